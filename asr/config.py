@@ -1,0 +1,236 @@
+"""Typed configuration: TOML files that extend one another, and `--set section.key=value`.
+
+    extends = "demo.toml"      # relative to this file; what stands here wins
+
+    [train]
+    epochs = 60
+
+Every field is documented where it stands, below. A wrong key or value is an error that names the file,
+the key, what was expected and the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from asr.types import UserError
+
+BUILT_IN = Path(__file__).resolve().parent.parent / "configs"
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the recordings and their labels come from."""
+
+    # A corpus that data_pipeline.corpora prepares at first use, or "" to give the manifests below.
+    corpus: str = ""
+    # The corpus as downloaded and unpacked; "" for a corpus that the project carries.
+    source: str = ""
+    # Where prepared corpora are kept.
+    prepared_dir: str = "data"
+    # Manifests (JSON Lines, see data_pipeline/manifest.py); a corpus fills in those left empty.
+    train: str = ""
+    dev: str = ""
+    test: str = ""
+    # Output units: "train" for every token of the training manifest, "mandarin" for every toned
+    # syllable of Mandarin, or a file with one token a line below "<blank>".
+    vocabulary: str = "train"
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """What the model sees of the waveform; always 25 ms windows every 10 ms, at 16 kHz."""
+
+    kind: Literal["log_mel", "spectrogram", "mfcc"] = "log_mel"
+    # Bands of log_mel.
+    num_mels: int = 64
+    # Mean 0 and variance 1 for each band of each utterance.
+    normalize: bool = True
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """What training changes in a clip, anew in every epoch. Dev and test are never changed."""
+
+    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none.
+    speed_min: float = 1.0
+    speed_max: float = 1.0
+    # SpecAugment: masks per clip and the widest mask, in bands and in frames of 10 ms.
+    frequency_masks: int = 0
+    frequency_mask_bands: int = 15
+    time_masks: int = 0
+    time_mask_frames: int = 30
+    # No time mask covers more than this share of the clip.
+    time_mask_share: float = 0.1
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network from features to logits."""
+
+    # A name of asr.models: separable, dcnn251bn, dcnn251, dcnn25, dcnn24.
+    family: str = "separable"
+    # Size of the separable family: see asr/models/separable.py.
+    size: str = "xs"
+    # Share of activations dropped in training; the dcnn family brings its own.
+    dropout: float = 0.1
+    # Let toned syllables share what they have in common: initial, final and tone.
+    factored_output: bool = False
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The loop."""
+
+    epochs: int = 40
+    # Seconds of audio in a batch, padding counted.
+    batch_s: float = 40.0
+    # AdamW: the highest learning rate, reached after the warm-up, followed by a cosine down to zero.
+    learning_rate: float = 2e-3
+    warmup_share: float = 0.1
+    weight_decay: float = 1e-2
+    # Gradients are scaled down to this global norm.
+    clip_norm: float = 5.0
+    seed: int = 1
+    # Run directories are made here.
+    runs_dir: str = "runs"
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run, as `runs/<name>/config.toml` keeps it."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read a TOML file, what it extends, and `section.key=value` overrides.
+
+    Raises:
+        UserError: a file is missing or is not TOML; a key or a value is not one of `Config`'s.
+    """
+    config = _apply(Config(), _read_toml(path, ()))
+    for override in overrides:
+        config = _apply(config, [(f"--set {override}", _parse_override(override))])
+    return config
+
+
+def find_config(name: str) -> Path:
+    """The file of a configuration given as a path, or as the name of one in `configs/`.
+
+    Raises:
+        UserError: neither exists.
+    """
+    candidates = [Path(name), BUILT_IN / name, BUILT_IN / f"{name}.toml"]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    known = sorted(p.stem for p in BUILT_IN.glob("*.toml"))
+    raise UserError(f"{name}: no such configuration{_nearest(name, known)}; built in are {', '.join(known)}")
+
+
+def dump_config(config: Config) -> str:
+    """The configuration as TOML, every key written out; `load_config` reads it back unchanged."""
+    lines: list[str] = []
+    for section in dataclasses.fields(config):
+        lines.append(f"[{section.name}]")
+        values = getattr(config, section.name)
+        for key in dataclasses.fields(values):
+            # JSON's strings, numbers and booleans are valid TOML
+            lines.append(f"{key.name} = {json.dumps(getattr(values, key.name), ensure_ascii=False)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+_Layer = tuple[str, dict[str, Any]]  # where it comes from, and what it says
+
+
+def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:
+    """The layers of a file, the most basic first."""
+    if path.resolve() in seen:
+        raise UserError(f"{path}: extends itself, by way of {seen[-1]}; remove one of the two lines")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read this configuration ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+    parent = table.pop("extends", None)
+    if parent is None:
+        return [(str(path), table)]
+    if not isinstance(parent, str):
+        raise UserError(f"{path}: extends: expected the name of a file, received {parent!r}")
+    return [*_read_toml(path.parent / parent, (*seen, path.resolve())), (str(path), table)]
+
+
+def _parse_override(override: str) -> dict[str, Any]:
+    key, equals, text = override.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not (equals and dot):
+        raise UserError(f"--set {override}: expected section.key=value, such as train.epochs=60")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: --set model.size=s
+    return {section: {name: value}}
+
+
+def _apply(config: Config, layers: list[_Layer]) -> Config:
+    sections = {f.name: f for f in dataclasses.fields(Config)}
+    for source, table in layers:
+        for name, values in table.items():
+            if name not in sections:
+                raise UserError(
+                    f"{source}: {name}: no such section{_nearest(name, sections)}; "
+                    f"sections are {', '.join(sections)}"
+                )
+            if not isinstance(values, dict):
+                raise UserError(f"{source}: {name}: expected a section [{name}], received {values!r}")
+            section = getattr(config, name)
+            config = dataclasses.replace(config, **{name: _apply_section(source, name, section, values)})
+    return config
+
+
+def _apply_section(source: str, name: str, section: Any, values: dict[str, Any]) -> Any:
+    types = typing.get_type_hints(type(section))
+    for key, value in values.items():
+        where = f"{source}: {name}.{key}"
+        if key not in types:
+            raise UserError(f"{where}: no such key{_nearest(key, types)}; keys are {', '.join(types)}")
+        section = dataclasses.replace(section, **{key: _checked(where, value, types[key])})
+    return section
+
+
+def _checked(where: str, value: Any, expected: Any) -> Any:
+    if typing.get_origin(expected) is Literal:
+        choices = typing.get_args(expected)
+        if value not in choices:
+            raise UserError(
+                f"{where}: expected one of {', '.join(choices)}, received {value!r}"
+                f"{_nearest(str(value), choices)}"
+            )
+        return value
+    if expected is float and type(value) is int:
+        return float(value)
+    if type(value) is not expected:
+        raise UserError(f"{where}: expected {expected.__name__}, received {value!r}")
+    return value
+
+
+def _nearest(name: str, known: Any) -> str:
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {matches[0]}?)" if matches else ""

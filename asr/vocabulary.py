@@ -1,0 +1,124 @@
+"""Tokens and their ids. The blank of CTC is id 0, everywhere: cuDNN's CTC accepts no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from asr.types import UserError, Utterance
+
+BLANK_ID = 0
+BLANK = "<blank>"
+INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # two letters first, so that the longest one matches
+TONES = "12345"
+
+
+class Vocabulary:
+    """An ordered set of tokens: `tokens[0]` is the blank, and a token's id is its place.
+
+    Args:
+        tokens: the units without the blank, in the order of their ids from 1 on.
+
+    Raises:
+        UserError: a token is empty, holds white space or stands twice.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens: tuple[str, ...] = (BLANK, *tokens)
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        if len(self._ids) != len(self.tokens):
+            repeated = next(t for i, t in enumerate(self.tokens) if self._ids[t] != i)
+            raise UserError(f"vocabulary: {repeated!r} stands twice; every token needs a line of its own")
+        for token in self.tokens:
+            if not token or token.split() != [token]:
+                raise UserError(f"vocabulary: {token!r} is empty or holds white space; remove or rename it")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._ids and token != BLANK
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Ids of tokens.
+
+        Raises:
+            UserError: a token is not in the vocabulary.
+        """
+        tokens = list(tokens)
+        for token in tokens:
+            if token not in self:
+                raise UserError(f"label {token!r} is not among the {len(self) - 1} tokens of the vocabulary")
+        return [self._ids[token] for token in tokens]
+
+    def decode(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """Tokens of ids, which hold no blank."""
+        return tuple(self.tokens[index] for index in ids)
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """Tokens as one string: characters without spaces between them, longer units with."""
+        spaced = any(len(token) > 1 for token in self.tokens[1:])
+        return (" " if spaced else "").join(tokens)
+
+    def save(self, path: Path) -> None:
+        """Write one token a line, the blank first."""
+        path.write_text("\n".join(self.tokens) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: there is no such file, or its first line is not the blank.
+        """
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise UserError(f"{path}: no vocabulary here ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+        if not lines or lines[0] != BLANK:
+            raise UserError(f"{path}: expected {BLANK} on the first line, received {lines[:1]}")
+        return cls(lines[1:])
+
+    @classmethod
+    def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:
+        """Every token of these utterances, sorted: the same set gives the same ids."""
+        return cls(sorted({token for utterance in utterances for token in utterance.tokens}))
+
+
+def mandarin_syllables() -> list[str]:
+    """Every toned syllable that a character of pypinyin's dictionary is read as, sorted: about 1,500.
+
+    Neutral tone is 5, ü is v: `lv4`, `de5`. Syllables without a vowel (`hm5`, `ng2`) are left out.
+    """
+    from pypinyin import pinyin_dict
+    from pypinyin.contrib.tone_convert import to_tone3
+
+    readings = {reading for text in pinyin_dict.pinyin_dict.values() for reading in text.split(",")}
+    syllables = {to_tone3(reading, v_to_u=False, neutral_tone_with_five=True) for reading in readings}
+    return sorted(s for s in syllables if is_syllable(s))
+
+
+def is_syllable(token: str) -> bool:
+    """Whether a token is written as a toned pinyin syllable, as `zhong1`."""
+    return len(token) > 1 and token[-1] in TONES and token[:-1].isascii() and bool(set(token) & set("aeiouv"))
+
+
+def split_syllable(syllable: str) -> tuple[str, str, str]:
+    """Initial, final by its sound, and tone: `zhong1` -> (`zh`, `ong`, `1`); `an4` -> (``, `an`, `4`).
+
+    The letters y and w count as initials, as they are written. The u of `ju`, `qu`, `xu` and `yu` is
+    ü and comes back as v; the i of `zhi` and `si` is no i and comes back as `-i`. What is no toned
+    syllable is all final: (``, token, ``).
+    """
+    if not is_syllable(syllable):
+        return "", syllable, ""
+    base, tone = syllable[:-1], syllable[-1]
+    initial = next((i for i in INITIALS if base.startswith(i) and len(base) > len(i)), "")
+    final = base[len(initial) :]
+    if initial in ("j", "q", "x", "y") and final[0] == "u":
+        final = "v" + final[1:]
+    elif initial in ("zh", "ch", "sh", "r", "z", "c", "s") and final == "i":
+        final = "-i"
+    return initial, final, tone
