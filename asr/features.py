@@ -223,7 +223,7 @@ def differences(features: Tensor, num_frames: Tensor) -> Tensor:
     places = ops.arange(ops.shape(features)[1])[None]  # (1, T)
     total = ops.zeros_like(features)
     for offset in (-2, -1, 1, 2):
-        neighbours = ops.clip(places + offset, 0, last)  # (B, T)
+        neighbours = ops.minimum(ops.maximum(places + offset, 0), last)  # (B, T)
         total = total + offset * tf.gather(features, neighbours, batch_dims=1)
     return total / 10.0
 

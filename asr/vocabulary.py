@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -59,6 +60,18 @@ class Vocabulary:
         """Tokens as one string: characters without spaces between them, longer units with."""
         spaced = any(len(token) > 1 for token in self.tokens[1:])
         return (" " if spaced else "").join(tokens)
+
+    def syllable_parts(self) -> list[list[int]]:
+        """For each token the ids of four parts: its initial, its final, its tone, and itself.
+
+        Ids count through all parts of all tokens; what is no syllable, the blank too, has parts of its own.
+        """
+        parts = [
+            [f"{kind}:{part}" for kind, part in zip("ift", split_syllable(token), strict=True)] + [token]
+            for token in self.tokens
+        ]
+        ids = {part: index for index, part in enumerate(dict.fromkeys(itertools.chain(*parts)))}
+        return [[ids[part] for part in row] for row in parts]
 
     def save(self, path: Path) -> None:
         """Write one token a line, the blank first."""

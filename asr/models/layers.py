@@ -1,4 +1,4 @@
-"""Layers that the networks share. All keep padding out: `mask (B, T, 1)` is 1 on real frames, else 0."""
+"""Layers that the networks share. All keep padding out: a mask is 1 on real frames and 0 on padding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,56 @@ from asr.types import Tensor
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class MaskedBatchNorm(keras.layers.BatchNormalization):
-    """Batch normalisation whose statistics count real frames alone."""
+class MaskedBatchNorm(keras.layers.Layer):
+    """Batch normalisation whose statistics count real frames alone (Ioffe & Szegedy, 2015).
+
+    Takes inputs that are 0 on padding, and returns outputs that are.
+
+    Args:
+        momentum: share of the moving statistics that a batch leaves as it was.
+        epsilon: added to the variance.
+    """
+
+    def __init__(self, *, momentum: float = 0.98, epsilon: float = 1e-3, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum, self.epsilon = momentum, epsilon
+
+    def build(self, input_shape: Any) -> None:
+        """(B, T, C) or (B, T, F, C)."""
+        shape = (input_shape[-1],)
+        self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros")
+        self.moving_mean = self.add_weight(
+            name="moving_mean", shape=shape, initializer="zeros", trainable=False
+        )
+        self.moving_variance = self.add_weight(
+            name="moving_variance", shape=shape, initializer="ones", trainable=False
+        )
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """(B, T, ...) and (B, T, 1) -> (B, T, ...)."""
-        return super().call(inputs, training=training, mask=mask)
+        """Normalise over all axes but the last.
+
+        Args:
+            inputs: (B, T, ..., C), 0 where the mask is.
+            mask: (B, T, ..., 1) with 1 for the axes in between.
+            training: whether to use the batch's statistics, and to move the moving ones.
+        """
+        mean, variance = self.moving_mean, self.moving_variance
+        if training:
+            axes = tuple(range(len(inputs.shape) - 1))
+            positions_per_frame = ops.prod(ops.shape(inputs)[2:-1])
+            count = ops.sum(mask) * ops.cast(positions_per_frame, mask.dtype)
+            mean = ops.sum(inputs, axis=axes) / count
+            variance = ops.sum(ops.square(inputs), axis=axes) / count - ops.square(mean)
+            variance = ops.maximum(variance, 0.0)
+            for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                moving.assign(moving * self.momentum + ops.stop_gradient(batch) * (1 - self.momentum))
+        scale = self.gamma * ops.rsqrt(variance + self.epsilon)
+        return (inputs * scale + (self.beta - mean * scale)) * mask
+
+    def get_config(self) -> dict[str, Any]:
+        """For Keras."""
+        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
 
 
 @keras.saving.register_keras_serializable("polyphone")
@@ -40,14 +84,14 @@ class SumOfParts(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """(B, T, C)."""
-        num_parts = len(self._membership)
-        self.rows = self.add_weight(name="rows", shape=(input_shape[-1], num_parts), initializer="glorot_uniform")
-        self.bias = self.add_weight(name="bias", shape=(num_parts,), initializer="zeros")
+        shape = (input_shape[-1], len(self._membership))
+        self.rows = self.add_weight(name="rows", shape=shape, initializer="glorot_uniform")
+        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
 
     def call(self, inputs: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, V)."""
-        kernel = ops.matmul(self.rows, self._membership)
-        return ops.matmul(inputs, kernel) + ops.matmul(self.bias[None], self._membership)[0]
+        part_scores = ops.matmul(inputs, self.rows) + self.bias
+        return ops.matmul(part_scores, self._membership)
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""

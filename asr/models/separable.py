@@ -1,0 +1,212 @@
+"""One-dimensional time-channel-separable convolutions with residuals; subsampling 8.
+
+After QuartzNet (Kriman et al., 2019, arXiv:1910.10261) and Citrinet (Majumdar et al., 2021,
+arXiv:2104.01721): each block halves nothing, a convolution of stride 2 between the stages does, and a
+squeeze-and-excitation gate lets every frame know the whole clip.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from asr.features import padding_mask
+from asr.models.layers import MaskedBatchNorm, SumOfParts
+from asr.types import Logits, Tensor
+
+
+class Size(NamedTuple):
+    """Channels and blocks of each of the three stages, at 50, 25 and 12.5 frames per second."""
+
+    channels: tuple[int, int, int]
+    blocks: tuple[int, int, int]
+    convolutions: int  # separable convolutions in a block
+    kernels: tuple[int, int, int]  # frames
+    head: int  # channels before the output
+
+
+SIZES = {  # parameters with 1,428 outputs
+    "xs": Size((96, 160, 224), (1, 1, 2), 2, (7, 9, 11), 256),  # 0.8 million
+    "s": Size((128, 192, 320), (1, 2, 4), 2, (7, 9, 13), 384),
+    "m": Size((256, 256, 384), (2, 4, 6), 3, (9, 13, 19), 640),
+    "l": Size((256, 384, 512), (3, 6, 9), 5, (11, 17, 25), 640),
+    "xl": Size((512, 512, 768), (4, 7, 10), 5, (11, 19, 29), 1024),
+}
+STEM_KERNEL = 5
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class Separable(keras.Model):
+    """The network of a size.
+
+    Args:
+        size: a name in SIZES.
+        num_outputs: V, the size of the vocabulary, blank counted.
+        dropout: share of activations dropped in training.
+        output_parts: (V, P) ids of the parts of each output, to share weights among outputs.
+        seed: of the dropout masks and the initial weights.
+    """
+
+    def __init__(
+        self,
+        size: str,
+        num_outputs: int,
+        dropout: float = 0.1,
+        output_parts: Any = None,
+        seed: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.size, self.num_outputs, self.dropout, self.seed = size, num_outputs, dropout, seed
+        self.output_parts = output_parts
+        recipe = SIZES[size]
+        seeds = itertools.count(seed * 1000)
+        self._stages = [
+            Stage(channels, blocks, recipe.convolutions, kernel, dropout, next(seeds) * 100, name=f"stage{index}")
+            for index, (channels, blocks, kernel) in enumerate(
+                zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)
+            )
+        ]
+        self._head = SeparableConvolution(recipe.head, recipe.kernels[-1], seed=next(seeds), name="head")
+        self._dropout = keras.layers.Dropout(dropout, seed=next(seeds), name="dropout")
+        if output_parts is None:
+            initializer = keras.initializers.GlorotUniform(next(seeds))
+            self._output = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")
+        else:
+            self._output = SumOfParts(output_parts, name="output")
+
+    def num_output_frames(self, num_frames: Any) -> Any:
+        """Frames after three convolutions of stride 2, each of which keeps an odd last frame."""
+        for _ in self._stages:
+            num_frames = (num_frames + 1) // 2
+        return num_frames
+
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+        """(B, T, F) and (B,) -> Logits with about T / 8 frames."""
+        hidden = features  # 0 on padding
+        for stage in self._stages:
+            num_frames = (num_frames + 1) // 2
+            hidden = stage(hidden, num_frames, training=training)
+        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
+        hidden = ops.relu(self._head(hidden, mask, training=training))
+        hidden = self._dropout(hidden, training=training)
+        return Logits(self._output(hidden), num_frames)
+
+    def get_config(self) -> dict[str, Any]:
+        """For Keras."""
+        return {
+            "size": self.size,
+            "num_outputs": self.num_outputs,
+            "dropout": self.dropout,
+            "output_parts": self.output_parts,
+            "seed": self.seed,
+            "name": self.name,
+        }
+
+
+class Stage(keras.layers.Layer):
+    """A convolution of stride 2, then residual blocks."""
+
+    def __init__(
+        self, channels: int, blocks: int, convolutions: int, kernel: int, dropout: float, seed: int, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        # padding="same" would place its zeros by the padded length; ours lie where the clip's own would
+        self._down = keras.layers.Conv1D(
+            channels,
+            STEM_KERNEL,
+            strides=2,
+            padding="valid",
+            use_bias=False,
+            kernel_initializer=keras.initializers.HeNormal(seed),
+            name="down",
+        )
+        self._norm = MaskedBatchNorm(name="norm")
+        self._blocks = [
+            Block(channels, convolutions, kernel, dropout, seed + 10 * (index + 1), name=f"block{index}")
+            for index in range(blocks)
+        ]
+
+    def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
+        """(B, T, C) -> (B, (T + 1) // 2, channels)."""
+        side = STEM_KERNEL // 2
+        odd = ops.shape(inputs)[1] % 2
+        hidden = self._down(ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]]))
+        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
+        hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
+        for block in self._blocks:
+            hidden = block(hidden, mask, training=training)
+        return hidden
+
+
+class Block(keras.layers.Layer):
+    """Separable convolutions and a gate beside a residual path."""
+
+    def __init__(
+        self, channels: int, convolutions: int, kernel: int, dropout: float, seed: int, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self._convolutions = [
+            SeparableConvolution(channels, kernel, seed=seed + index, name=f"conv{index}")
+            for index in range(convolutions)
+        ]
+        self._gate = Gate(seed=seed, name="gate")
+        self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        hidden = inputs
+        for index, convolution in enumerate(self._convolutions):
+            hidden = convolution(ops.relu(hidden) if index else hidden, mask, training=training)
+        hidden = self._gate(hidden, mask)
+        return self._dropout(ops.relu(inputs + hidden), training=training)
+
+
+class SeparableConvolution(keras.layers.Layer):
+    """A filter over time for each channel, a mixing of channels, a batch normalisation."""
+
+    def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._depthwise = keras.layers.DepthwiseConv1D(
+            kernel,
+            padding="same",
+            use_bias=False,
+            depthwise_initializer=keras.initializers.GlorotUniform(seed),
+            name="depthwise",
+        )
+        self._pointwise = keras.layers.Dense(
+            channels, use_bias=False, kernel_initializer=keras.initializers.HeNormal(seed), name="pointwise"
+        )
+        self._norm = MaskedBatchNorm(name="norm")
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """(B, T, C) -> (B, T, channels)."""
+        mixed = self._pointwise(self._depthwise(inputs) * mask)
+        return self._norm(mixed, mask, training=training)
+
+
+class Gate(keras.layers.Layer):
+    """Squeeze and excitation (Hu et al., 2018): scales channels by what the whole clip holds."""
+
+    def __init__(self, seed: int, reduction: int = 8, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._seed, self._reduction = seed, reduction
+
+    def build(self, inputs_shape: Any, mask_shape: Any = None) -> None:
+        """(B, T, C)."""
+        channels = inputs_shape[-1]
+        initializer = keras.initializers.GlorotUniform(self._seed)
+        self._squeeze = keras.layers.Dense(
+            channels // self._reduction, "relu", kernel_initializer=initializer, name="squeeze"
+        )
+        self._excite = keras.layers.Dense(channels, "sigmoid", kernel_initializer=initializer, name="excite")
+        self._squeeze.build((None, channels))
+        self._excite.build((None, channels // self._reduction))
+
+    def call(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        mean = ops.sum(inputs, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, C)
+        return inputs * self._excite(self._squeeze(mean))[:, None]

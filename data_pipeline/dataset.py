@@ -1,0 +1,118 @@
+"""Utterances -> batches, read ahead in parallel by tf.data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio
+from asr.config import AugmentConfig
+from asr.types import Batch, UserError, Utterance
+from asr.vocabulary import Vocabulary
+from data_pipeline.augment import change_speed, num_samples_at, speed_factor
+from data_pipeline.batching import plan_epoch, plan_in_order
+
+READ_AHEAD = 4  # batches
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Utterances that are known to be sound, as batches.
+
+    Args:
+        utterances: read-only; a batch's rows are places in it.
+        vocabulary: turns tokens into ids.
+        batch_s: seconds of audio in a batch, padding counted.
+    """
+
+    utterances: Sequence[Utterance]
+    vocabulary: Vocabulary
+    batch_s: float
+    labels: list[list[int]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        labels = [self.vocabulary.encode(utterance.tokens) for utterance in self.utterances]
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio in all."""
+        return sum(utterance.duration_s for utterance in self.utterances)
+
+    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+        """Every utterance once, unchanged: the rows of each batch, and the batches."""
+        lengths = [round(u.duration_s * SAMPLE_RATE_HZ) for u in self.utterances]
+        plan = plan_in_order(lengths, round(self.batch_s * SAMPLE_RATE_HZ))
+        return plan, self._batches(plan, lambda place: 1.0)
+
+    def epoch(
+        self, epoch: int, seed: int, augment: AugmentConfig, fits: Callable[[int, list[int]], bool]
+    ) -> tuple[list[list[int]], Iterator[Batch]]:
+        """One epoch of training: the rows of each batch, and the batches.
+
+        Args:
+            epoch: from 0.
+            seed: of the run.
+            augment: how fast clips are played.
+            fits: whether a clip of so many samples has frames enough for these labels; one that would
+                not, played fast, keeps its own speed.
+        """
+        factors = []
+        for utterance, labels in zip(self.utterances, self.labels, strict=True):
+            factor = speed_factor(seed, epoch, utterance.id, augment.speed_min, augment.speed_max)
+            num_samples = num_samples_at(round(utterance.duration_s * SAMPLE_RATE_HZ), factor)
+            factors.append(factor if factor <= 1 or fits(num_samples, labels) else 1.0)
+        lengths = [
+            num_samples_at(round(u.duration_s * SAMPLE_RATE_HZ), factor)
+            for u, factor in zip(self.utterances, factors, strict=True)
+        ]
+        plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)
+        return plan, self._batches(plan, lambda place: factors[place])
+
+    def _batches(self, plan: list[list[int]], speed: Callable[[int], float]) -> Iterator[Batch]:
+        failures: list[UserError] = []
+
+        def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+            places = plan[int(number)]
+            try:
+                waveforms = [
+                    change_speed(read_audio(self.utterances[place].audio_path), speed(place)) for place in places
+                ]
+            except UserError as error:
+                failures.append(error)
+                raise
+            return pad_batch(waveforms, [self.labels[place] for place in places])
+
+        def load_batch(number: Any) -> Any:
+            return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
+
+        dataset = tf.data.Dataset.range(len(plan)).map(
+            load_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+        try:
+            for batch in dataset.prefetch(READ_AHEAD):
+                yield Batch(*batch)
+        except tf.errors.OpError:
+            if failures:  # what the reader said, without TensorFlow's stack around it
+                raise failures[0] from None
+            raise
+
+
+def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
+    """Rows of different lengths as one batch, with zeros behind them."""
+    audio = np.zeros((len(waveforms), max(map(len, waveforms))), np.int16)
+    ids = np.zeros((len(labels), max(1, max(map(len, labels)))), np.int32)
+    for row, (waveform, row_labels) in enumerate(zip(waveforms, labels, strict=True)):
+        audio[row, : len(waveform)] = waveform
+        ids[row, : len(row_labels)] = row_labels
+    return Batch(
+        audio,
+        np.array([len(waveform) for waveform in waveforms], np.int32),
+        ids,
+        np.array([len(row_labels) for row_labels in labels], np.int32),
+    )

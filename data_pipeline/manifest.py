@@ -1,0 +1,94 @@
+"""Manifests: one utterance a line, as JSON.
+
+    {"id": "a-1", "audio": "audio/a-1.wav", "duration_s": 1.595, "text": "你好", "tokens": "ni3 hao3",
+     "speaker": "a"}
+
+`audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text` and
+`speaker` may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from asr.types import UserError, Utterance
+
+
+def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
+    """Write a manifest, with audio paths relative to it where they lie below it.
+
+    The file appears whole or not at all.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        for utterance in utterances:
+            file.write(json.dumps(_record(utterance, path.parent.resolve()), ensure_ascii=False) + "\n")
+    os.replace(temporary, path)
+
+
+def read_manifest(path: Path) -> list[Utterance]:
+    """Read a manifest; audio paths come back usable from the current folder.
+
+    Raises:
+        UserError: the file is missing or empty, a line is not such a record, or an id stands twice.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot read this manifest ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    utterances = [
+        _utterance(line, path, number) for number, line in enumerate(lines, start=1) if line.strip()
+    ]
+    if not utterances:
+        raise UserError(f"{path}: no utterance in this manifest; prepare the corpus again")
+    seen: dict[str, int] = {}
+    for number, utterance in enumerate(utterances, start=1):
+        if utterance.id in seen:
+            raise UserError(
+                f"{path}: id {utterance.id!r} stands twice, as record {seen[utterance.id]} and {number}"
+            )
+        seen[utterance.id] = number
+    return utterances
+
+
+def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
+    audio = Path(utterance.audio_path).resolve()
+    if audio.is_relative_to(folder):
+        audio = audio.relative_to(folder)
+    return {
+        "id": utterance.id,
+        "audio": audio.as_posix(),
+        "duration_s": round(utterance.duration_s, 4),
+        "text": utterance.text,
+        "tokens": " ".join(utterance.tokens),
+        "speaker": utterance.speaker,
+    }
+
+
+def _utterance(line: str, path: Path, number: int) -> Utterance:
+    where = f"{path}:{number}"
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not a JSON object ({error.msg})") from None
+    if not isinstance(record, dict):
+        raise UserError(f"{where}: expected a JSON object, received {line[:40]!r}")
+    for key, expected in (("id", str), ("audio", str), ("duration_s", float | int), ("tokens", str)):
+        if not isinstance(record.get(key), expected):
+            name = "number" if key == "duration_s" else "string"
+            raise UserError(f"{where}: {key}: expected a {name}, received {record.get(key)!r}")
+    return Utterance(
+        id=record["id"],
+        audio_path=str(path.parent / record["audio"]),
+        duration_s=float(record["duration_s"]),
+        text=str(record.get("text", "")),
+        tokens=tuple(record["tokens"].split()),
+        speaker=str(record.get("speaker", "")),
+    )
