@@ -1,0 +1,73 @@
+"""The whole acoustic model: audio -> features -> SpecAugment (in training) -> network -> logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from asr.audio import SAMPLE_RATE_HZ
+from asr.config import Config
+from asr.features import FeatureLayer, SpecAugment, make_features
+from asr.models import Network, make_network
+from asr.types import Logits, Tensor
+from asr.vocabulary import Vocabulary
+
+
+def make_acoustic_model(config: Config, vocabulary: Vocabulary) -> AcousticModel:
+    """The model of a configuration, its weights made.
+
+    Raises:
+        UserError: the configuration names no known network.
+    """
+    seed = config.train.seed
+    model = AcousticModel(
+        make_features(config.features),
+        SpecAugment.from_augment(config.augment, seed),
+        make_network(config.model, vocabulary, seed),
+        name="acoustic_model",
+    )
+    one_second = np.zeros((1, SAMPLE_RATE_HZ), np.int16)
+    model(one_second, np.array([SAMPLE_RATE_HZ], np.int32))
+    return model
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class AcousticModel(keras.Model):
+    """int16 audio in, logits out: one Keras model, so that training and serving share its features.
+
+    Args:
+        features: audio -> features.
+        spec_augment: features -> features, in training.
+        network: features -> logits.
+    """
+
+    def __init__(
+        self, features: FeatureLayer, spec_augment: SpecAugment, network: Network, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.features, self.spec_augment, self.network = features, spec_augment, network
+
+    def num_output_frames(self, num_samples: Any) -> Any:
+        """Logit frames of a clip, for a number, an array or a tensor."""
+        return self.network.num_output_frames(self.features.num_frames(num_samples))
+
+    def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
+        """(B, S) int16 and (B,) int32 -> Logits."""
+        features, num_frames = self.features(audio, num_samples)
+        features = self.spec_augment(features, num_frames, training=training)
+        return self.network(features, num_frames, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """For Keras."""
+        parts = {"features": self.features, "spec_augment": self.spec_augment, "network": self.network}
+        serialized = {key: keras.saving.serialize_keras_object(part) for key, part in parts.items()}
+        return {**serialized, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AcousticModel:
+        """For Keras."""
+        keys = ("features", "spec_augment", "network")
+        parts = {key: keras.saving.deserialize_keras_object(config[key], custom_objects) for key in keys}
+        return cls(**parts, name=config["name"])

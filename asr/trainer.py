@@ -1,0 +1,241 @@
+"""The loop: train -> train_epoch -> train_step.
+
+    trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
+    trainer.train()
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from asr.acoustic import AcousticModel
+from asr.audio import SAMPLE_RATE_HZ
+from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
+from asr.config import AugmentConfig, Config, TrainConfig
+from asr.decoding.greedy import collapse
+from asr.evaluate import EvaluationData, evaluate
+from asr.loss import ctc_loss, frames_needed
+from asr.metrics import count_edits
+from asr.run import EpochMetrics, Run
+from asr.types import Batch, EditCounts, Tensor, UserError
+from asr.vocabulary import Vocabulary
+
+
+class TrainingData(Protocol):
+    """What the loop needs of a training set; `data_pipeline.dataset.Dataset` is one."""
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio in all."""
+
+    def epoch(
+        self, epoch: int, seed: int, augment: AugmentConfig, fits: Any
+    ) -> tuple[list[list[int]], Iterator[Batch]]:
+        """The rows of each batch, and the batches."""
+
+
+class StepResult(NamedTuple):
+    """What a step tells the loop."""
+
+    loss: Tensor  # () mean over the utterances
+    gradient_norm: Tensor  # () before clipping
+    frame_ids: Tensor  # (B, T) the best label of every frame
+    num_frames: Tensor  # (B,)
+
+
+class Trainer:
+    """Trains one model on one set.
+
+    Args:
+        model: its weights made.
+        config: of the run.
+        vocabulary: of the labels.
+        train_data: batches by epoch.
+        dev_data: batches to evaluate on after every epoch.
+        run: where everything is written.
+    """
+
+    def __init__(
+        self,
+        model: AcousticModel,
+        config: Config,
+        vocabulary: Vocabulary,
+        train_data: TrainingData,
+        dev_data: EvaluationData,
+        run: Run,
+    ) -> None:
+        self.model, self.config, self.vocabulary = model, config, vocabulary
+        self.train_data, self.dev_data, self.run = train_data, dev_data, run
+        self.progress = Progress()
+        self.num_epochs = config.train.epochs
+        plan, _ = self._epoch(0)
+        self.optimizer = make_optimizer(config.train, num_steps=len(plan) * self.num_epochs)
+        self.optimizer.build(model.trainable_variables)
+
+    def resume(self) -> None:
+        """Go on where the last checkpoint stopped."""
+        self.progress = restore_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer)
+
+    def train(self) -> Progress:
+        """Train what is left of the epochs; returns how far the run has come."""
+        done = self.progress.epochs_done
+        with ProgressBar(self.train_data.duration_s, done, self.num_epochs) as bar:
+            for epoch in range(done, self.num_epochs):
+                started = time.monotonic()
+                loss, train_edits = self.train_epoch(epoch, bar)
+                train_s = time.monotonic() - started
+                dev = evaluate(self.model, self.dev_data, self.vocabulary)
+                metrics = EpochMetrics(
+                    epoch=epoch + 1,
+                    loss=loss,
+                    train_error=train_edits.rate,
+                    dev_loss=dev.loss,
+                    dev_error=dev.edits.rate,
+                    learning_rate=float(self.optimizer.learning_rate),
+                    audio_s_per_s=self.train_data.duration_s / train_s,
+                    train_s=self.progress.train_s + train_s,
+                )
+                self._finish_epoch(metrics)
+                bar.tell(metrics, self.progress.best_epoch == epoch + 1)
+        return self.progress
+
+    def train_epoch(self, epoch: int, bar: ProgressBar) -> tuple[float, EditCounts]:
+        """Every utterance once; returns the mean loss and the greedy errors made on the way."""
+        plan, batches = self._epoch(epoch)
+        losses, sizes, edits = [], [], EditCounts()
+        for places, batch in zip(plan, batches, strict=True):
+            result = self.train_step(batch)
+            step_edits = batch_edits(result, batch)
+            loss = float(result.loss)
+            if not np.isfinite(loss):
+                raise UserError(
+                    f"the loss became {loss} in epoch {epoch + 1}: lower train.learning_rate "
+                    f"(now {self.config.train.learning_rate:g}), then start again under another --name"
+                )
+            losses.append(loss)
+            sizes.append(len(places))
+            edits += step_edits
+            bar.advance(float(np.sum(batch.num_samples)) / SAMPLE_RATE_HZ, loss, step_edits)
+        return float(np.average(losses, weights=sizes)), edits
+
+    def train_step(self, batch: Batch) -> StepResult:
+        """One update of the weights."""
+        result: StepResult = self._compiled_step(*batch)
+        return result
+
+    @functools.cached_property
+    def _compiled_step(self) -> Any:
+        signature = [
+            tf.TensorSpec((None, None), tf.int16),
+            tf.TensorSpec((None,), tf.int32),
+            tf.TensorSpec((None, None), tf.int32),
+            tf.TensorSpec((None,), tf.int32),
+        ]
+        return tf.function(self._step, input_signature=signature)
+
+    def _step(self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor) -> StepResult:
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            logits = self.model(audio, num_samples, training=True)
+            loss = tf.reduce_mean(ctc_loss(logits, labels, num_labels))
+        gradients = tape.gradient(loss, variables)
+        gradients, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
+        self.optimizer.apply(gradients, variables)
+        frame_ids = tf.argmax(logits.values, axis=-1, output_type=tf.int32)
+        return StepResult(loss, norm, frame_ids, logits.num_frames)
+
+    def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
+        def fits(num_samples: int, labels: list[int]) -> bool:
+            return bool(frames_needed(labels) <= self.model.num_output_frames(num_samples))
+
+        return self.train_data.epoch(epoch, self.config.train.seed, self.config.augment, fits)
+
+    def _finish_epoch(self, metrics: EpochMetrics) -> None:
+        best = metrics.dev_error < self.progress.best_dev_error
+        self.progress = Progress(
+            epochs_done=metrics.epoch,
+            best_dev_error=metrics.dev_error if best else self.progress.best_dev_error,
+            best_epoch=metrics.epoch if best else self.progress.best_epoch,
+            train_s=metrics.train_s,
+        )
+        if best:
+            save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, self.progress)
+        save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, self.progress)
+        self.run.append_metrics(metrics)
+
+
+def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Optimizer:
+    """AdamW (Loshchilov & Hutter, 2019) under a warm-up and a cosine decay to zero."""
+    warmup = max(1, round(config.warmup_share * num_steps))
+    schedule = keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0,
+        decay_steps=max(1, num_steps - warmup),
+        warmup_target=config.learning_rate,
+        warmup_steps=warmup,
+    )
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=config.weight_decay, beta_2=0.98)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    return optimizer
+
+
+def batch_edits(result: StepResult, batch: Batch) -> EditCounts:
+    """Greedy errors of a batch, counted on ids."""
+    frame_ids, num_frames = np.asarray(result.frame_ids), np.asarray(result.num_frames)
+    labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
+    edits = EditCounts()
+    for row in range(len(labels)):
+        heard, _ = collapse(frame_ids[row, : num_frames[row]])
+        edits += count_edits(labels[row, : num_labels[row]].tolist(), heard.tolist())
+    return edits
+
+
+class ProgressBar:
+    """One bar for the whole run, in seconds of audio: its rate is the throughput, its end the run's."""
+
+    SMOOTHING = 0.95
+
+    def __init__(self, epoch_s: float, epochs_done: int, num_epochs: int) -> None:
+        self._num_epochs = num_epochs
+        self._loss = self._error = float("nan")
+        self._bar = tqdm(
+            total=round(epoch_s * num_epochs),
+            initial=round(epoch_s * epochs_done),
+            bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
+            unit="s of audio/s",
+            mininterval=0.2 if sys.stderr.isatty() else 15.0,
+        )
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.close()
+
+    def advance(self, audio_s: float, loss: float, edits: EditCounts) -> None:
+        """Show a step."""
+        self._loss = self._smooth(self._loss, loss)
+        self._error = self._smooth(self._error, edits.rate)
+        self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
+        self._bar.update(audio_s)
+
+    def tell(self, metrics: EpochMetrics, best: bool) -> None:
+        """Print an epoch's line above the bar."""
+        self._bar.write(
+            f"epoch {metrics.epoch:>3}/{self._num_epochs}  loss {metrics.loss:7.3f}  "
+            f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
+            f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
+            + ("  best" if best else ""),
+            file=sys.stdout,
+        )
+
+    def _smooth(self, old: float, new: float) -> float:
+        return new if np.isnan(old) else self.SMOOTHING * old + (1 - self.SMOOTHING) * new
