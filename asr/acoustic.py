@@ -9,7 +9,7 @@ import numpy as np
 
 from asr.audio import SAMPLE_RATE_HZ
 from asr.config import Config
-from asr.features import FeatureLayer, SpecAugment, make_features
+from asr.features import HOP, FeatureLayer, SpecAugment, make_features
 from asr.models import Network, make_network
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
@@ -52,6 +52,11 @@ class AcousticModel(keras.Model):
     def num_output_frames(self, num_samples: Any) -> Any:
         """Logit frames of a clip, for a number, an array or a tensor."""
         return self.network.num_output_frames(self.features.num_frames(num_samples))
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds from one frame of logits to the next."""
+        return self.network.SUBSAMPLING * HOP / SAMPLE_RATE_HZ
 
     def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
         """(B, S) int16 and (B,) int32 -> Logits."""

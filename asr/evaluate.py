@@ -11,13 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from asr.acoustic import AcousticModel
-from asr.audio import SAMPLE_RATE_HZ
-from asr.decoding.greedy import greedy_hypotheses
-from asr.features import HOP
+from asr.decoding.greedy import BestPath, best_path, hypotheses_of
 from asr.loss import ctc_loss
-from asr.metrics import AlignedPair, PartErrors, align, count_edits, part_errors, total_edits, without_tones
+from asr.metrics import total_edits
 from asr.types import Batch, EditCounts, Hypothesis, Tensor, Utterance
-from asr.vocabulary import Vocabulary, is_syllable
+from asr.vocabulary import Vocabulary
 
 
 class EvaluationData(Protocol):
@@ -46,3 +44,53 @@ class Evaluation:
     hypotheses: Sequence[Hypothesis]
     loss: float
     edits: EditCounts
+
+    @property
+    def token_pairs(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """(reference, hypothesis) of each utterance."""
+        return [(u.tokens, h.tokens) for u, h in zip(self.utterances, self.hypotheses, strict=True)]
+
+
+class Evaluator:
+    """Evaluates one model, as often as wanted, tracing it once.
+
+    Args:
+        model: audio -> logits.
+        vocabulary: of its outputs.
+    """
+
+    def __init__(self, model: AcousticModel, vocabulary: Vocabulary) -> None:
+        self.model, self.vocabulary = model, vocabulary
+
+    def evaluate(self, data: EvaluationData) -> Evaluation:
+        """Greedy hypotheses and the loss of every utterance of a set."""
+        plan, batches = data.in_order()
+        hypotheses: dict[int, Hypothesis] = {}
+        loss = 0.0
+        for places, batch in zip(plan, batches, strict=True):
+            losses, path = self._compiled_step(*batch)
+            loss += float(np.sum(losses))
+            ids = [data.utterances[place].id for place in places]
+            heard = hypotheses_of(path, ids, self.vocabulary, self.model.frame_s)
+            hypotheses.update(zip(places, heard, strict=True))
+        in_order = [hypotheses[place] for place in range(len(data.utterances))]
+        edits = total_edits((u.tokens, h.tokens) for u, h in zip(data.utterances, in_order, strict=True))
+        return Evaluation(data.utterances, in_order, loss / len(in_order), edits)
+
+    @functools.cached_property
+    def _compiled_step(self) -> Any:
+        return tf.function(self._step, input_signature=BATCH_SIGNATURE)
+
+    def _step(
+        self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+    ) -> tuple[Tensor, BestPath]:
+        logits = self.model(audio, num_samples)
+        return ctc_loss(logits, labels, num_labels), best_path(logits)
+
+
+BATCH_SIGNATURE = (
+    tf.TensorSpec((None, None), tf.int16),
+    tf.TensorSpec((None,), tf.int32),
+    tf.TensorSpec((None, None), tf.int32),
+    tf.TensorSpec((None,), tf.int32),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
@@ -35,18 +35,18 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
     return pairs
 
 
-def count_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> EditCounts:
+def count_edits(reference: Sequence[Hashable], hypothesis: Sequence[Hashable]) -> EditCounts:
     """Edits that turn the hypothesis into the reference."""
-    edits = [pair.edit for pair in align(reference, hypothesis)]
+    edits = [operation.tag for operation in Levenshtein.editops(reference, hypothesis)]
     return EditCounts(
-        substitutions=edits.count("substitution"),
-        insertions=edits.count("insertion"),
-        deletions=edits.count("deletion"),
+        substitutions=edits.count("replace"),
+        insertions=edits.count("insert"),
+        deletions=edits.count("delete"),
         reference_length=len(reference),
     )
 
 
-def total_edits(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> EditCounts:
+def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> EditCounts:
     """Edits of a whole corpus of (reference, hypothesis)."""
     return sum((count_edits(reference, hypothesis) for reference, hypothesis in pairs), EditCounts())
 

@@ -21,10 +21,10 @@ from asr.acoustic import AcousticModel
 from asr.audio import SAMPLE_RATE_HZ
 from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
 from asr.config import AugmentConfig, Config, TrainConfig
-from asr.decoding.greedy import collapse
-from asr.evaluate import EvaluationData, evaluate
+from asr.decoding.greedy import BestPath, best_path, labels_of
+from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
 from asr.loss import ctc_loss, frames_needed
-from asr.metrics import count_edits
+from asr.metrics import total_edits
 from asr.run import EpochMetrics, Run
 from asr.types import Batch, EditCounts, Tensor, UserError
 from asr.vocabulary import Vocabulary
@@ -48,8 +48,7 @@ class StepResult(NamedTuple):
 
     loss: Tensor  # () mean over the utterances
     gradient_norm: Tensor  # () before clipping
-    frame_ids: Tensor  # (B, T) the best label of every frame
-    num_frames: Tensor  # (B,)
+    path: BestPath
 
 
 class Trainer:
@@ -73,8 +72,9 @@ class Trainer:
         dev_data: EvaluationData,
         run: Run,
     ) -> None:
-        self.model, self.config, self.vocabulary = model, config, vocabulary
+        self.model, self.config = model, config
         self.train_data, self.dev_data, self.run = train_data, dev_data, run
+        self.evaluator = Evaluator(model, vocabulary)
         self.progress = Progress()
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0)
@@ -93,7 +93,7 @@ class Trainer:
                 started = time.monotonic()
                 loss, train_edits = self.train_epoch(epoch, bar)
                 train_s = time.monotonic() - started
-                dev = evaluate(self.model, self.dev_data, self.vocabulary)
+                dev = self.evaluator.evaluate(self.dev_data)
                 metrics = EpochMetrics(
                     epoch=epoch + 1,
                     loss=loss,
@@ -114,7 +114,7 @@ class Trainer:
         losses, sizes, edits = [], [], EditCounts()
         for places, batch in zip(plan, batches, strict=True):
             result = self.train_step(batch)
-            step_edits = batch_edits(result, batch)
+            step_edits = total_edits(zip(reference_labels(batch), labels_of(result.path), strict=True))
             loss = float(result.loss)
             if not np.isfinite(loss):
                 raise UserError(
@@ -134,13 +134,7 @@ class Trainer:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        signature = [
-            tf.TensorSpec((None, None), tf.int16),
-            tf.TensorSpec((None,), tf.int32),
-            tf.TensorSpec((None, None), tf.int32),
-            tf.TensorSpec((None,), tf.int32),
-        ]
-        return tf.function(self._step, input_signature=signature)
+        return tf.function(self._step, input_signature=BATCH_SIGNATURE)
 
     def _step(self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor) -> StepResult:
         variables = self.model.trainable_variables
@@ -150,8 +144,7 @@ class Trainer:
         gradients = tape.gradient(loss, variables)
         gradients, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
         self.optimizer.apply(gradients, variables)
-        frame_ids = tf.argmax(logits.values, axis=-1, output_type=tf.int32)
-        return StepResult(loss, norm, frame_ids, logits.num_frames)
+        return StepResult(loss, norm, best_path(logits))
 
     def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         def fits(num_samples: int, labels: list[int]) -> bool:
@@ -187,15 +180,10 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Opti
     return optimizer
 
 
-def batch_edits(result: StepResult, batch: Batch) -> EditCounts:
-    """Greedy errors of a batch, counted on ids."""
-    frame_ids, num_frames = np.asarray(result.frame_ids), np.asarray(result.num_frames)
+def reference_labels(batch: Batch) -> list[list[int]]:
+    """Each row's labels, without padding."""
     labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
-    edits = EditCounts()
-    for row in range(len(labels)):
-        heard, _ = collapse(frame_ids[row, : num_frames[row]])
-        edits += count_edits(labels[row, : num_labels[row]].tolist(), heard.tolist())
-    return edits
+    return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]
 
 
 class ProgressBar:

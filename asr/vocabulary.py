@@ -101,16 +101,16 @@ class Vocabulary:
 
 
 def mandarin_syllables() -> list[str]:
-    """Every toned syllable that a character of pypinyin's dictionary is read as, sorted: about 1,500.
+    """Every toned syllable of Mandarin, sorted: what characters are read as, and each without its tone.
 
-    Neutral tone is 5, ü is v: `lv4`, `de5`. Syllables without a vowel (`hm5`, `ng2`) are left out.
+    Neutral tone is 5, ü is v: `lv4`, `de5`. Taken from pypinyin's dictionary of characters.
     """
     from pypinyin import pinyin_dict
     from pypinyin.contrib.tone_convert import to_tone3
 
     readings = {reading for text in pinyin_dict.pinyin_dict.values() for reading in text.split(",")}
-    syllables = {to_tone3(reading, v_to_u=False, neutral_tone_with_five=True) for reading in readings}
-    return sorted(s for s in syllables if is_syllable(s))
+    toned = {to_tone3(reading, v_to_u=False, neutral_tone_with_five=True) for reading in readings}
+    return sorted(toned | {syllable[:-1] + "5" for syllable in toned})
 
 
 def is_syllable(token: str) -> bool:

@@ -46,6 +46,8 @@ class Dcnn(keras.Model):
         seed: of the dropout masks and the initial weights.
     """
 
+    SUBSAMPLING = 8
+
     def __init__(self, family: str, num_outputs: int, seed: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.family, self.num_outputs, self.seed = family, num_outputs, seed

@@ -50,6 +50,8 @@ class Separable(keras.Model):
         seed: of the dropout masks and the initial weights.
     """
 
+    SUBSAMPLING = 8
+
     def __init__(
         self,
         size: str,

@@ -1,0 +1,49 @@
+"""Audio of any kind -> 16 kHz WAV files, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tqdm import tqdm
+
+from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.types import UserError
+
+
+def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float | UserError]:
+    """Write each source as a 16 kHz mono 16-bit WAV file.
+
+    Args:
+        pairs: (source, target) files; targets' folders exist.
+        title: of the progress bar.
+
+    Returns:
+        For each pair its duration in seconds, or why it was left out.
+    """
+
+    def convert(pair: tuple[Path, Path]) -> float | UserError:
+        source, target = pair
+        try:
+            waveform = read_audio(source)
+        except UserError as error:
+            return error
+        write_wav(target, waveform)
+        return len(waveform) / SAMPLE_RATE_HZ
+
+    # libsndfile and SciPy let go of the interpreter lock while they work
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(tqdm(pool.map(convert, pairs), total=len(pairs), desc=title, unit="clip"))
+
+
+def tell_left_out(failures: Sequence[UserError], num_files: int) -> None:
+    """Say how many files were left out, and why the first few were."""
+    if not failures:
+        return
+    print(f"{len(failures)} of {num_files} files left out:")
+    for failure in failures[:5]:
+        print(f"  {failure}")
+    if len(failures) > 5:
+        print(f"  ... and {len(failures) - 5} more")

@@ -1,0 +1,57 @@
+"""Mandarin words of the HSK lists, one speaker: Audio-cmn (Yue Tan for Shtooka, CC BY-SA).
+
+Layout: `audio/cmn-<hanzi>.mp3`, or such files in the folder itself.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from asr.types import UserError, Utterance
+from data_pipeline.conversion import convert_to_wav, tell_left_out
+from data_pipeline.labels import pinyin_of
+
+ABOUT = "8,000 Mandarin words by one speaker, cmn-<hanzi>.mp3; Audio-cmn, shtooka.net, CC BY-SA"
+PREFIX = "cmn-"
+SPEAKER = "yue_tan"
+HELD_OUT_PERCENT = {"test": 6, "dev": 3}
+
+
+def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
+    """Label each file by its name and convert it; a word stands in one split only.
+
+    Raises:
+        UserError: there is no such file in the folder.
+    """
+    files = sorted(path for path in source.rglob(f"{PREFIX}*") if path.suffix.lower() == ".mp3")
+    if not files:
+        raise UserError(f"{source}: no {PREFIX}<hanzi>.mp3 below this folder; is it Audio-cmn?")
+    (target / "audio").mkdir(parents=True, exist_ok=True)
+    pairs = [(path, target / "audio" / f"{path.stem}.wav") for path in files]
+    durations = convert_to_wav(pairs, "converting hsk_words")
+
+    splits: dict[str, list[Utterance]] = {"train": [], "dev": [], "test": []}
+    failures: list[UserError] = []
+    for (path, wav), duration_s in zip(pairs, durations, strict=True):
+        word = path.stem.removeprefix(PREFIX)
+        try:
+            if isinstance(duration_s, UserError):
+                raise duration_s
+            tokens = pinyin_of(word)
+        except UserError as error:
+            failures.append(error)
+            continue
+        splits[split_of(word)].append(Utterance(path.stem, str(wav), duration_s, word, tokens, SPEAKER))
+    tell_left_out(failures, len(files))
+    return splits
+
+
+def split_of(word: str) -> str:
+    """The split of a word: by its own checksum, so that more files move no word to another split."""
+    position = zlib.crc32(word.encode()) % 100
+    for split, percent in HELD_OUT_PERCENT.items():
+        if position < percent:
+            return split
+        position -= percent
+    return "train"
