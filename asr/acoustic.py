@@ -62,7 +62,8 @@ class AcousticModel(keras.Model):
         """(B, S) int16 and (B,) int32 -> Logits."""
         features, num_frames = self.features(audio, num_samples)
         features = self.spec_augment(features, num_frames, training=training)
-        return self.network(features, num_frames, training=training)
+        logits: Logits = self.network(features, num_frames, training=training)
+        return logits
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
+import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +20,15 @@ from asr.types import UserError
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
 INT16_SCALE = 32768.0
+BLOCK_FRAMES = 1 << 20
+UNKNOWN_LENGTH = 0x7FFFFFF0  # what programs declare that write to a pipe
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO
 
 
 def read_audio(source: AudioSource) -> Waveform:
-    """Read a whole file, mix its channels down and resample it to 16 kHz.
+    """Read a whole recording, mix its channels down and resample it to 16 kHz.
 
     Args:
         source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
@@ -34,23 +40,16 @@ def read_audio(source: AudioSource) -> Waveform:
     Raises:
         UserError: the file is missing, empty, cut off, not audio, or shorter than one 25 ms window.
     """
-    name = _name(source)
-    _refuse_empty(source, name)
-    try:
-        with soundfile.SoundFile(str(source) if isinstance(source, Path) else source) as file:
-            rate_hz, declared = file.samplerate, file.frames
-            samples = file.read(dtype="int16" if file.subtype == "PCM_16" else "float32", always_2d=True)
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise UserError(f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it") from None
+    with _open(source) as (file, name):
+        parts = list(_blocks(file, name))
+        rate_hz, declared = file.samplerate, file.frames
+    samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
     if len(samples) < declared:
-        raise UserError(
-            f"{name}: cut off: its header declares {declared / rate_hz:.2f} s, "
-            f"{len(samples) / rate_hz:.2f} s are there; copy it again"
-        )
+        raise UserError(_cut_off(name, declared / rate_hz, len(samples) / rate_hz))
     waveform = resample(_mix_down(samples), rate_hz)
     if len(waveform) < WINDOW_SAMPLES:
         raise UserError(
-            f"{name}: {len(waveform)} samples at 16 kHz, expected at least {WINDOW_SAMPLES} (25 ms); leave it out"
+            f"{name}: {len(waveform)} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; leave it out"
         )
     return waveform
 
@@ -59,17 +58,84 @@ def audio_duration_s(path: Path) -> float:
     """Seconds of audio by the file's header, which is all that is read.
 
     Raises:
-        UserError: the file is missing, empty or not audio.
+        UserError: the file is missing, empty, cut off or not audio.
     """
-    _refuse_empty(path, str(path))
+    with _open(path) as (file, _):
+        return float(file.frames / file.samplerate)
+
+
+@contextlib.contextmanager
+def _open(source: AudioSource) -> Iterator[tuple[Any, str]]:
+    """A soundfile.SoundFile and the name to call it by."""
+    if isinstance(source, str | Path):
+        name = str(source)
+        try:
+            stream: BinaryIO = Path(source).open("rb")  # noqa: SIM115 (closed below)
+        except IsADirectoryError:
+            raise UserError(f"{name}: a folder, expected an audio file") from None
+        except OSError as error:
+            raise UserError(f"{name}: cannot read this file ({error.strerror})") from None
+    else:
+        # libsndfile seeks, which a pipe cannot
+        name, stream = str(getattr(source, "name", "audio stream")), io.BytesIO(source.read())
+    with stream:
+        _refuse_broken_header(stream, name)
+        try:
+            file = soundfile.SoundFile(stream)
+        except (soundfile.LibsndfileError, TypeError) as error:
+            raise UserError(
+                f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it"
+            ) from None
+        with file:
+            yield file, name
+
+
+def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
+    """(S, channels) pieces until the end; a header that lies about the length allocates nothing."""
+    dtype = "int16" if file.subtype == "PCM_16" else "float32"
     try:
-        info = soundfile.info(str(path))
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise UserError(f"{path}: not audio that libsndfile reads ({_reason(error)}); convert it") from None
-    return float(info.frames / info.samplerate)
+        while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
+            yield block
+    except soundfile.LibsndfileError as error:
+        raise UserError(f"{name}: broken after its header ({_reason(error)}); copy it again") from None
 
 
-def resample(waveform: Waveform | npt.NDArray[np.float32], rate_hz: int) -> Waveform:
+def _refuse_broken_header(stream: BinaryIO, name: str) -> None:
+    """An empty file, and a WAV file shorter than it declares, which libsndfile would take for a short one."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    if size == 0:
+        raise UserError(f"{name}: empty file; copy or record it again")
+    declared, present, bytes_per_s = _wav_data_bytes(stream, size)
+    stream.seek(0)
+    if declared > present and declared < UNKNOWN_LENGTH:
+        raise UserError(_cut_off(name, declared / bytes_per_s, present / bytes_per_s))
+
+
+def _wav_data_bytes(stream: BinaryIO, size: int) -> tuple[int, int, int]:
+    """Bytes of samples that a WAV file declares, those that are there, and bytes per second; else zeros."""
+    riff = stream.read(12)
+    if len(riff) < 12 or riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
+        return 0, 0, 1
+    bytes_per_s = 1
+    while len(header := stream.read(8)) == 8:
+        chunk, length = struct.unpack("<4sI", header)
+        if chunk == b"data":
+            return length, size - stream.tell(), bytes_per_s
+        start = stream.tell()
+        if chunk == b"fmt ":
+            bytes_per_s = max(1, struct.unpack("<I", stream.read(16)[8:12].ljust(4, b"\0"))[0])
+        stream.seek(start + length + length % 2)
+    return 0, 0, 1
+
+
+def _cut_off(name: str, declared_s: float, present_s: float) -> str:
+    return (
+        f"{name}: cut off: its header declares {declared_s:.2f} s, {present_s:.2f} s are there; copy it again"
+    )
+
+
+def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
     """Change the rate to 16 kHz through a polyphase low-pass filter, so that nothing aliases.
 
     Args:
@@ -83,11 +149,21 @@ def resample(waveform: Waveform | npt.NDArray[np.float32], rate_hz: int) -> Wave
     return to_int16(scipy.signal.resample_poly(waveform.astype(np.float32), up, down))
 
 
-def to_int16(waveform: npt.NDArray[np.generic]) -> Waveform:
+def to_int16(waveform: npt.NDArray[Any]) -> Waveform:
     """Round and clip samples that are on the int16 scale."""
     if waveform.dtype == np.int16:
-        return waveform.astype(np.int16, copy=False)
-    return np.clip(np.rint(waveform), -32768, 32767).astype(np.int16)
+        return waveform
+    rounded: Waveform = np.clip(np.rint(waveform), -32768, 32767).astype(np.int16)
+    return rounded
+
+
+def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[np.int32]]:
+    """Waveforms as one (B, S) array with zeros behind the shorter ones, and their (B,) lengths."""
+    num_samples = np.array([len(waveform) for waveform in waveforms], np.int32)
+    padded = np.zeros((len(waveforms), num_samples.max()), np.int16)
+    for row, waveform in zip(padded, waveforms, strict=True):
+        row[: len(waveform)] = waveform
+    return padded, num_samples
 
 
 def write_wav(path: Path, waveform: Waveform) -> None:
@@ -95,29 +171,12 @@ def write_wav(path: Path, waveform: Waveform) -> None:
     soundfile.write(str(path), waveform, SAMPLE_RATE_HZ, subtype="PCM_16")
 
 
-def _mix_down(samples: npt.NDArray[np.generic]) -> Waveform | npt.NDArray[np.float32]:
+def _mix_down(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(S, channels) -> (S,), on the int16 scale: the mean of the channels."""
-    if samples.dtype == np.int16:
-        if samples.shape[1] == 1:
-            return samples[:, 0].astype(np.int16, copy=False)
-        return samples.mean(axis=1, dtype=np.float32)
-    return (samples.mean(axis=1, dtype=np.float32) * INT16_SCALE).astype(np.float32)
-
-
-def _refuse_empty(source: AudioSource, name: str) -> None:
-    if not isinstance(source, str | Path):
-        return
-    path = Path(source)
-    if not path.exists():
-        raise UserError(f"{name}: no such file")
-    if path.is_dir():
-        raise UserError(f"{name}: a folder, expected an audio file")
-    if path.stat().st_size == 0:
-        raise UserError(f"{name}: empty file; copy or record it again")
-
-
-def _name(source: AudioSource) -> str:
-    return str(source) if isinstance(source, str | Path) else str(getattr(source, "name", "audio stream"))
+    if samples.dtype == np.int16 and samples.shape[1] == 1:
+        return samples[:, 0]
+    mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    return mono if samples.dtype == np.int16 else np.nan_to_num(mono) * np.float32(INT16_SCALE)
 
 
 def _reason(error: Exception) -> str:

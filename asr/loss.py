@@ -27,7 +27,10 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
     Returns:
         (B,) float32.
     """
-    repeats = tf.cast((labels[:, 1:] == labels[:, :-1]) & tf.sequence_mask(num_labels - 1, tf.shape(labels)[1] - 1), tf.int32)
+    repeats = tf.cast(
+        (labels[:, 1:] == labels[:, :-1]) & tf.sequence_mask(num_labels - 1, tf.shape(labels)[1] - 1),
+        tf.int32,
+    )
     fits = num_labels + tf.reduce_sum(repeats, axis=1) <= logits.num_frames
     kept = tf.sequence_mask(tf.where(fits, num_labels, 0), tf.shape(labels)[1])
     sparse = tf.SparseTensor(tf.where(kept), labels[kept], tf.shape(labels, tf.int64))

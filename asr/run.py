@@ -1,11 +1,11 @@
 """A run's directory: what a person reads, and what a program needs to go on or to decode.
 
-    runs/demo/config.toml      the resolved configuration
-    runs/demo/vocabulary.txt   one token a line, the blank first
-    runs/demo/checkpoints/     last.npz and best.npz
-    runs/demo/metrics.jsonl    one line an epoch
-    runs/demo/tensorboard/     the same for TensorBoard
-    runs/demo/report.html      curves, error rates, worst utterances
+runs/demo/config.toml      the resolved configuration
+runs/demo/vocabulary.txt   one token a line, the blank first
+runs/demo/checkpoints/     last.npz and best.npz
+runs/demo/metrics.jsonl    one line an epoch
+runs/demo/tensorboard/     the same for TensorBoard
+runs/demo/report.html      curves, error rates, worst utterances
 """
 
 from __future__ import annotations
@@ -59,19 +59,26 @@ class Run:
         Raises:
             UserError: a run is there already, or the directory cannot be written.
         """
-        if (directory / "config.toml").exists():
-            raise UserError(
-                f"{directory}: a run is there already; go on with it by --resume, "
-                "or start another under --name NAME"
-            )
+        cls.refuse_existing(directory)
         run = cls(directory)
         try:
             run.checkpoint(LAST).parent.mkdir(parents=True, exist_ok=True)
             vocabulary.save(directory / "vocabulary.txt")
             (directory / "config.toml").write_text(dump_config(config), encoding="utf-8")
         except OSError as error:
-            raise UserError(f"{directory}: cannot write here ({error.strerror}); choose another train.runs_dir") from None
+            raise UserError(
+                f"{directory}: cannot write here ({error.strerror}); choose another train.runs_dir"
+            ) from None
         return run
+
+    @staticmethod
+    def refuse_existing(directory: Path) -> None:
+        """Raise a UserError where a run is there already."""
+        if (directory / "config.toml").exists():
+            raise UserError(
+                f"{directory}: a run is there already; go on with it by --resume, "
+                "or start another under --name NAME"
+            )
 
     @classmethod
     def open(cls, directory: Path) -> Run:

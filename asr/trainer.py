@@ -1,7 +1,7 @@
 """The loop: train -> train_epoch -> train_step.
 
-    trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
-    trainer.train()
+trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
+trainer.train()
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -26,12 +26,16 @@ from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
 from asr.loss import ctc_loss, frames_needed
 from asr.metrics import total_edits
 from asr.run import EpochMetrics, Run
-from asr.types import Batch, EditCounts, Tensor, UserError
+from asr.types import Batch, EditCounts, Tensor, UserError, Utterance
 from asr.vocabulary import Vocabulary
 
 
 class TrainingData(Protocol):
     """What the loop needs of a training set; `data_pipeline.dataset.Dataset` is one."""
+
+    @property
+    def utterances(self) -> Sequence[Utterance]:
+        """The rows."""
 
     @property
     def duration_s(self) -> float:

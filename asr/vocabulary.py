@@ -52,6 +52,10 @@ class Vocabulary:
                 raise UserError(f"label {token!r} is not among the {len(self) - 1} tokens of the vocabulary")
         return [self._ids[token] for token in tokens]
 
+    def encode_known(self, tokens: Iterable[str]) -> list[int]:
+        """Ids of those tokens that are in the vocabulary."""
+        return [self._ids[token] for token in tokens if token in self]
+
     def decode(self, ids: Iterable[int]) -> tuple[str, ...]:
         """Tokens of ids, which hold no blank."""
         return tuple(self.tokens[index] for index in ids)

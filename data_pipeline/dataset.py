@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio
+from asr.audio import SAMPLE_RATE_HZ, Waveform, pad_waveforms, read_audio
 from asr.config import AugmentConfig
 from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
@@ -26,7 +27,7 @@ class Dataset:
 
     Args:
         utterances: read-only; a batch's rows are places in it.
-        vocabulary: turns tokens into ids.
+        vocabulary: turns tokens into ids; those it does not have are left out of the labels.
         batch_s: seconds of audio in a batch, padding counted.
     """
 
@@ -36,7 +37,7 @@ class Dataset:
     labels: list[list[int]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        labels = [self.vocabulary.encode(utterance.tokens) for utterance in self.utterances]
+        labels = [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
         object.__setattr__(self, "labels", labels)
 
     @property
@@ -81,7 +82,8 @@ class Dataset:
             places = plan[int(number)]
             try:
                 waveforms = [
-                    change_speed(read_audio(self.utterances[place].audio_path), speed(place)) for place in places
+                    change_speed(read_audio(self.utterances[place].audio_path), speed(place))
+                    for place in places
                 ]
             except UserError as error:
                 failures.append(error)
@@ -92,10 +94,12 @@ class Dataset:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
 
         dataset = tf.data.Dataset.range(len(plan)).map(
-            load_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            load_batch, num_parallel_calls=os.cpu_count() or 1, deterministic=True
         )
+        options = tf.data.Options()
+        options.autotune.enabled = False  # its thread holds the end of every epoch up, for seconds
         try:
-            for batch in dataset.prefetch(READ_AHEAD):
+            for batch in dataset.prefetch(READ_AHEAD).with_options(options):
                 yield Batch(*batch)
         except tf.errors.OpError:
             if failures:  # what the reader said, without TensorFlow's stack around it
@@ -105,14 +109,9 @@ class Dataset:
 
 def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
     """Rows of different lengths as one batch, with zeros behind them."""
-    audio = np.zeros((len(waveforms), max(map(len, waveforms))), np.int16)
-    ids = np.zeros((len(labels), max(1, max(map(len, labels)))), np.int32)
-    for row, (waveform, row_labels) in enumerate(zip(waveforms, labels, strict=True)):
-        audio[row, : len(waveform)] = waveform
-        ids[row, : len(row_labels)] = row_labels
-    return Batch(
-        audio,
-        np.array([len(waveform) for waveform in waveforms], np.int32),
-        ids,
-        np.array([len(row_labels) for row_labels in labels], np.int32),
-    )
+    audio, num_samples = pad_waveforms(waveforms)
+    num_labels = np.array([len(row) for row in labels], np.int32)
+    ids = np.zeros((len(labels), max(1, num_labels.max())), np.int32)
+    for padded, row in zip(ids, labels, strict=True):
+        padded[: len(row)] = row
+    return Batch(audio, num_samples, ids, num_labels)

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
     with temporary.open("w", encoding="utf-8") as file:
         for utterance in utterances:
             file.write(json.dumps(_record(utterance, path.parent.resolve()), ensure_ascii=False) + "\n")
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def read_manifest(path: Path) -> list[Utterance]:

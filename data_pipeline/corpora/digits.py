@@ -17,7 +17,9 @@ from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
 from asr.types import UserError, Utterance
 from data_pipeline.conversion import tell_left_out
 
-ABOUT = "English digits by five speakers, <digit>_<speaker>_<index>.wav; Free Spoken Digit Dataset, CC BY-SA 4.0"
+ABOUT = (
+    "English digits by five speakers, <digit>_<speaker>_<index>.wav; Free Spoken Digit Dataset, CC BY-SA 4.0"
+)
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAME = re.compile(r"(?P<digit>[0-9])_(?P<speaker>[^_]+)_(?P<index>[0-9]+)")
 TEST_SPEAKER = "yweweler"
@@ -68,8 +70,8 @@ def _read_pools(source: Path) -> dict[str, Pool]:
     for split, pool in pools.items():
         if not pool:
             raise UserError(
-                f"{source}: no recording for {split}; expected <digit>_<speaker>_<index>.wav of {TEST_SPEAKER} "
-                "and of others below this folder"
+                f"{source}: no recording for {split}; expected <digit>_<speaker>_<index>.wav "
+                f"of {TEST_SPEAKER} and of others below this folder"
             )
     return pools
 

@@ -1,0 +1,372 @@
+"""Pages of figures: elements, tables and line charts as inline SVG, with the one style they share.
+
+No script, no library, nothing from elsewhere: a value shows as a tooltip, a long table folds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree.ElementTree import Element, tostring
+
+HEIGHT = 240
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36  # margins around the plot, in pixels
+LOG_ABOVE = 5.0  # a wider range than this is drawn on a logarithmic scale
+MAX_LOG_RANGE = 1000.0  # smaller values lie on the lower edge of a logarithmic scale
+
+
+def element(name: str, /, *children: Element | str, **attributes: object) -> Element:
+    """An element of HTML or SVG; strings are text, which the serializer escapes.
+
+    Args:
+        name: of the tag.
+        children: what it holds, in order.
+        attributes: `class_` stands for class, `text_anchor` for text-anchor.
+    """
+    node = Element(name, {key.rstrip("_").replace("_", "-"): str(v) for key, v in attributes.items()})
+    for child in children:
+        if not isinstance(child, str):
+            node.append(child)
+        elif len(node):
+            node[-1].tail = (node[-1].tail or "") + child
+        else:
+            node.text = (node.text or "") + child
+    return node
+
+
+def page(title: str, sections: Iterable[Element]) -> str:
+    """A whole document."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", CSS),
+    )
+    html = element("html", head, element("body", element("main", *sections)), lang="en")
+    return "<!doctype html>\n" + tostring(html, encoding="unicode", method="html") + "\n"
+
+
+def section(title: str, note: str, *children: Element) -> Element:
+    """A part of the page under its heading."""
+    notes = [element("p", note, class_="note")] if note else []
+    return element("section", element("h2", title), *notes, *children)
+
+
+def folded(summary: str, child: Element) -> Element:
+    """What opens on a click."""
+    return element("details", element("summary", summary), child)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str | float]], kind: str = "") -> Element:
+    """A table; a float is a rate, shown in percent beside a bar that the table's highest rate fills.
+
+    Args:
+        headings: of the columns.
+        rows: as many cells each; the first one names the row.
+        kind: "words" to align text on the left, where numbers would align on the right.
+    """
+    highest = max((min(cell, 1.0) for row in rows for cell in row if isinstance(cell, float)), default=0.0)
+    body = element("tbody")
+    for name, *cells in rows:
+        row = element("tr", element("th", str(name), scope="row"))
+        for cell in cells:
+            if isinstance(cell, float):
+                width = 100 * min(cell, 1.0) / highest if highest else 0.0
+                bar = element("i", class_="bar", style=f"width:{width / 20:.2f}em")
+                row.append(element("td", bar, percent(cell), class_="rate"))
+            else:
+                row.append(element("td", cell))
+        body.append(row)
+    head = element("thead", element("tr", *(element("th", heading, scope="col") for heading in headings)))
+    return element("div", element("table", head, body), class_=f"scroll {kind}".strip())
+
+
+def percent(rate: float) -> str:
+    """A rate as text, such as 8.9%; two decimals below 1%."""
+    if not math.isfinite(rate):
+        return "∞"
+    return f"{rate:.2%}" if 0 < rate < 0.01 else f"{rate:.1%}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: in the legend.
+        kind: class in the style sheet.
+        values: one an epoch; what is not finite leaves a gap.
+    """
+
+    name: str
+    kind: Literal["train", "dev", "rate"]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to the share of the axis below them."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool = False
+
+    def share(self, value: float) -> float:
+        """Where a value lies: 0 at the low end, 1 at the high end."""
+        value = min(max(value, self.low), self.high)
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def line_chart(
+    title: str,
+    quantity: str,
+    epochs: Sequence[int],
+    lines: Sequence[Line],
+    *,
+    show: Callable[[float], str],
+    best_epoch: int | None = None,
+    width: int = 400,
+    may_be_logarithmic: bool = True,
+) -> Element:
+    """A figure: curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
+
+    Args:
+        title: above the chart.
+        quantity: what the vertical axis measures.
+        epochs: of the values, ascending, at least one.
+        lines: the curves.
+        show: a value as text.
+        best_epoch: one of `epochs`, or None for no mark.
+        width: in pixels; the figure shrinks with its column.
+        may_be_logarithmic: where the values' range is wide.
+    """
+    y_axis = axis_over([value for line in lines for value in line.values], may_be_logarithmic)
+    x_axis = Axis(epochs[0] - 0.5, epochs[0] + 0.5, epochs) if len(epochs) == 1 else epoch_axis(epochs)
+    plot = Plot(width, x_axis, y_axis, show)
+    scale = ", log scale" if y_axis.logarithmic else ""
+    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
+    svg.extend(plot.grid())
+    if best_epoch is not None:
+        svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
+    svg.extend(part for line in lines for part in plot.curve(epochs, line))
+    svg.extend(plot.tooltips(epochs, lines))
+    legend = [element("span", line.name, class_=f"key {line.kind}") for line in lines]
+    caption = element("figcaption", element("strong", title), *(legend if len(lines) > 1 else []))
+    return element("figure", caption, svg, style=f"--width:{width}")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The area between the axes."""
+
+    width: int
+    x_axis: Axis
+    y_axis: Axis
+    show: Callable[[float], str]
+
+    def x(self, epoch: float) -> float:
+        """Pixels from the left."""
+        return round(LEFT + self.x_axis.share(epoch) * (self.width - LEFT - RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        """Pixels from the top."""
+        return round(HEIGHT - BOTTOM - self.y_axis.share(value) * (HEIGHT - TOP - BOTTOM), 1)
+
+    def grid(self) -> list[Element]:
+        """Both axes with their ticks."""
+        right, floor = self.width - RIGHT, HEIGHT - BOTTOM
+        parts = []
+        for value in self.y_axis.ticks:
+            y = self.y(value)
+            parts.append(element("line", class_="grid", x1=LEFT, x2=right, y1=y, y2=y))
+            parts.append(element("text", self.show(value), x=LEFT - 6, y=y + 4, text_anchor="end"))
+        for epoch in self.x_axis.ticks:
+            x = self.x(epoch)
+            parts.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
+            parts.append(element("text", f"{epoch:g}", x=x, y=floor + 17, text_anchor="middle"))
+        parts.append(element("line", class_="axis", x1=LEFT, x2=right, y1=floor, y2=floor))
+        middle = (LEFT + right) / 2
+        parts.append(element("text", "epoch", class_="label", x=middle, y=HEIGHT - 3, text_anchor="middle"))
+        return parts
+
+    def curve(self, epochs: Sequence[int], line: Line) -> list[Element]:
+        """A line through its values; where there is only one, a dot."""
+        known = [(e, v) for e, v in zip(epochs, line.values, strict=True) if math.isfinite(v)]
+        if len(known) == 1:
+            epoch, value = known[0]
+            return [element("circle", class_=line.kind, cx=self.x(epoch), cy=self.y(value), r=4)]
+        points = " ".join(f"{self.x(epoch)},{self.y(value)}" for epoch, value in known)
+        return [element("polyline", class_=line.kind, points=points)]
+
+    def best_mark(self, epoch: int, value: float) -> list[Element]:
+        """A vertical line at the best epoch, named, and a ring around its value."""
+        x = self.x(epoch)
+        on_left = self.x_axis.share(epoch) > 0.5
+        label_x, anchor = (x - 6, "end") if on_left else (x + 6, "start")
+        label = f"best: epoch {epoch}, {self.show(value)}"
+        parts = [
+            element("line", class_="best", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
+            element("text", label, class_="best", x=label_x, y=TOP + 12, text_anchor=anchor),
+        ]
+        if math.isfinite(value):
+            parts.append(element("circle", class_="best", cx=x, cy=self.y(value), r=5))
+        return parts
+
+    def tooltips(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
+        """An invisible band for each epoch that tells its values when pointed at."""
+        band = (self.width - LEFT - RIGHT) / max(1, len(epochs) - 1)
+        parts = []
+        for place, epoch in enumerate(epochs):
+            values = "".join(f"\n{line.name} {self.show(line.values[place])}" for line in lines)
+            area = {"x": round(self.x(epoch) - band / 2, 1), "width": round(band, 1)}
+            tooltip = element("title", f"epoch {epoch}{values}")
+            parts.append(element("rect", tooltip, class_="tip", y=TOP, height=HEIGHT - TOP - BOTTOM, **area))
+        return parts
+
+
+def axis_over(values: Sequence[float], may_be_logarithmic: bool = True) -> Axis:
+    """An axis for values from 0 up; logarithmic where a few high ones would press the rest flat."""
+    known = [value for value in values if math.isfinite(value)]
+    high = max(known, default=0.0)
+    if high <= 0:
+        return Axis(0.0, 1.0, [0.0, 1.0])
+    low = max(min(value for value in known if value > 0), high / MAX_LOG_RANGE)
+    if high / low <= LOG_ABOVE or not may_be_logarithmic:
+        step = round_up(high / 5)
+        count = math.ceil(high / step - 1e-9)
+        return Axis(0.0, count * step, [index * step for index in range(count + 1)])
+    ticks = [10.0**exponent * m for exponent in range(-12, 12) for m in (1, 2, 5)]
+    first = max(index for index, tick in enumerate(ticks) if tick <= low or index == 0)
+    last = min(index for index, tick in enumerate(ticks) if tick >= high or index == len(ticks) - 1)
+    return Axis(ticks[first], ticks[last], ticks[first : last + 1], logarithmic=True)
+
+
+def epoch_axis(epochs: Sequence[int]) -> Axis:
+    """From the first epoch to the last, a handful of ticks between."""
+    step = max(1, int(round_up((epochs[-1] - epochs[0]) / 8)))
+    between = [tick for tick in range(0, epochs[-1] + 1, step) if tick > epochs[0] + step / 2]
+    return Axis(epochs[0], epochs[-1], [epochs[0], *between])
+
+
+def round_up(value: float) -> float:
+    """The next of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ..."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9))
+
+
+CSS = """
+:root { --paper: #faf9f6; --card: #fff; --ink: #1c1e22; --muted: #676c75; --rule: #e3e0d9;
+  --train: #b86a1f; --dev: #1f5fbf; --right: #d5dcd3; --right-ink: #2f3b2d;
+  --sub: #8a5200; --sub-back: #fdeecf; --del: #a8123c; --del-back: #fbe0e6;
+  --ins: #1b4fae; --ins-back: #dfeafb; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14161a; --card: #1c1f24; --ink: #e9e6e0; --muted: #9ba1ab; --rule: #343840;
+    --train: #e5a55b; --dev: #7db0ff; --right: #333d34; --right-ink: #cfdacb;
+    --sub: #ffd08a; --sub-back: #4b3511; --del: #ff9fb4; --del-back: #54202d;
+    --ins: #a6c8ff; --ins-back: #1f3862; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); -webkit-text-size-adjust: 100%;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", "PingFang SC",
+    "Microsoft YaHei", sans-serif;
+  font-variant-numeric: tabular-nums; }
+main { max-width: 64rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { margin: 0; font-size: 1.25rem; font-weight: 600; overflow-wrap: anywhere; }
+h2 { margin: 3rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--rule); font-size: 1.25rem; }
+p { margin: .5rem 0; }
+.note, small, footer { color: var(--muted); font-size: .875rem; }
+.hero { display: grid; grid-template-columns: auto 1fr; gap: 1rem 3.5rem; align-items: center;
+  margin: 1rem 0 1.5rem; }
+.headline { display: block; font-size: clamp(3.75rem, 12vw, 6.5rem); font-weight: 700; line-height: 1.05;
+  letter-spacing: -.04em; }
+.hero p { margin: 0; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .9rem 1.5rem;
+  margin: 0; }
+dt { color: var(--muted); font-size: .8125rem; }
+dd { margin: 0; font-weight: 600; }
+.strip { display: flex; gap: 2px; height: 1.75rem; border-radius: 6px; overflow: hidden; }
+.strip span { flex-basis: 1.25rem; min-width: 0; font-size: .8125rem; font-weight: 700; line-height: 1.75rem;
+  text-align: center; }
+.key-entry { display: inline-block; margin-right: 1.25rem; font-size: .875rem; color: var(--muted); }
+.key-entry i { display: inline-block; min-width: 1.35em; border-radius: 3px; font-style: normal;
+  font-weight: 700; text-align: center; }
+.key-entry i:empty::before { content: "\\00a0"; }
+span.equal, i.equal { background: var(--right); color: var(--right-ink); }
+span.substitution, i.substitution { background: var(--sub-back); color: var(--sub); }
+span.deletion, i.deletion { background: var(--del-back); color: var(--del); }
+span.insertion, i.insertion { background: var(--ins-back); color: var(--ins); }
+.charts { display: flex; flex-wrap: wrap; gap: 1.25rem; margin-bottom: 1rem; }
+figure { flex: var(--width) 1 calc(var(--width) * .7px); min-width: 0; max-width: calc(var(--width) * 1.35px);
+  margin: 0; padding: .75rem .75rem .5rem; background: var(--card); border: 1px solid var(--rule);
+  border-radius: 10px; }
+figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin-bottom: .4rem; font-size: .875rem; }
+.key::before { content: ""; display: inline-block; width: 1.4em; margin-right: .4em; vertical-align: .25em;
+  border-top: 2.5px solid var(--dev); }
+.key.train::before { border-top: 2.5px dashed var(--train); }
+.key.rate::before { border-top-color: var(--muted); }
+svg { display: block; width: 100%; height: auto; overflow: visible; }
+svg text { fill: var(--ink); font-size: 11.5px; }
+svg text.label { fill: var(--muted); }
+svg polyline { fill: none; stroke: var(--dev); stroke-width: 2.25; stroke-linejoin: round; }
+svg polyline.train { stroke: var(--train); stroke-dasharray: 5 3.5; }
+svg polyline.rate { stroke: var(--muted); }
+svg circle { fill: var(--dev); }
+svg circle.train { fill: var(--train); }
+svg circle.rate { fill: var(--muted); }
+svg circle.best { fill: var(--card); stroke: var(--dev); stroke-width: 2.5; }
+svg .grid { stroke: var(--rule); }
+svg .axis { stroke: var(--muted); }
+svg line.best { stroke: var(--muted); stroke-dasharray: 2 3; }
+svg text.best { font-weight: 600; }
+svg .tip { fill: transparent; }
+svg .tip:hover { fill: var(--muted); fill-opacity: .13; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9375rem; }
+.scroll table { width: 100%; }
+th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--rule); text-align: right;
+  white-space: nowrap; }
+th:first-child, .words th, .words td { text-align: left; }
+td:last-child, thead th:last-child { padding-right: 0; }
+thead th { color: var(--muted); font-size: .8125rem; font-weight: 500; }
+tbody th { font-weight: 500; }
+.bar { display: inline-block; height: .7em; margin-right: .5em; border-radius: 2px; background: var(--dev);
+  opacity: .55; }
+.columns { display: flex; flex-wrap: wrap; gap: 1.5rem 3rem; margin-top: 1.75rem; align-items: start; }
+.columns > * { flex: 1 1 20rem; min-width: 0; }
+.columns > .words { flex: 1 1 11rem; }
+.columns > .words:first-child { flex: 2.2 1 20rem; }
+details { margin-top: .75rem; }
+summary { color: var(--dev); cursor: pointer; }
+pre { margin: .5rem 0; padding: 1rem; overflow-x: auto; background: var(--card);
+  border: 1px solid var(--rule); border-radius: 10px; font-size: .8125rem; }
+article { margin: .75rem 0; padding: .9rem 1.1rem; background: var(--card); border: 1px solid var(--rule);
+  border-radius: 10px; overflow-wrap: anywhere; }
+article p { color: var(--muted); }
+h3 { margin: 0; font-size: 1.0625rem; font-weight: 600; }
+h3 small { display: block; font-weight: 400; }
+q { quotes: none; }
+.alignment { display: grid; grid-template-columns: auto 1fr; column-gap: .75rem; margin-top: .6rem; }
+.alignment tbody { display: flex; flex-wrap: wrap; gap: .5rem 3px; }
+.alignment tr { display: flex; flex-direction: column; }
+.alignment th, .alignment td { padding: .05rem .4rem; border: 1px solid transparent; border-radius: 3px;
+  text-align: center; line-height: 1.5; }
+.alignment th { padding-left: 0; text-align: left; font-size: .8125rem; line-height: 1.73; }
+.alignment td:empty::before { content: "\\00a0"; }
+.alignment td:last-child { padding: 0; font-size: .75rem; font-weight: 700; }
+.substitution td { color: var(--sub); }
+.substitution td:not(:last-child) { background: var(--sub-back); margin-bottom: 2px; }
+.deletion td { color: var(--del); }
+.deletion td:first-child { background: var(--del-back); text-decoration: line-through; }
+.insertion td { color: var(--ins); }
+.insertion td:nth-child(2) { background: var(--ins-back); text-decoration: underline; }
+.deletion td:nth-child(2), .insertion td:first-child { border: 1px dashed; }
+footer { margin-top: 3rem; }
+"""

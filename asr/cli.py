@@ -1,0 +1,266 @@
+"""The commands. `asr train` and `python train.py` are the same; so are `asr` and `python -m asr`.
+
+TensorFlow is imported by the commands that need it, when they run: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr import __version__
+from asr.types import UserError
+
+if TYPE_CHECKING:
+    from asr.acoustic import AcousticModel
+    from asr.config import Config
+    from asr.evaluate import Evaluation
+    from asr.run import Run
+    from asr.vocabulary import Vocabulary
+    from data_pipeline.dataset import Dataset
+
+EXIT_MISTAKE = 2
+EVALUATION_BATCH_S = 120.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status."""
+    arguments = _parser().parse_args(argv)
+    # libraries greet on standard error; what a user should see, the commands say
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        status: int = arguments.run_command(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_MISTAKE
+    except KeyboardInterrupt:
+        print("\nstopped; `asr train --resume` goes on from the last checkpoint", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="asr", description="Train CTC speech recognition and use what was trained.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"asr {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    train = commands.add_parser("train", help="train a model, evaluate it, write its report")
+    train.add_argument(
+        "config",
+        nargs="?",
+        default="demo",
+        help="a TOML file, or the name of one in configs/ (default: demo)",
+    )
+    train.add_argument("--name", help="of the run in runs/ (default: the configuration's name)")
+    train.add_argument("--resume", action="store_true", help="go on with the run of this name")
+    train.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        dest="overrides",
+        help="change one setting, such as train.epochs=60; may be repeated",
+    )
+    train.set_defaults(run_command=_train)
+
+    evaluate = commands.add_parser("evaluate", help="measure a trained model on a manifest")
+    evaluate.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    evaluate.add_argument("manifest", type=Path, help="JSON Lines, such as data/mandarin_demo/test.jsonl")
+    evaluate.set_defaults(run_command=_evaluate)
+
+    transcribe = commands.add_parser("transcribe", help="turn recordings into text")
+    transcribe.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    transcribe.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="audio of any rate and container, a folder, or - for standard input",
+    )
+    transcribe.add_argument(
+        "--format", choices=("text", "jsonl", "csv"), default="text", help="default: text"
+    )
+    transcribe.add_argument("--out", type=Path, help="write there instead of to standard output")
+    transcribe.set_defaults(run_command=_transcribe)
+
+    synthesize = commands.add_parser("synthesize", help="make labelled robotic speech with espeak-ng")
+    synthesize.add_argument("out", type=Path, help="folder for the audio and its manifest")
+    synthesize.add_argument("--num", type=int, default=1000, help="number of utterances (default: 1000)")
+    synthesize.add_argument("--seed", type=int, default=1, help="another seed, other utterances (default: 1)")
+    synthesize.set_defaults(run_command=_synthesize)
+    return parser
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from asr import console
+    from asr.config import find_config, load_config
+    from asr.run import Run
+
+    config_path = find_config(arguments.config)
+    name = arguments.name or config_path.stem
+    directory = Path(load_config(config_path, arguments.overrides).train.runs_dir) / name
+    if arguments.resume:
+        if arguments.overrides:
+            raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
+        run = Run.open(directory)
+        config, vocabulary = run.config(), run.vocabulary()
+        manifests = [Path(path) for path in (config.data.train, config.data.dev, config.data.test)]
+    else:
+        Run.refuse_existing(directory)
+        config = _with_manifests(load_config(config_path, arguments.overrides))
+        manifests = [Path(path) for path in (config.data.train, config.data.dev, config.data.test)]
+        vocabulary = _make_vocabulary(config, manifests[0])
+        run = Run.create(directory, config, vocabulary)
+
+    from asr.acoustic import make_acoustic_model
+    from asr.evaluate import Evaluator
+    from asr.recognizer import Recognizer
+    from asr.trainer import Trainer
+
+    model = make_acoustic_model(config, vocabulary)
+    train_data = _training_data(manifests[0], vocabulary, model, config.train.batch_s)
+    dev_data, _ = _evaluation_data(manifests[1], vocabulary)
+    test_data, _ = _evaluation_data(manifests[2], vocabulary)
+    console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances))
+    trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
+    if arguments.resume:
+        trainer.resume()
+    trainer.train()
+
+    best = Recognizer.load(run.directory)
+    evaluation = Evaluator(best.model, vocabulary).evaluate(test_data)
+    _report(evaluation, run, manifests[2], run.report_path)
+    sample = evaluation.utterances[0].audio_path
+    print("\nTranscribe any recording with what was trained:\n")
+    print(f"    {console.asr_command()} transcribe {shlex.quote(str(run.directory))} {shlex.quote(sample)}")
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from asr.run import Run
+
+    run = Run.open(arguments.run)
+
+    from asr.evaluate import Evaluator
+    from asr.recognizer import Recognizer
+
+    recognizer = Recognizer.load(arguments.run)
+    data, num_left_out = _evaluation_data(arguments.manifest, recognizer.vocabulary)
+    evaluation = Evaluator(recognizer.model, recognizer.vocabulary).evaluate(data)
+    _report(evaluation, run, arguments.manifest, run.directory / f"report-{arguments.manifest.stem}.html")
+    return EXIT_MISTAKE if num_left_out else 0
+
+
+def _transcribe(arguments: argparse.Namespace) -> int:
+    from asr.transcripts import audio_files, open_writer
+
+    sources = audio_files(arguments.files)
+
+    from asr.recognizer import Recognizer
+
+    recognizer = Recognizer.load(arguments.run)
+    num_failed = 0
+    with open_writer(arguments.format, arguments.out, num_files=len(sources)) as writer:
+        for source, result in zip(sources, recognizer.transcribe_files(sources), strict=True):
+            if isinstance(result, UserError):
+                num_failed += 1
+                print(f"error: {result}", file=sys.stderr)
+            writer.write(str(source), result)
+    return EXIT_MISTAKE if num_failed else 0
+
+
+def _synthesize(arguments: argparse.Namespace) -> int:
+    from data_pipeline.synthesis import synthesize_corpus
+
+    manifest = synthesize_corpus(arguments.out, num_utterances=arguments.num, seed=arguments.seed)
+    print(f"{arguments.num} utterances: {manifest}")
+    return 0
+
+
+def _with_manifests(config: Config) -> Config:
+    """The configuration with a manifest for each split, its corpus prepared if need be."""
+    from data_pipeline.corpora import SPLITS, prepare_corpus
+
+    given = {split: getattr(config.data, split) for split in SPLITS}
+    missing = [split for split, path in given.items() if not path]
+    if missing and not config.data.corpus:
+        raise UserError(
+            f"data.{missing[0]}: no manifest; name one by --set data.{missing[0]}=FILE.jsonl, "
+            "or a corpus by data.corpus"
+        )
+    if missing:
+        target = Path(config.data.prepared_dir) / config.data.corpus
+        prepared = prepare_corpus(config.data.corpus, config.data.source, target)
+        given.update({split: str(prepared[split]) for split in missing})
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
+
+
+def _make_vocabulary(config: Config, train_manifest: Path) -> Vocabulary:
+    from asr.vocabulary import Vocabulary, mandarin_syllables
+    from data_pipeline.manifest import read_manifest
+
+    if config.data.vocabulary == "train":
+        return Vocabulary.of_utterances(read_manifest(train_manifest))
+    if config.data.vocabulary == "mandarin":
+        return Vocabulary(mandarin_syllables())
+    return Vocabulary.load(Path(config.data.vocabulary))
+
+
+def _training_data(manifest: Path, vocabulary: Vocabulary, model: AcousticModel, batch_s: float) -> Dataset:
+    from asr import console
+    from asr.loss import frames_needed
+    from data_pipeline.dataset import Dataset
+    from data_pipeline.doctor import check_utterances
+    from data_pipeline.manifest import read_manifest
+
+    def fits(num_samples: int, labels: list[int]) -> bool:
+        return bool(frames_needed(labels) <= model.num_output_frames(num_samples))
+
+    utterances = read_manifest(manifest)
+    sound, problems = check_utterances(utterances, vocabulary, fits)
+    console.tell_left_out([problem.reason for problem in problems], len(utterances), manifest)
+    if not sound:
+        raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")
+    return Dataset(sound, vocabulary, batch_s)
+
+
+def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
+    """What can be heard of a manifest, and how many recordings cannot. Unknown labels count as errors."""
+    from asr import console
+    from data_pipeline.dataset import Dataset
+    from data_pipeline.doctor import check_audio
+    from data_pipeline.manifest import read_manifest
+
+    utterances = read_manifest(manifest)
+    problems = check_audio(utterances)
+    sound = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
+    console.tell_left_out([problem for problem in problems if problem], len(utterances), manifest)
+    if not sound:
+        raise UserError(f"{manifest}: no recording can be read; the reasons stand above")
+    unknown = [u.id for u in sound if any(token not in vocabulary for token in u.tokens)]
+    if unknown:
+        print(
+            f"{manifest}: {len(unknown)} utterances hold tokens that the model cannot write, "
+            f"which count as errors: {', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}"
+        )
+    return Dataset(sound, vocabulary, EVALUATION_BATCH_S), len(utterances) - len(sound)
+
+
+def _report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None:
+    from asr import console
+    from asr.report import write_report
+
+    console.tell_evaluation(evaluation, manifest)
+    write_report(path, run, evaluation, set_name=manifest.stem)
+    print(f"\nReport: {path}")

@@ -1,0 +1,109 @@
+"""What commands say in the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.metrics import AlignedPair, align, total_edits, without_tones
+from asr.vocabulary import is_syllable
+
+if TYPE_CHECKING:
+    from asr.acoustic import AcousticModel
+    from asr.config import Config
+    from asr.evaluate import Evaluation
+    from asr.trainer import TrainingData
+
+NUM_SHOWN = 10
+
+
+def asr_command() -> str:
+    """How the user types `asr`: as it is where the shell finds ours, else by way of this Python."""
+    ours = Path(sys.executable).with_name("asr")
+    found = shutil.which("asr")
+    return "asr" if found and Path(found) == ours else f"{sys.executable} -m asr"
+
+
+def tell_left_out(reasons: Sequence[str], num_utterances: int, manifest: Path) -> None:
+    """Say what of a manifest is left out, and why."""
+    if not reasons:
+        return
+    print(f"{manifest}: {len(reasons)} of {num_utterances} utterances left out:")
+    for reason in reasons[:NUM_SHOWN]:
+        print(f"  {reason}")
+    if len(reasons) > NUM_SHOWN:
+        print(f"  ... and {len(reasons) - NUM_SHOWN} more")
+
+
+def tell_start(
+    directory: Path, config: Config, model: AcousticModel, train_data: TrainingData, num_dev: int
+) -> None:
+    """Say what is about to be trained on what."""
+    family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
+    print(
+        f"{directory}: {family}, {model.count_params() / 1e6:.2f} million parameters, "
+        f"{model.network.num_outputs - 1} tokens"
+    )
+    print(
+        f"training on {train_data.duration_s / 60:.1f} minutes ({len(train_data.utterances)} utterances), "
+        f"dev {num_dev} utterances, {config.train.epochs} epochs"
+    )
+
+
+def tell_evaluation(evaluation: Evaluation, manifest: Path) -> None:
+    """A table of references beside hypotheses, and the error rates below it."""
+    shown = evaluation.token_pairs[:NUM_SHOWN]
+    print(f"\n{manifest}: the first {len(shown)} of {len(evaluation.utterances)} utterances")
+    for utterance, (reference, hypothesis) in zip(evaluation.utterances, shown, strict=False):
+        pairs = align(reference, hypothesis)
+        wrong = sum(pair.edit != "equal" for pair in pairs)
+        verdict = "all right" if not wrong else f"{wrong} wrong"
+        print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
+        for line in side_by_side(pairs):
+            print(f"    {line}")
+    print()
+    for name, rate in error_rates(evaluation):
+        print(f"  {name:<28} {rate}")
+
+
+def side_by_side(pairs: Sequence[AlignedPair]) -> tuple[str, str, str]:
+    """Reference, hypothesis and a mark below each column that differs; columns stand under each other."""
+    widths = [max(_width(pair.reference), _width(pair.hypothesis), 1) for pair in pairs]
+    said = " ".join(_pad(pair.reference, width) for pair, width in zip(pairs, widths, strict=True))
+    heard = " ".join(_pad(pair.hypothesis, width) for pair, width in zip(pairs, widths, strict=True))
+    marks = " ".join(
+        ("^" if pair.edit != "equal" else " ") * width for pair, width in zip(pairs, widths, strict=True)
+    )
+    return f"said   {said}".rstrip(), f"heard  {heard}".rstrip(), f"       {marks}".rstrip()
+
+
+def error_rates(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """The rates that a person asks for first, by name."""
+    pairs, edits = evaluation.token_pairs, evaluation.edits
+    syllables = all(is_syllable(token) for reference, _ in pairs for token in reference)
+    rates = [
+        (
+            f"{'syllable' if syllables else 'token'} error rate",
+            f"{edits.rate:6.2%}  ({edits.substitutions} substitutions, {edits.insertions} insertions, "
+            f"{edits.deletions} deletions, {edits.reference_length} tokens)",
+        )
+    ]
+    if syllables:
+        toneless = total_edits((without_tones(r), without_tones(h)) for r, h in pairs)
+        rates.append(("the same, tones left aside", f"{toneless.rate:6.2%}"))
+    wrong = sum(reference != hypothesis for reference, hypothesis in pairs)
+    rates.append(("utterances with an error", f"{wrong / len(pairs):6.2%}"))
+    return rates
+
+
+def _width(text: str) -> int:
+    """Columns in a terminal: a hanzi takes two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

@@ -1,0 +1,423 @@
+"""What a model made of a set, and how it came to that, as one HTML page that needs nothing else.
+
+write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
+             metrics=run.metrics(), config_toml=dump_config(config))
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from xml.etree.ElementTree import Element
+
+from asr import __version__
+from asr.charts import Line, element, folded, line_chart, page, percent, section, table
+from asr.metrics import AlignedPair, align, count_edits, part_errors, total_edits, without_tones
+from asr.run import EpochMetrics
+from asr.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.vocabulary import is_syllable, split_syllable
+
+NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT, NUM_SPEAKERS = 15, 20, 5, 30
+LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
+MARKS = {"equal": "", "substitution": "S", "insertion": "I", "deletion": "D"}
+
+
+if TYPE_CHECKING:
+    from asr.evaluate import Evaluation  # loads TensorFlow
+
+K = TypeVar("K", str, tuple[str, str])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One utterance beside what was heard."""
+
+    utterance: Utterance
+    hypothesis: Hypothesis
+    pairs: Sequence[AlignedPair]
+    edits: EditCounts
+
+
+def write_report(
+    path: Path,
+    *,
+    run_name: str,
+    set_name: str,
+    evaluation: Evaluation,
+    metrics: Sequence[EpochMetrics] = (),
+    config_toml: str = "",
+    written: datetime | None = None,
+) -> None:
+    """Write the page, whole or not at all.
+
+    Args:
+        path: of the HTML file; its folder is made.
+        run_name: the page's heading.
+        set_name: what was evaluated, such as "test".
+        evaluation: of the run's best checkpoint.
+        metrics: of every epoch; none for a bare evaluation.
+        config_toml: the resolved configuration.
+        written: the date on the page; now by default.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    scored = [
+        Scored(utterance, hypothesis, align(*tokens), count_edits(*tokens))
+        for utterance, hypothesis in zip(evaluation.utterances, evaluation.hypotheses, strict=True)
+        for tokens in [(utterance.tokens, hypothesis.tokens)]
+    ]
+    unit = unit_of(evaluation.utterances)
+    sections = [
+        header(run_name, set_name, unit, evaluation, scored, metrics),
+        *learning_curves(metrics),
+        error_rates(unit, evaluation.edits, scored),
+        *confusions(scored),
+        *worst_utterances(unit, scored),
+        *right_utterances(scored),
+        *configuration(config_toml),
+        footer(written or datetime.now()),
+    ]
+    title = f"{percent(evaluation.edits.rate)} on {set_name} · {run_name}"
+    write_atomically(path, page(title, sections))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put a file in place once it is complete."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # a manifest's JSON can hold half of a surrogate pair, which has no UTF-8
+        temporary.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path}: cannot write this report ({error.strerror}); free space there or choose another place"
+        ) from None
+
+
+def header(
+    run_name: str,
+    set_name: str,
+    unit: str,
+    evaluation: Evaluation,
+    scored: Sequence[Scored],
+    metrics: Sequence[EpochMetrics],
+) -> Element:
+    """The run's name, its one figure, and what stands behind it."""
+    edits, right = evaluation.edits, sum(s.edits.errors == 0 for s in scored)
+    speakers = {s.utterance.speaker for s in scored if s.utterance.speaker}
+    facts = {
+        "entirely right": f"{right:,} of {len(scored):,} ({percent(right / max(1, len(scored)))})",
+        "utterances": f"{len(scored):,}",
+        f"{unit}s": f"{edits.reference_length:,}",
+        "speakers": f"{len(speakers):,}" if speakers else "unknown",
+        "audio": duration(sum(s.utterance.duration_s for s in scored)),
+        "CTC loss": f"{evaluation.loss:.2f} per utterance",
+    }
+    if metrics:
+        speed = statistics.harmonic_mean([epoch.audio_s_per_s for epoch in metrics])
+        facts |= {
+            "best epoch": f"{best_of(metrics).epoch} of {metrics[-1].epoch}",
+            "training": duration(metrics[-1].train_s),
+            "throughput": f"{speed:,.0f} s of audio per second",
+        }
+    figure = element(
+        "p",
+        element("strong", percent(edits.rate), class_="headline"),
+        element("span", f"{unit} error rate on ", element("b", set_name)),
+    )
+    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
+    hero = element("div", figure, element("dl", *pairs), class_="hero")
+    return element("header", element("h1", run_name), hero, composition(unit, edits))
+
+
+def composition(unit: str, edits: EditCounts) -> Element:
+    """A strip of all tokens of the reference, by what became of them, and of those heard beside."""
+    right = edits.reference_length - edits.substitutions - edits.deletions
+    counts = {
+        "right": ("", right),
+        "substituted": ("S", edits.substitutions),
+        "deleted: said, not heard": ("D", edits.deletions),
+        "inserted: heard, not said": ("I", edits.insertions),
+    }
+    kinds = ("equal", "substitution", "deletion", "insertion")
+    strip, key = element("div", class_="strip"), element("p", class_="strip-key")
+    for kind, (name, (mark, count)) in zip(kinds, counts.items(), strict=True):
+        if count:
+            strip.append(element("span", mark, class_=kind, style=f"flex-grow:{count}"))
+        text = f" {count:,} {name}"
+        key.append(element("span", element("i", mark, class_=kind), text, class_="key-entry"))
+    return element("div", strip, key, title=f"all {unit}s")
+
+
+def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
+    """Errors, loss and learning rate over epochs, and the same as a table."""
+    if not metrics:
+        return []
+    epochs, best = [m.epoch for m in metrics], best_of(metrics).epoch
+    errors = [
+        Line("training", "train", [m.train_error for m in metrics]),
+        Line("dev", "dev", [m.dev_error for m in metrics]),
+    ]
+    losses = [
+        Line("training", "train", [m.loss for m in metrics]),
+        Line("dev", "dev", [m.dev_loss for m in metrics]),
+    ]
+    rates = [Line("at the epoch's end", "rate", [m.learning_rate for m in metrics])]
+    charts = [
+        line_chart("Error rate", "errors per token", epochs, errors, show=short_percent, best_epoch=best),
+        line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, best_epoch=best),
+        line_chart(
+            "Learning rate", "", epochs, rates, show=short_number, width=240, may_be_logarithmic=False
+        ),
+    ]
+    headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
+    rows = [
+        [
+            f"{m.epoch} (best)" if m.epoch == best else str(m.epoch),
+            *map(percent, (m.train_error, m.dev_error)),
+            *(f"{loss:.3f}" for loss in (m.loss, m.dev_loss)),
+            f"{m.learning_rate:.2e}",
+            f"{m.audio_s_per_s:,.0f}",
+            duration(m.train_s),
+        ]
+        for m in metrics
+    ]
+    numbers = folded("Every epoch", table([*headings, "audio s/s", "trained for"], rows))
+    note = "Training figures are met in training, augmentation and dropout on; point at an epoch to read it."
+    return [section("Learning curves", note, element("div", *charts, class_="charts"), numbers)]
+
+
+def error_rates(unit: str, edits: EditCounts, scored: Sequence[Scored]) -> Element:
+    """Of all tokens, of their parts and of sentences; by speaker and by length of clip."""
+    rows: list[list[str | float]] = [[f"{unit}s", *edit_cells(edits)]]
+    note = ""
+    if unit == "syllable":
+        toneless = total_edits(
+            (without_tones(s.utterance.tokens), without_tones(s.hypothesis.tokens)) for s in scored
+        )
+        rows.append(["syllables without their tones", *edit_cells(toneless)])
+        parts = part_errors(pair for s in scored for pair in s.pairs)
+        for name, count in zip(("initials", "finals", "tones"), parts, strict=True):
+            rate, out_of = EditCounts(count, 0, 0, edits.reference_length).rate, f"{edits.reference_length:,}"
+            rows.append(
+                [f"{name} of substituted syllables", rate, f"{count:,}", f"{count:,}", "", "", out_of]
+            )
+        note = "A substituted syllable can differ in its initial, its final and its tone, and counts in each."
+    num_wrong = sum(s.edits.errors > 0 for s in scored)
+    rate = num_wrong / len(scored) if scored else 0.0
+    rows.append(["sentences with an error", rate, f"{num_wrong:,}", "", "", "", f"{len(scored):,}"])
+    headings = ("", "error rate", "errors", "substitutions", "insertions", "deletions", "out of")
+    speakers = grouped(scored, lambda s: s.utterance.speaker or "unknown")
+    lengths = grouped(
+        sorted(scored, key=lambda s: s.utterance.duration_s), lambda s: length_bin(s.utterance.duration_s)
+    )
+    columns = element("div", class_="columns")
+    if set(speakers) != {"unknown"}:
+        worst_first = sorted(speakers.items(), key=lambda item: summed(item[1]).rate, reverse=True)
+        columns.append(group_table("speaker", unit, dict(worst_first)))
+    columns.append(group_table("length of clip", unit, lengths))
+    return section("Error rates", note, table(headings, rows), columns)
+
+
+def edit_cells(edits: EditCounts) -> list[str | float]:
+    """Rate and counts."""
+    counts = (edits.errors, edits.substitutions, edits.insertions, edits.deletions, edits.reference_length)
+    return [edits.rate, *(f"{count:,}" for count in counts)]
+
+
+def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> Element:
+    """Error rates of groups of utterances, in the order given; the tail of a long table is folded."""
+    headings = (title, "error rate", f"{unit}s", "entirely right")
+    rows: list[list[str | float]] = []
+    for name, members in groups.items():
+        edits, num_right = summed(members), sum(not s.edits.errors for s in members)
+        rows.append([name, edits.rate, f"{edits.reference_length:,}", f"{num_right:,} of {len(members):,}"])
+    shown, rest = rows[:NUM_SPEAKERS], rows[NUM_SPEAKERS:]
+    more = [folded(f"{len(rest):,} more", table(headings, rest))] if rest else []
+    return element("div", table(headings, shown), *more)
+
+
+def grouped(scored: Iterable[Scored], key: Callable[[Scored], str]) -> dict[str, list[Scored]]:
+    """Utterances by a key, keys in the order they come up."""
+    groups: dict[str, list[Scored]] = {}
+    for one in scored:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+def summed(scored: Iterable[Scored]) -> EditCounts:
+    """Edits of them all."""
+    return sum((s.edits for s in scored), EditCounts())
+
+
+def length_bin(duration_s: float) -> str:
+    """Which of a few ranges of seconds a clip falls in; an upper edge belongs to its range."""
+    place = bisect.bisect_left(LENGTH_EDGES_S, duration_s)
+    if place == 0:
+        return f"up to {LENGTH_EDGES_S[0]} s"
+    if place == len(LENGTH_EDGES_S):
+        return f"over {LENGTH_EDGES_S[-1]} s"
+    return f"{LENGTH_EDGES_S[place - 1]} to {LENGTH_EDGES_S[place]} s"
+
+
+def confusions(scored: Sequence[Scored]) -> list[Element]:
+    """Which token was most often heard as which other, which were left out and which put in."""
+    pairs = [pair for s in scored for pair in s.pairs]
+    times_said = Counter(pair.reference for pair in pairs)
+    swapped = Counter((p.reference, p.hypothesis) for p in pairs if p.edit == "substitution")
+    dropped = Counter(pair.reference for pair in pairs if pair.edit == "deletion")
+    added = Counter(pair.hypothesis for pair in pairs if pair.edit == "insertion")
+    swaps = [
+        [said, heard, f"{count:,} of {times_said[said]:,}", difference(said, heard)]
+        for (said, heard), count in most_frequent(swapped)
+    ]
+    drops = [[said, f"{count:,} of {times_said[said]:,}"] for said, count in most_frequent(dropped)]
+    additions = [[heard, f"{count:,}"] for heard, count in most_frequent(added)]
+    lists = [
+        (["said", "heard", "times", "differs in"], swaps),
+        (["said, not heard", "times"], drops),
+        (["heard, not said", "times"], additions),
+    ]
+    tables = [table(headings, rows, "words") for headings, rows in lists if rows]
+    return (
+        [section("Most frequent confusions", "", element("div", *tables, class_="columns"))] if tables else []
+    )
+
+
+def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:
+    """The highest counts; of equal ones the first in the alphabet, so that a page can be made twice."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_CONFUSIONS]
+
+
+def difference(reference: str, heard: str) -> str:
+    """What two syllables differ in."""
+    if not (is_syllable(reference) and is_syllable(heard)):
+        return ""
+    parts = zip(("initial", "final", "tone"), split_syllable(reference), split_syllable(heard), strict=True)
+    return ", ".join(name for name, a, b in parts if a != b)
+
+
+def worst_utterances(unit: str, scored: Sequence[Scored]) -> list[Element]:
+    """Those with the most errors, aligned."""
+    wrong = [s for s in scored if s.edits.errors]
+    if not wrong:
+        return []
+    wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
+    marks = [("S", "substituted"), ("I", "inserted: heard, not said"), ("D", "deleted: said, not heard")]
+    key = [
+        element("span", element("i", mark, class_=kind), f" {name}", class_="key-entry")
+        for (mark, name), kind in zip(marks, ("substitution", "insertion", "deletion"), strict=True)
+    ]
+    note = f"{min(NUM_WORST, len(wrong))} of {len(wrong):,} utterances with an error, the most errors first."
+    cards = [utterance_card(unit, s) for s in wrong[:NUM_WORST]]
+    return [section("Worst utterances", note, element("p", *key), *cards)]
+
+
+def right_utterances(scored: Sequence[Scored]) -> list[Element]:
+    """The longest of those without an error."""
+    right = sorted((s for s in scored if not s.edits.errors), key=lambda s: -len(s.utterance.tokens))
+    if not right:
+        return []
+    note = f"The longest of {len(right):,}."
+    cards = [
+        element("article", utterance_line(s), element("p", " ".join(s.utterance.tokens)))
+        for s in right[:NUM_RIGHT]
+    ]
+    return [section("Entirely right", note, *cards)]
+
+
+def utterance_card(unit: str, scored: Scored) -> Element:
+    """One utterance: what it is, and the reference over the hypothesis."""
+    errors, length = scored.edits.errors, scored.edits.reference_length
+    rows = [
+        element(
+            "tr",
+            element("td", pair.reference),
+            element("td", pair.hypothesis),
+            element("td", MARKS[pair.edit]),
+            class_=pair.edit,
+        )
+        for pair in scored.pairs
+    ]
+    names = [element("th", name, scope="col") for name in ("said", "heard", "edit")]
+    alignment = element(
+        "table", element("thead", element("tr", *names)), element("tbody", *rows), class_="alignment"
+    )
+    count = f"{counted(errors, 'error')} in {counted(length, unit)}"
+    return element("article", utterance_line(scored, count), alignment)
+
+
+def utterance_line(scored: Scored, verdict: str = "") -> Element:
+    """Its text, its identity, and how sure the model was."""
+    utterance = scored.utterance
+    about = [
+        verdict,
+        utterance.id,
+        utterance.speaker,
+        f"{utterance.duration_s:.1f} s",
+        f"log probability {scored.hypothesis.score:.1f}",
+    ]
+    text = element("q", utterance.text)
+    return element("h3", text, element("small", " · ".join(part for part in about if part)))
+
+
+def configuration(config_toml: str) -> list[Element]:
+    """The run's settings, folded."""
+    if not config_toml:
+        return []
+    return [section("Configuration", "", folded("Every setting of this run", element("pre", config_toml)))]
+
+
+def footer(written: datetime) -> Element:
+    """When this was written, and by what."""
+    return element("footer", f"Written by Polyphone {__version__} on {written:%Y-%m-%d at %H:%M}.")
+
+
+def unit_of(utterances: Iterable[Utterance]) -> str:
+    """What to call one token: a syllable, a character or just a token."""
+    tokens = [token for utterance in utterances for token in utterance.tokens]
+    # a few of Mandarin's interjections (`ng2`) are no regular syllables
+    if tokens and sum(map(is_syllable, tokens)) >= 0.9 * len(tokens):
+        return "syllable"
+    return "character" if tokens and all(len(token) == 1 for token in tokens) else "token"
+
+
+def best_of(metrics: Sequence[EpochMetrics]) -> EpochMetrics:
+    """The epoch whose checkpoint is kept: the first with the fewest dev errors."""
+    return min(metrics, key=lambda epoch: epoch.dev_error)
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: 42 s, 5 min 12 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.0f} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def short_number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def short_percent(rate: float) -> str:
+    """A percentage for an axis, in three digits that matter."""
+    return f"{short_number(100 * rate)}%"

@@ -1,0 +1,99 @@
+"""Files to transcribe, and transcripts as text, JSON Lines or CSV."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from asr.types import Hypothesis, UserError
+
+STANDARD_INPUT = "-"
+AUDIO_SUFFIXES = {
+    *(".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf"),
+    *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".sd2", ".htk"),
+}
+FIELDS = ("file", "text", "score", "error")
+
+
+def audio_files(arguments: Sequence[str]) -> list[Path]:
+    """Files, with each folder replaced by the audio files below it in order of their names.
+
+    Raises:
+        UserError: a folder holds no audio file.
+    """
+    files: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
+        if not path.is_dir():
+            files.append(path)
+            continue
+        below = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+        if not below:
+            raise UserError(f"{path}: no audio file below this folder (looked for *.wav, *.flac, *.mp3, ...)")
+        files += below
+    return files
+
+
+class TranscriptWriter:
+    """Writes one result after the other.
+
+    Args:
+        file: where to.
+        format_name: text, jsonl or csv.
+        with_names: whether text lines begin with the file's name.
+    """
+
+    def __init__(self, file: TextIO, format_name: str, with_names: bool) -> None:
+        self._file, self._format, self._with_names = file, format_name, with_names
+        self._csv = csv.writer(file, lineterminator="\n")
+        if format_name == "csv":
+            self._csv.writerow(FIELDS)
+
+    def write(self, name: str, result: Hypothesis | UserError) -> None:
+        """Write what was heard in a file, or why nothing was; text leaves failures to standard error."""
+        failed = isinstance(result, UserError)
+        if self._format == "csv":
+            row = [name, "", "", str(result)] if failed else [name, result.text, f"{result.score:.3f}", ""]
+            self._csv.writerow(row)
+        elif self._format == "jsonl":
+            self._file.write(json.dumps(_record(name, result), ensure_ascii=False) + "\n")
+        elif not failed:
+            self._file.write((f"{name}\t" if self._with_names else "") + result.text + "\n")
+        self._file.flush()
+
+
+@contextlib.contextmanager
+def open_writer(format_name: str, out: Path | None, num_files: int) -> Iterator[TranscriptWriter]:
+    """A writer to a file, or to standard output.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if out is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        yield TranscriptWriter(sys.stdout, format_name, num_files > 1)
+        return
+    try:
+        with out.open("w", encoding="utf-8", newline="") as file:
+            yield TranscriptWriter(file, format_name, num_files > 1)
+    except OSError as error:
+        raise UserError(f"{out}: cannot write here ({error.strerror}); choose another --out") from None
+
+
+def _record(name: str, result: Hypothesis | UserError) -> dict[str, object]:
+    if isinstance(result, UserError):
+        return {"file": name, "error": str(result)}
+    return {
+        "file": name,
+        "text": result.text,
+        "tokens": result.tokens,
+        "times_s": result.times_s,
+        "score": round(result.score, 4),
+    }

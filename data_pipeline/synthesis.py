@@ -1,0 +1,264 @@
+"""Toned pinyin -> speech and its manifest, without end, by espeak-ng (in the PyPI wheel espeakng-loader).
+
+    from data_pipeline.synthesis import synthesize_corpus
+    manifest = synthesize_corpus(Path("data/espeak"), num_utterances=1000, seed=0)
+
+A formant synthesizer: clear, monotonous, the same for everyone. Good for tests and for comparing settings,
+no replacement for recordings. It says the tones as written, without the tone sandhi of real speech.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from asr.audio import SAMPLE_RATE_HZ, Waveform, resample, write_wav
+from asr.types import UserError, Utterance
+from asr.vocabulary import mandarin_syllables
+from data_pipeline.manifest import write_manifest
+
+VOICE = "cmn-latn-pinyin"
+VARIANTS = ("", *"f1 f2 f3 f4 f5 m1 m2 m3 m4 m5 m6 m7 m8".split())  # "" is the plain voice
+RATES_WPM = (80, 450)  # what espeak takes
+PITCHES = (0, 100)
+DRAWN_RATES_WPM = (130, 260)  # 2.5 to 5 syllables a second
+DRAWN_PITCHES = (20, 80)  # 0.75 to 1.4 times the voice's own
+SILENCE_SAMPLES = SAMPLE_RATE_HZ // 10
+
+# espeak-ng 1.52 knows no jiong, qiong and xiong and reads them in English: they are given as phonemes
+IONG_INITIALS = {"j": "tS;j", "q": "tS;hj", "x": "S;j"}
+CONTOURS = {"1": "55", "2": "35", "3": "214", "4": "51", "5": "11"}  # as espeak's phonemes write a tone
+
+# of speak_lib.h
+AUDIO_OUTPUT_SYNCHRONOUS, DONT_EXIT = 2, 0x8000
+RATE, PITCH = 1, 3
+POS_CHARACTER = 1
+UTF8, PHONEMES = 1, 0x100
+SYNTH_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+
+
+class Synthesizer:
+    """Says toned pinyin.
+
+    espeak keeps its state in globals of its library, and nothing sets the phase of its pitch flutter back.
+    Each Synthesizer therefore loads a copy of its own (3 MB, until the process ends): two do not disturb
+    each other, and the same calls in the same order give the same samples, in any process. The same call
+    twice does not. One Synthesizer belongs to one thread at a time.
+
+    Raises:
+        UserError: the package espeakng-loader is missing, or espeak does not start.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import espeakng_loader
+        except ImportError:
+            raise UserError(
+                'speech synthesis needs espeak-ng; get it with: pip install "polyphone[synthesize]"'
+            ) from None
+        self._data = Path(espeakng_loader.get_data_path())
+        self._library = _load_copy(Path(espeakng_loader.get_library_path()))
+        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        self._rate_hz = int(
+            self._library.espeak_Initialize(AUDIO_OUTPUT_SYNCHRONOUS, 0, os.fsencode(self._data), DONT_EXIT)
+        )
+        if self._rate_hz <= 0:
+            raise UserError(
+                f"espeak_Initialize: no voices in {self._data} (espeak takes no path above 170 characters); "
+                "install espeakng-loader again, in a folder with a shorter path"
+            )
+        samples = self._samples = bytearray()  # int16, at espeak's rate
+
+        def receive(wave: int | None, num_samples: int, events: int | None) -> int:
+            if wave:
+                samples.extend(ctypes.string_at(wave, 2 * num_samples))
+            return 0  # go on
+
+        self._receive = SYNTH_CALLBACK(receive)  # espeak holds no reference to it
+        self._library.espeak_SetSynthCallback(self._receive)
+        self._call("espeak_SetVoiceByName", VOICE.encode())
+
+    def say(
+        self, syllables: Sequence[str], *, rate_wpm: int = 175, pitch: int = 50, variant: str = ""
+    ) -> Waveform:
+        """Speech, without silence around it.
+
+        Args:
+            syllables: toned pinyin, as `lv4` (ü is v) and `de5` (neutral tone is 5).
+            rate_wpm: words per minute, 80 to 450; 175 is about 3 syllables a second.
+            pitch: 0 to 100; 50 is the voice's own.
+            variant: another speaker, one of VARIANTS or any other of espeak's; "" is the plain voice.
+
+        Returns:
+            (S,) int16 samples at 16 kHz.
+
+        Raises:
+            UserError: espeak cannot say a syllable, or has no such rate, pitch or variant, or a call fails.
+        """
+        for name, value, (lowest, highest) in (("rate_wpm", rate_wpm, RATES_WPM), ("pitch", pitch, PITCHES)):
+            if not lowest <= value <= highest:
+                raise UserError(f"{name}: expected {lowest} to {highest}, received {value}")
+        self.expect_variant(variant)
+        text = " ".join(self._spell(syllable) for syllable in syllables).encode()
+        if not text:
+            raise UserError("nothing to say: expected at least one syllable")
+        self._call("espeak_SetVoiceByName", (f"{VOICE}+{variant}" if variant else VOICE).encode())
+        self._call("espeak_SetParameter", RATE, rate_wpm, 0)
+        self._call("espeak_SetParameter", PITCH, pitch, 0)
+        self._samples.clear()
+        size, flags = ctypes.c_size_t(len(text) + 1), UTF8 | PHONEMES
+        self._call("espeak_Synth", text, size, 0, POS_CHARACTER, 0, flags, None, None)
+        self._call("espeak_Synchronize")
+        return resample(np.frombuffer(bytes(self._samples), np.int16), self._rate_hz)
+
+    def can_say(self, syllable: str) -> bool:
+        """Whether espeak reads it as one toned syllable, and not in English or letter by letter.
+
+        Of `mandarin_syllables()` it cannot say those without a vowel (`hm5`, `m2`, `n2`; `ng2` it can),
+        `ê1` and `wong4`.
+        """
+        if not re.fullmatch("[a-z]+[1-5]", syllable):
+            return False
+        if syllable[:-1] in ("jiong", "qiong", "xiong"):
+            return True
+        text = ctypes.c_char_p(syllable.encode())
+        phonemes = (self._library.espeak_TextToPhonemes(ctypes.byref(text), UTF8, 0) or b"").decode()
+        # `n'i214_|` for ni3; `(en)...(cmn)` where it changes the language
+        return "(" not in phonemes and re.findall(r"\d+", phonemes) == [CONTOURS[syllable[-1]]]
+
+    def _spell(self, syllable: str) -> str:
+        """A syllable as espeak takes it."""
+        if not self.can_say(syllable):
+            raise UserError(f"{syllable!r}: espeak cannot say this; expected toned pinyin, as lv4 or de5")
+        if syllable[1:-1] == "iong":
+            return f"[[{IONG_INITIALS[syllable[0]]}'ong{CONTOURS[syllable[-1]]}]]"
+        return syllable
+
+    def expect_variant(self, variant: str) -> None:
+        """Raise UserError where espeak has no such variant; it would take the plain voice and say nothing."""
+        folder = self._data / "voices" / "!v"
+        if variant and not (folder / variant).is_file():
+            raise UserError(f"voice variant {variant!r}: espeak has no such; choose one of {folder}")
+
+    def _call(self, name: str, *arguments: object) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status != 0:
+            raise UserError(f"{name}: espeak failed with status {status}; install espeakng-loader again")
+
+
+def synthesize_corpus(
+    out_dir: Path,
+    *,
+    num_utterances: int,
+    seed: int,
+    min_syllables: int = 2,
+    max_syllables: int = 10,
+    sentences: Path | None = None,
+    variants: Sequence[str] = VARIANTS,
+) -> Path:
+    """Write WAV files with 0.1 s of silence around the speech, and their manifest, last.
+
+    Speaker, rate and pitch are drawn for each utterance. The same arguments give the same files.
+
+    Args:
+        out_dir: receives `manifest.jsonl` and `audio/espeak-00001.wav`, ...
+        num_utterances: how many; a smaller number gives the first of them.
+        seed: 0 or more.
+        min_syllables: the fewest that a random utterance has.
+        max_syllables: the most that a random utterance has.
+        sentences: a text file of toned pinyin to draw from instead, one sentence a line; each is taken
+            once before any is taken again.
+        variants: voices to draw from; one without a name is labelled with its pitch, as `espeak-p50`.
+
+    Returns:
+        The path of the manifest.
+
+    Raises:
+        UserError: there is a manifest already, a number is out of range, a line holds what espeak cannot
+            say, there is no such variant, or espeak is missing.
+    """
+    manifest = out_dir / "manifest.jsonl"
+    if manifest.exists():
+        raise UserError(f"{manifest}: stands there already; remove it or choose another folder")
+    if num_utterances < 1 or seed < 0 or not 1 <= min_syllables <= max_syllables or not variants:
+        raise UserError(
+            f"expected num_utterances >= 1, seed >= 0, 1 <= min_syllables <= max_syllables and a variant; "
+            f"received {num_utterances}, {seed}, {min_syllables}, {max_syllables}, {list(variants)}"
+        )
+    synthesizer = Synthesizer()
+    for variant in variants:
+        synthesizer.expect_variant(variant)
+    rng = np.random.default_rng(seed)
+    if sentences is None:
+        drawn = _random_strings(synthesizer, rng, min_syllables, max_syllables)
+    else:
+        drawn = _shuffled(_read_sentences(sentences, synthesizer), rng)
+    try:
+        (out_dir / "audio").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out_dir}: cannot write here ({error.strerror}); choose another folder") from None
+    silence = np.zeros(SILENCE_SAMPLES, np.int16)
+    utterances = []
+    for number in tqdm(range(1, num_utterances + 1), desc="synthesize", unit="utt"):
+        syllables = next(drawn)
+        variant = variants[int(rng.integers(len(variants)))]
+        rate_wpm = int(rng.integers(*DRAWN_RATES_WPM, endpoint=True))
+        pitch = int(rng.integers(*DRAWN_PITCHES, endpoint=True))
+        speech = synthesizer.say(syllables, rate_wpm=rate_wpm, pitch=pitch, variant=variant)
+        waveform = np.concatenate([silence, speech, silence])
+        path = out_dir / "audio" / f"espeak-{number:05d}.wav"
+        write_wav(path, waveform)
+        speaker = variant or f"espeak-p{pitch}"
+        duration_s, text = len(waveform) / SAMPLE_RATE_HZ, " ".join(syllables)
+        utterances.append(Utterance(path.stem, str(path), duration_s, text, tuple(syllables), speaker))
+    write_manifest(manifest, utterances)
+    return manifest
+
+
+def _random_strings(
+    synthesizer: Synthesizer, rng: np.random.Generator, shortest: int, longest: int
+) -> Iterator[list[str]]:
+    syllables = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
+    while True:
+        num_syllables = rng.integers(shortest, longest, endpoint=True)
+        yield [syllables[index] for index in rng.integers(len(syllables), size=num_syllables)]
+
+
+def _shuffled(sentences: list[list[str]], rng: np.random.Generator) -> Iterator[list[str]]:
+    while True:
+        for index in rng.permutation(len(sentences)):
+            yield sentences[index]
+
+
+def _read_sentences(path: Path, synthesizer: Synthesizer) -> list[list[str]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot read these sentences ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    for number, line in enumerate(lines, start=1):
+        unsayable = [syllable for syllable in line.split() if not synthesizer.can_say(syllable)]
+        if unsayable:
+            raise UserError(f"{path}:{number}: espeak cannot say {unsayable[0]!r}; mend or remove the line")
+    sentences = [line.split() for line in lines if line.strip()]
+    if not sentences:
+        raise UserError(f"{path}: no sentence here; expected lines such as: ni3 hao3")
+    return sentences
+
+
+def _load_copy(library: Path) -> ctypes.CDLL:
+    """A library with globals of its own: loading the same file again would share them."""
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps a loaded file
+            return ctypes.CDLL(shutil.copy(library, folder))
+    except OSError as error:
+        raise UserError(f"{library}: cannot load it ({error}); install espeakng-loader again") from None

@@ -1,0 +1,250 @@
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from asr.audio import SAMPLE_RATE_HZ, read_audio
+from asr.types import UserError
+from asr.vocabulary import mandarin_syllables
+from data_pipeline.manifest import read_manifest
+from data_pipeline.synthesis import Synthesizer, synthesize_corpus
+
+pytest.importorskip("espeakng_loader", reason="speech synthesis: pip install espeakng-loader")
+
+WINDOW_SAMPLES = 640  # 40 ms, two periods of the lowest voice
+
+
+@pytest.fixture(scope="module")
+def synthesizer():
+    return Synthesizer()
+
+
+def duration_s(waveform):
+    return len(waveform) / SAMPLE_RATE_HZ
+
+
+def pitch_hz(waveform):
+    """The fundamental frequency every 10 ms where the speech is voiced, by normalized autocorrelation."""
+    track = []
+    lags = np.arange(SAMPLE_RATE_HZ // 300, SAMPLE_RATE_HZ // 60)
+    for start in range(0, len(waveform) - WINDOW_SAMPLES, 160):
+        window = waveform[start : start + WINDOW_SAMPLES].astype(np.float64)
+        likeness = [np.corrcoef(window[:-lag], window[lag:])[0, 1] for lag in lags]
+        if max(likeness) > 0.6:
+            track.append(SAMPLE_RATE_HZ / lags[int(np.argmax(likeness))])
+    return np.array(track)
+
+
+def test_each_tone_has_its_contour(synthesizer):
+    high, rising, dipping, falling, neutral = (pitch_hz(synthesizer.say([f"ma{tone}"])) for tone in "12345")
+
+    def change(track):
+        return np.median(track[-4:]) / np.median(track[:4])
+
+    assert change(rising) > 1.1
+    assert change(falling) < 0.95
+    assert 0.95 < change(high) < 1.1
+    assert np.median(high) > 1.1 * np.median(dipping)
+    assert np.median(high) > 1.1 * np.median(neutral)
+
+
+def test_every_syllable_that_can_be_said_sounds_like_one_syllable(synthesizer):
+    sayable = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
+    assert len(sayable) > 1500
+    for syllable in sayable[::4]:  # as letters "jiong1" takes 0.50 s, "xiong1" 0.60 s
+        waveform = synthesizer.say([syllable])
+        assert 0.1 < duration_s(waveform) < 0.53, syllable
+        assert np.abs(waveform.astype(np.int32)).max() > 3000, syllable
+
+
+def test_only_syllables_without_a_vowel_and_wong_cannot_be_said(synthesizer):
+    unsayable = {syllable[:-1] for syllable in mandarin_syllables() if not synthesizer.can_say(syllable)}
+    assert unsayable <= {"m", "n", "ng", "hm", "hng", "ê", "wong"}
+
+
+def test_umlaut_written_v_is_no_letter(synthesizer):
+    assert abs(duration_s(synthesizer.say(["lv3"])) - duration_s(synthesizer.say(["li3"]))) < 0.02
+
+
+@pytest.mark.parametrize("initial", ["j", "q", "x"])
+def test_iong_that_espeak_does_not_know_is_said(synthesizer, initial):
+    excess_s = duration_s(synthesizer.say([f"{initial}iong1"])) - duration_s(
+        synthesizer.say([f"{initial}iang1"])
+    )
+    assert 0 <= excess_s < 0.08  # in English it is 0.15 s longer
+    between = duration_s(synthesizer.say(["ma1", f"{initial}iong1", "ma1"]))
+    assert between < duration_s(synthesizer.say(["ma1", f"{initial}iang1", "ma1"])) + 0.12
+    track = pitch_hz(synthesizer.say([f"{initial}iong4"]))
+    assert np.median(track[-4:]) < 0.95 * np.median(track[:4])
+
+
+def test_duration_grows_with_the_number_of_syllables(synthesizer):
+    one = duration_s(synthesizer.say(["zhong1"]))
+    assert duration_s(synthesizer.say(["zhong1"] * 200)) == pytest.approx(200 * one, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "syllable",
+    ["", "5", "a", "lü3", "Ni3", "ma0", "ma6", "nihao3", "ni3hao3", "ni3 hao3", "n2", "wong4", "熊2"],
+)
+def test_what_is_no_syllable_is_refused_by_name(synthesizer, syllable):
+    with pytest.raises(UserError, match=f"'{syllable}': espeak cannot say"):
+        synthesizer.say(["ni3", syllable])
+
+
+def test_rate_shortens_and_pitch_raises(synthesizer):
+    words = ["zhong1", "guo2", "ren2"]
+    slow, fast = (duration_s(synthesizer.say(words, rate_wpm=rate)) for rate in (130, 260))
+    assert 1.6 < slow / fast < 2.6
+    low, high = (np.median(pitch_hz(synthesizer.say(["ma1"], pitch=pitch))) for pitch in (20, 80))
+    assert 1.5 < high / low < 2.2
+
+
+def test_variant_is_another_voice_for_one_call_only(synthesizer):
+    plain, woman, again = (
+        np.median(pitch_hz(synthesizer.say(["ma1"], variant=variant))) for variant in ("", "f2", "")
+    )
+    assert woman > 1.6 * plain
+    assert again == pytest.approx(plain, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"rate_wpm": 79}, "rate_wpm"), ({"pitch": 101}, "pitch"), ({"variant": "x"}, "'x'")],
+)
+def test_settings_that_espeak_lacks_are_refused(synthesizer, options, name):
+    with pytest.raises(UserError, match=name):
+        synthesizer.say(["ni3"], **options)
+
+
+def test_nothing_to_say_is_refused(synthesizer):
+    with pytest.raises(UserError, match="at least one syllable"):
+        synthesizer.say([])
+
+
+def test_two_synthesizers_do_not_disturb_each_other():
+    first, second = Synthesizer(), Synthesizer()
+    heard = []
+    for _ in range(3):  # the flutter of the pitch runs on from call to call
+        heard.append(first.say(["ni3", "hao3"], variant="f5"))
+        second.say(["zhong1", "guo2"], rate_wpm=250, variant="m3")
+    alone = Synthesizer()
+    for waveform in heard:
+        np.testing.assert_array_equal(alone.say(["ni3", "hao3"], variant="f5"), waveform)
+
+
+def digest(folder):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    assert files
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()
+
+
+def test_same_seed_gives_the_same_corpus_in_any_process(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        synthesize_corpus(tmp_path / name, num_utterances=8, seed=seed)
+    program = (
+        "import pathlib, sys; from data_pipeline.synthesis import synthesize_corpus\n"
+        "assert 'espeakng_loader' not in sys.modules\n"  # importing the module needs no espeak
+        f"synthesize_corpus(pathlib.Path({str(tmp_path / 'd')!r}), num_utterances=8, seed=1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "d")
+    assert digest(tmp_path / "a") != digest(tmp_path / "c")
+
+
+def test_smaller_corpus_is_the_beginning_of_a_larger_one(tmp_path):
+    small, large = (
+        read_manifest(synthesize_corpus(tmp_path / str(n), num_utterances=n, seed=3)) for n in (3, 6)
+    )
+    assert [u.text for u in small] == [u.text for u in large[:3]]
+    assert [u.duration_s for u in small] == [u.duration_s for u in large[:3]]
+
+
+def test_manifest_tells_what_the_files_hold(tmp_path):
+    manifest = synthesize_corpus(tmp_path, num_utterances=40, seed=0, min_syllables=2, max_syllables=4)
+    utterances = read_manifest(manifest)
+    known = set(mandarin_syllables())
+    assert [u.id for u in utterances] == [f"espeak-{number:05d}" for number in range(1, 41)]
+    assert {len(u.tokens) for u in utterances} == {2, 3, 4}
+    assert len({u.speaker for u in utterances}) > 5
+    for utterance in utterances:
+        waveform = read_audio(tmp_path / "audio" / f"{utterance.id}.wav")
+        assert utterance.duration_s == pytest.approx(duration_s(waveform), abs=1e-4)
+        assert utterance.text == " ".join(utterance.tokens)
+        assert set(utterance.tokens) <= known
+        assert not waveform[:1600].any()
+        assert not waveform[-1600:].any()
+        spoken_s = duration_s(waveform) - 0.2
+        assert 0.08 < spoken_s / len(utterance.tokens) < 0.6, utterance
+
+
+def test_plain_voice_is_labelled_with_its_pitch(tmp_path):
+    manifest = synthesize_corpus(tmp_path, num_utterances=6, seed=0, variants=[""])
+    pitches = [int(u.speaker.removeprefix("espeak-p")) for u in read_manifest(manifest)]
+    assert len(set(pitches)) > 1
+    assert all(20 <= pitch <= 80 for pitch in pitches)
+
+
+def test_each_sentence_is_taken_once_before_any_is_taken_again(tmp_path):
+    sentences = tmp_path / "sentences.txt"
+    lines = ["ni3 hao3", "lv4 se4 de5", "xiong2 mao1", "er2 zi5"]
+    sentences.write_text("\n\n".join(lines), encoding="utf-8")
+    manifest = synthesize_corpus(tmp_path / "out", num_utterances=8, seed=0, sentences=sentences)
+    texts = [u.text for u in read_manifest(manifest)]
+    assert sorted(texts[:4]) == sorted(texts[4:]) == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("ni3 hao3\nni3 hao\n", r"sentences\.txt:2: .*'hao'"), (" \n", "no sentence")]
+)
+def test_sentences_that_cannot_be_said_are_refused_before_anything_is_written(tmp_path, content, message):
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        synthesize_corpus(tmp_path / "out", num_utterances=1, seed=0, sentences=sentences)
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_file_of_sentences_is_a_users_mistake(tmp_path):
+    with pytest.raises(UserError, match="cannot read"):
+        synthesize_corpus(tmp_path / "out", num_utterances=1, seed=0, sentences=tmp_path / "none.txt")
+
+
+def test_existing_manifest_is_refused_and_kept(tmp_path):
+    (tmp_path / "manifest.jsonl").write_text("mine")
+    with pytest.raises(UserError, match="remove it or choose another folder"):
+        synthesize_corpus(tmp_path, num_utterances=1, seed=0)
+    assert (tmp_path / "manifest.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_utterances": 0}, {"seed": -1}, {"min_syllables": 0}, {"min_syllables": 3, "max_syllables": 2}],
+)
+def test_numbers_out_of_range_are_refused(tmp_path, options):
+    with pytest.raises(UserError, match="expected num_utterances >= 1"):
+        synthesize_corpus(tmp_path, **{"num_utterances": 1, "seed": 0, **options})
+
+
+def test_unknown_variant_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(UserError, match="'nobody'"):
+        synthesize_corpus(tmp_path / "out", num_utterances=1, seed=0, variants=["", "nobody"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_package_names_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "espeakng_loader", None)
+    with pytest.raises(UserError, match=r'pip install "polyphone\[synthesize\]"'):
+        Synthesizer()
+
+
+def test_failing_call_of_espeak_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("espeakng_loader.get_data_path", lambda: str(tmp_path))
+    with pytest.raises(UserError, match="espeak_Initialize"):
+        Synthesizer()
+    monkeypatch.undo()
+    monkeypatch.setattr("data_pipeline.synthesis.VOICE", "no-such-voice")
+    with pytest.raises(UserError, match="espeak_SetVoiceByName"):
+        Synthesizer()

@@ -1,0 +1,13 @@
+"""Train a model: `python train.py` is `asr train`.
+
+python train.py                                  # the demo, in five minutes
+python train.py configs/hsk_words.toml           # real recordings
+python train.py --set train.epochs=60 --name long
+python train.py --resume                         # go on with a run that was stopped
+"""
+
+import sys
+
+from asr.cli import main
+
+sys.exit(main(["train", *sys.argv[1:]]))
