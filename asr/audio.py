@@ -49,7 +49,8 @@ def read_audio(source: AudioSource) -> Waveform:
     waveform = resample(_mix_down(samples), rate_hz)
     if len(waveform) < WINDOW_SAMPLES:
         raise UserError(
-            f"{name}: {len(waveform)} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; leave it out"
+            f"{name}: {len(waveform)} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; "
+            "leave it out"
         )
     return waveform
 

@@ -1,6 +1,6 @@
-"""Pages of figures: elements, tables and line charts as inline SVG, with the one style they share.
+"""Pages of figures: elements, numbers, tables and line charts, with the one style they share.
 
-No script, no library, nothing from elsewhere: a value shows as a tooltip, a long table folds.
+No script, no library, nothing from elsewhere: charts are inline SVG with their values as tooltips.
 """
 
 from __future__ import annotations
@@ -92,6 +92,31 @@ def percent(rate: float) -> str:
     return f"{rate:.2%}" if 0 < rate < 0.01 else f"{rate:.1%}"
 
 
+def short_percent(rate: float) -> str:
+    """A rate for an axis, in three digits that matter."""
+    return f"{short_number(100 * rate)}%"
+
+
+def short_number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: 42 s, 5 min 12 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 @dataclass(frozen=True)
 class Line:
     """One curve.
@@ -99,7 +124,7 @@ class Line:
     Attributes:
         name: in the legend.
         kind: class in the style sheet.
-        values: one an epoch; what is not finite leaves a gap.
+        values: one an epoch; those not finite are left out.
     """
 
     name: str
@@ -154,9 +179,9 @@ def line_chart(
     svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
     svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
     svg.extend(plot.grid())
-    if best_epoch is not None:
-        svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
     svg.extend(part for line in lines for part in plot.curve(epochs, line))
+    if best_epoch is not None and len(epochs) > 1:
+        svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
     svg.extend(plot.tooltips(epochs, lines))
     legend = [element("span", line.name, class_=f"key {line.kind}") for line in lines]
     caption = element("figcaption", element("strong", title), *(legend if len(lines) > 1 else []))
@@ -304,7 +329,7 @@ span.substitution, i.substitution { background: var(--sub-back); color: var(--su
 span.deletion, i.deletion { background: var(--del-back); color: var(--del); }
 span.insertion, i.insertion { background: var(--ins-back); color: var(--ins); }
 .charts { display: flex; flex-wrap: wrap; gap: 1.25rem; margin-bottom: 1rem; }
-figure { flex: var(--width) 1 calc(var(--width) * .7px); min-width: 0; max-width: calc(var(--width) * 1.35px);
+figure { flex: var(--width) 1 calc(var(--width) * .7px); min-width: 0; max-width: calc(var(--width) * 1.1px);
   margin: 0; padding: .75rem .75rem .5rem; background: var(--card); border: 1px solid var(--rule);
   border-radius: 10px; }
 figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin-bottom: .4rem; font-size: .875rem; }
@@ -325,7 +350,7 @@ svg circle.best { fill: var(--card); stroke: var(--dev); stroke-width: 2.5; }
 svg .grid { stroke: var(--rule); }
 svg .axis { stroke: var(--muted); }
 svg line.best { stroke: var(--muted); stroke-dasharray: 2 3; }
-svg text.best { font-weight: 600; }
+svg text.best { font-weight: 600; paint-order: stroke; stroke: var(--card); stroke-width: 4px; }
 svg .tip { fill: transparent; }
 svg .tip:hover { fill: var(--muted); fill-opacity: .13; }
 .scroll { overflow-x: auto; }
@@ -335,8 +360,9 @@ th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--rule); t
   white-space: nowrap; }
 th:first-child, .words th, .words td { text-align: left; }
 td:last-child, thead th:last-child { padding-right: 0; }
-thead th { color: var(--muted); font-size: .8125rem; font-weight: 500; }
-tbody th { font-weight: 500; }
+thead th { color: var(--muted); font-size: .8125rem; font-weight: 500; white-space: normal;
+  vertical-align: bottom; }
+tbody th { min-width: 6rem; font-weight: 500; white-space: normal; }
 .bar { display: inline-block; height: .7em; margin-right: .5em; border-radius: 2px; background: var(--dev);
   opacity: .55; }
 .columns { display: flex; flex-wrap: wrap; gap: 1.5rem 3rem; margin-top: 1.75rem; align-items: start; }
@@ -347,26 +373,38 @@ details { margin-top: .75rem; }
 summary { color: var(--dev); cursor: pointer; }
 pre { margin: .5rem 0; padding: 1rem; overflow-x: auto; background: var(--card);
   border: 1px solid var(--rule); border-radius: 10px; font-size: .8125rem; }
-article { margin: .75rem 0; padding: .9rem 1.1rem; background: var(--card); border: 1px solid var(--rule);
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: .75rem;
+  margin-top: .75rem; }
+.wide { grid-column: 1 / -1; }
+article { padding: .9rem 1.1rem; background: var(--card); border: 1px solid var(--rule);
   border-radius: 10px; overflow-wrap: anywhere; }
 article p { color: var(--muted); }
 h3 { margin: 0; font-size: 1.0625rem; font-weight: 600; }
-h3 small { display: block; font-weight: 400; }
+h3 small { display: block; font-size: .8125rem; font-weight: 400; }
 q { quotes: none; }
 .alignment { display: grid; grid-template-columns: auto 1fr; column-gap: .75rem; margin-top: .6rem; }
 .alignment tbody { display: flex; flex-wrap: wrap; gap: .5rem 3px; }
-.alignment tr { display: flex; flex-direction: column; }
-.alignment th, .alignment td { padding: .05rem .4rem; border: 1px solid transparent; border-radius: 3px;
-  text-align: center; line-height: 1.5; }
+.alignment tr { display: flex; flex-direction: column; gap: 2px; }
+.alignment th, .alignment td { min-width: 0; padding: .05rem .3rem; border: 1px solid transparent;
+  border-radius: 3px; text-align: center; line-height: 1.5; }
 .alignment th { padding-left: 0; text-align: left; font-size: .8125rem; line-height: 1.73; }
 .alignment td:empty::before { content: "\\00a0"; }
 .alignment td:last-child { padding: 0; font-size: .75rem; font-weight: 700; }
 .substitution td { color: var(--sub); }
-.substitution td:not(:last-child) { background: var(--sub-back); margin-bottom: 2px; }
+.substitution td:not(:last-child) { background: var(--sub-back); }
 .deletion td { color: var(--del); }
 .deletion td:first-child { background: var(--del-back); text-decoration: line-through; }
 .insertion td { color: var(--ins); }
 .insertion td:nth-child(2) { background: var(--ins-back); text-decoration: underline; }
 .deletion td:nth-child(2), .insertion td:first-child { border: 1px dashed; }
 footer { margin-top: 3rem; }
+@media (max-width: 40rem) {
+  main { padding: 1.25rem 1rem 3rem; }
+  .hero { grid-template-columns: 1fr; }
+  dl { grid-template-columns: 1fr 1fr; }
+  .columns > .words, .columns > .words:first-child { flex-basis: 100%; }
+  .scroll table { font-size: .875rem; }
+  th, td { padding-right: .6rem; }
+  .bar { display: none; }
+}
 """

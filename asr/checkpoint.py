@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -53,7 +54,8 @@ def save_checkpoint(path: Path, model: Any, optimizer: Any, progress: Progress) 
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise UserError(
             f"{path}: cannot write this checkpoint ({error.strerror}); free space there, then --resume"
         ) from None

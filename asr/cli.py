@@ -259,8 +259,16 @@ def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, i
 
 def _report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None:
     from asr import console
+    from asr.config import dump_config
     from asr.report import write_report
 
     console.tell_evaluation(evaluation, manifest)
-    write_report(path, run, evaluation, set_name=manifest.stem)
+    write_report(
+        path,
+        run_name=run.directory.name,
+        set_name=manifest.stem,
+        evaluation=evaluation,
+        metrics=run.metrics(),
+        config_toml=dump_config(run.config()),
+    )
     print(f"\nReport: {path}")

@@ -63,6 +63,8 @@ class AugmentConfig:
     # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none.
     speed_min: float = 1.0
     speed_max: float = 1.0
+    # The frequency axis is stretched by up to this share to either side: another vocal tract.
+    frequency_warp: float = 0.0
     # SpecAugment: masks per clip and the widest mask, in bands and in frames of 10 ms.
     frequency_masks: int = 0
     frequency_mask_bands: int = 15

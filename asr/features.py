@@ -249,16 +249,20 @@ def _mel(frequency_hz: float) -> float:
 
 @keras.saving.register_keras_serializable("polyphone")
 class SpecAugment(keras.layers.Layer):
-    """Bands of frequencies and of frames set to 0, the mean (Park et al., 2019, arXiv:1904.08779).
+    """Features changed in training: another vocal tract, and bands hidden.
 
-    Each mask draws its width evenly from 0 to the widest, then its place evenly from where it fits; no
-    time mask is wider than `time_mask_share` of its clip. Every clip draws its own masks. Does nothing
-    outside training.
+    First each clip's frequency axis is stretched by a factor of its own around 1, as another speaker's
+    vocal tract would (Jaitly & Hinton, 2013). Then bands of frequencies and of frames are set to 0, the
+    mean (Park et al., 2019, arXiv:1904.08779): each mask draws its width evenly from 0 to the widest, and
+    its place evenly from where it fits; no time mask is wider than `time_mask_share` of its clip.
+
+    Does nothing outside training.
     """
 
     def __init__(
         self,
         *,
+        frequency_warp: float,
         frequency_masks: int,
         frequency_mask_bands: int,
         time_masks: int,
@@ -268,6 +272,7 @@ class SpecAugment(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(trainable=False, **kwargs)
+        self.frequency_warp = frequency_warp
         self.frequency_masks, self.frequency_mask_bands = frequency_masks, frequency_mask_bands
         self.time_masks, self.time_mask_frames = time_masks, time_mask_frames
         self.time_mask_share, self.seed = time_mask_share, seed
@@ -277,6 +282,7 @@ class SpecAugment(keras.layers.Layer):
     def from_augment(cls, config: AugmentConfig, seed: int) -> SpecAugment:
         """The layer of a configuration."""
         return cls(
+            frequency_warp=config.frequency_warp,
             frequency_masks=config.frequency_masks,
             frequency_mask_bands=config.frequency_mask_bands,
             time_masks=config.time_masks,
@@ -287,11 +293,13 @@ class SpecAugment(keras.layers.Layer):
         )
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
-        """(B, T, F) -> (B, T, F), some of it 0."""
+        """(B, T, F) -> (B, T, F)."""
         if not training:
             return features
         num_bands = features.shape[-1]
         every_clip = ops.ones_like(num_frames)
+        if self.frequency_warp:
+            features = self._warp(features, num_bands)
         if self.frequency_masks:
             widest = ops.cast(every_clip * self.frequency_mask_bands, "float32")
             keep = self._keep(self.frequency_masks, widest, every_clip * num_bands, num_bands)
@@ -302,6 +310,15 @@ class SpecAugment(keras.layers.Layer):
             keep = self._keep(self.time_masks, widest, num_frames, ops.shape(features)[1])
             features = features * keep[:, :, None]
         return features
+
+    def _warp(self, features: Tensor, num_bands: int) -> Tensor:
+        """Read band f of each clip at f times its factor, between the two nearest bands."""
+        shape = (ops.shape(features)[0], 1, 1)
+        draw = keras.random.uniform(shape, -1.0, 1.0, seed=self._generator)
+        bands = np.arange(num_bands, dtype=np.float32)
+        places = ops.minimum(bands * (1.0 + self.frequency_warp * draw), float(num_bands - 1))  # (B, 1, F)
+        weights = ops.relu(1.0 - ops.abs(bands[:, None] - places))  # (B, F from, F to)
+        return ops.matmul(features, weights)
 
     def _keep(self, num_masks: int, widest: Tensor, lengths: Tensor, size: Tensor) -> Tensor:
         """(B, size): 0 under any of the masks, 1 elsewhere."""
@@ -317,6 +334,7 @@ class SpecAugment(keras.layers.Layer):
         """For Keras."""
         return {
             **super().get_config(),
+            "frequency_warp": self.frequency_warp,
             "frequency_masks": self.frequency_masks,
             "frequency_mask_bands": self.frequency_mask_bands,
             "time_masks": self.time_masks,

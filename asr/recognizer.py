@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from asr.acoustic import AcousticModel, make_acoustic_model

@@ -1,7 +1,9 @@
 """What a model made of a set, and how it came to that, as one HTML page that needs nothing else.
 
-write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
-             metrics=run.metrics(), config_toml=dump_config(config))
+    write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
+                 metrics=run.metrics(), config_toml=dump_config(config))
+
+What the page is built of, and its style, is in `asr/charts.py`.
 """
 
 from __future__ import annotations
@@ -18,16 +20,34 @@ from typing import TYPE_CHECKING, TypeVar
 from xml.etree.ElementTree import Element
 
 from asr import __version__
-from asr.charts import Line, element, folded, line_chart, page, percent, section, table
+from asr.charts import (
+    Line,
+    counted,
+    duration,
+    element,
+    folded,
+    line_chart,
+    page,
+    percent,
+    section,
+    short_number,
+    short_percent,
+    table,
+)
 from asr.metrics import AlignedPair, align, count_edits, part_errors, total_edits, without_tones
 from asr.run import EpochMetrics
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.vocabulary import is_syllable, split_syllable
 
 NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT, NUM_SPEAKERS = 15, 20, 5, 30
+WIDE_FROM = 15  # longer alignments span the page
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
-MARKS = {"equal": "", "substitution": "S", "insertion": "I", "deletion": "D"}
-
+EDITS = {  # a letter beside the colour, for eyes that see none
+    "equal": ("", "right"),
+    "substitution": ("S", "substituted"),
+    "deletion": ("D", "deleted: said, not heard"),
+    "insertion": ("I", "inserted: heard, not said"),
+}
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation  # loads TensorFlow
@@ -129,7 +149,7 @@ def header(
         facts |= {
             "best epoch": f"{best_of(metrics).epoch} of {metrics[-1].epoch}",
             "training": duration(metrics[-1].train_s),
-            "throughput": f"{speed:,.0f} s of audio per second",
+            "throughput": f"{speed:,.0f}× real time",
         }
     figure = element(
         "p",
@@ -138,26 +158,33 @@ def header(
     )
     pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
     hero = element("div", figure, element("dl", *pairs), class_="hero")
-    return element("header", element("h1", run_name), hero, composition(unit, edits))
+    return element("header", element("h1", run_name), hero, composition(edits))
 
 
-def composition(unit: str, edits: EditCounts) -> Element:
-    """A strip of all tokens of the reference, by what became of them, and of those heard beside."""
-    right = edits.reference_length - edits.substitutions - edits.deletions
+def composition(edits: EditCounts) -> Element:
+    """A strip of all tokens that were said, by what became of them, and of those heard beside."""
     counts = {
-        "right": ("", right),
-        "substituted": ("S", edits.substitutions),
-        "deleted: said, not heard": ("D", edits.deletions),
-        "inserted: heard, not said": ("I", edits.insertions),
+        "equal": edits.reference_length - edits.substitutions - edits.deletions,
+        "substitution": edits.substitutions,
+        "deletion": edits.deletions,
+        "insertion": edits.insertions,
     }
-    kinds = ("equal", "substitution", "deletion", "insertion")
-    strip, key = element("div", class_="strip"), element("p", class_="strip-key")
-    for kind, (name, (mark, count)) in zip(kinds, counts.items(), strict=True):
-        if count:
-            strip.append(element("span", mark, class_=kind, style=f"flex-grow:{count}"))
-        text = f" {count:,} {name}"
-        key.append(element("span", element("i", mark, class_=kind), text, class_="key-entry"))
-    return element("div", strip, key, title=f"all {unit}s")
+    parts = [
+        element("span", EDITS[kind][0], class_=kind, style=f"flex-grow:{count}")
+        for kind, count in counts.items()
+        if count
+    ]
+    key = edit_key({kind: f"{count:,} {EDITS[kind][1]}" for kind, count in counts.items()})
+    return element("div", element("div", *parts, class_="strip"), key)
+
+
+def edit_key(names: Mapping[str, str]) -> Element:
+    """What the colours and letters of edits mean."""
+    entries = [
+        element("span", element("i", EDITS[kind][0], class_=kind), f" {name}", class_="key-entry")
+        for kind, name in names.items()
+    ]
+    return element("p", *entries)
 
 
 def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
@@ -173,14 +200,28 @@ def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
         Line("training", "train", [m.loss for m in metrics]),
         Line("dev", "dev", [m.dev_loss for m in metrics]),
     ]
-    rates = [Line("at the epoch's end", "rate", [m.learning_rate for m in metrics])]
+    rates = [Line("learning rate", "rate", [m.learning_rate for m in metrics])]
     charts = [
         line_chart("Error rate", "errors per token", epochs, errors, show=short_percent, best_epoch=best),
         line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, best_epoch=best),
         line_chart(
-            "Learning rate", "", epochs, rates, show=short_number, width=240, may_be_logarithmic=False
+            "Learning rate",
+            "at the end of an epoch",
+            epochs,
+            rates,
+            show=short_number,
+            width=240,
+            may_be_logarithmic=False,
         ),
     ]
+    note = "Training figures are met in training, augmentation and dropout on; point at an epoch to read it."
+    drawn = element("div", *charts, class_="charts")
+    return [section("Learning curves", note, drawn, folded("Every epoch", epoch_table(metrics)))]
+
+
+def epoch_table(metrics: Sequence[EpochMetrics]) -> Element:
+    """What the curves draw, in figures."""
+    best = best_of(metrics).epoch
     headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
     rows = [
         [
@@ -193,9 +234,7 @@ def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
         ]
         for m in metrics
     ]
-    numbers = folded("Every epoch", table([*headings, "audio s/s", "trained for"], rows))
-    note = "Training figures are met in training, augmentation and dropout on; point at an epoch to read it."
-    return [section("Learning curves", note, element("div", *charts, class_="charts"), numbers)]
+    return table([*headings, "audio s/s", "trained for"], rows)
 
 
 def error_rates(unit: str, edits: EditCounts, scored: Sequence[Scored]) -> Element:
@@ -209,10 +248,8 @@ def error_rates(unit: str, edits: EditCounts, scored: Sequence[Scored]) -> Eleme
         rows.append(["syllables without their tones", *edit_cells(toneless)])
         parts = part_errors(pair for s in scored for pair in s.pairs)
         for name, count in zip(("initials", "finals", "tones"), parts, strict=True):
-            rate, out_of = EditCounts(count, 0, 0, edits.reference_length).rate, f"{edits.reference_length:,}"
-            rows.append(
-                [f"{name} of substituted syllables", rate, f"{count:,}", f"{count:,}", "", "", out_of]
-            )
+            cells = edit_cells(EditCounts(count, reference_length=edits.reference_length))
+            rows.append([f"{name} of substituted syllables", *cells[:3], "", "", cells[-1]])
         note = "A substituted syllable can differ in its initial, its final and its tone, and counts in each."
     num_wrong = sum(s.edits.errors > 0 for s in scored)
     rate = num_wrong / len(scored) if scored else 0.0
@@ -290,9 +327,9 @@ def confusions(scored: Sequence[Scored]) -> list[Element]:
         (["heard, not said", "times"], additions),
     ]
     tables = [table(headings, rows, "words") for headings, rows in lists if rows]
-    return (
-        [section("Most frequent confusions", "", element("div", *tables, class_="columns"))] if tables else []
-    )
+    if not tables:
+        return []
+    return [section("Most frequent confusions", "", element("div", *tables, class_="columns"))]
 
 
 def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:
@@ -314,14 +351,10 @@ def worst_utterances(unit: str, scored: Sequence[Scored]) -> list[Element]:
     if not wrong:
         return []
     wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
-    marks = [("S", "substituted"), ("I", "inserted: heard, not said"), ("D", "deleted: said, not heard")]
-    key = [
-        element("span", element("i", mark, class_=kind), f" {name}", class_="key-entry")
-        for (mark, name), kind in zip(marks, ("substitution", "insertion", "deletion"), strict=True)
-    ]
+    key = edit_key({kind: name for kind, (mark, name) in EDITS.items() if mark})
     note = f"{min(NUM_WORST, len(wrong))} of {len(wrong):,} utterances with an error, the most errors first."
     cards = [utterance_card(unit, s) for s in wrong[:NUM_WORST]]
-    return [section("Worst utterances", note, element("p", *key), *cards)]
+    return [section("Worst utterances", note, key, element("div", *cards, class_="cards"))]
 
 
 def right_utterances(scored: Sequence[Scored]) -> list[Element]:
@@ -334,7 +367,7 @@ def right_utterances(scored: Sequence[Scored]) -> list[Element]:
         element("article", utterance_line(s), element("p", " ".join(s.utterance.tokens)))
         for s in right[:NUM_RIGHT]
     ]
-    return [section("Entirely right", note, *cards)]
+    return [section("Entirely right", note, element("div", *cards, class_="cards"))]
 
 
 def utterance_card(unit: str, scored: Scored) -> Element:
@@ -345,7 +378,7 @@ def utterance_card(unit: str, scored: Scored) -> Element:
             "tr",
             element("td", pair.reference),
             element("td", pair.hypothesis),
-            element("td", MARKS[pair.edit]),
+            element("td", EDITS[pair.edit][0]),
             class_=pair.edit,
         )
         for pair in scored.pairs
@@ -355,7 +388,8 @@ def utterance_card(unit: str, scored: Scored) -> Element:
         "table", element("thead", element("tr", *names)), element("tbody", *rows), class_="alignment"
     )
     count = f"{counted(errors, 'error')} in {counted(length, unit)}"
-    return element("article", utterance_line(scored, count), alignment)
+    width = "wide" if len(rows) > WIDE_FROM else "narrow"
+    return element("article", utterance_line(scored, count), alignment, class_=width)
 
 
 def utterance_line(scored: Scored, verdict: str = "") -> Element:
@@ -366,7 +400,7 @@ def utterance_line(scored: Scored, verdict: str = "") -> Element:
         utterance.id,
         utterance.speaker,
         f"{utterance.duration_s:.1f} s",
-        f"log probability {scored.hypothesis.score:.1f}",
+        f"log p\N{NO-BREAK SPACE}{scored.hypothesis.score:.1f}".replace("-", "\N{MINUS SIGN}"),
     ]
     text = element("q", utterance.text)
     return element("h3", text, element("small", " · ".join(part for part in about if part)))
@@ -396,28 +430,3 @@ def unit_of(utterances: Iterable[Utterance]) -> str:
 def best_of(metrics: Sequence[EpochMetrics]) -> EpochMetrics:
     """The epoch whose checkpoint is kept: the first with the fewest dev errors."""
     return min(metrics, key=lambda epoch: epoch.dev_error)
-
-
-def duration(seconds: float) -> str:
-    """As a person says it: 42 s, 5 min 12 s, 2 h 05 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.0f} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def short_number(value: float) -> str:
-    """Three digits that matter."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def short_percent(rate: float) -> str:
-    """A percentage for an axis, in three digits that matter."""
-    return f"{short_number(100 * rate)}%"

@@ -57,13 +57,11 @@ class TranscriptWriter:
 
     def write(self, name: str, result: Hypothesis | UserError) -> None:
         """Write what was heard in a file, or why nothing was; text leaves failures to standard error."""
-        failed = isinstance(result, UserError)
         if self._format == "csv":
-            row = [name, "", "", str(result)] if failed else [name, result.text, f"{result.score:.3f}", ""]
-            self._csv.writerow(row)
+            self._csv.writerow(_row(name, result))
         elif self._format == "jsonl":
             self._file.write(json.dumps(_record(name, result), ensure_ascii=False) + "\n")
-        elif not failed:
+        elif not isinstance(result, UserError):
             self._file.write((f"{name}\t" if self._with_names else "") + result.text + "\n")
         self._file.flush()
 
@@ -85,6 +83,12 @@ def open_writer(format_name: str, out: Path | None, num_files: int) -> Iterator[
             yield TranscriptWriter(file, format_name, num_files > 1)
     except OSError as error:
         raise UserError(f"{out}: cannot write here ({error.strerror}); choose another --out") from None
+
+
+def _row(name: str, result: Hypothesis | UserError) -> tuple[str, str, str, str]:
+    if isinstance(result, UserError):
+        return name, "", "", str(result)
+    return name, result.text, f"{result.score:.3f}", ""
 
 
 def _record(name: str, result: Hypothesis | UserError) -> dict[str, object]:

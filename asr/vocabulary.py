@@ -68,14 +68,22 @@ class Vocabulary:
     def syllable_parts(self) -> list[list[int]]:
         """For each token the ids of four parts: its initial, its final, its tone, and itself.
 
-        Ids count through all parts of all tokens; what is no syllable, the blank too, has parts of its own.
+        Ids count through all parts of all tokens. The blank, and whatever is no syllable, shares nothing.
         """
         parts = [
-            [f"{kind}:{part}" for kind, part in zip("ift", split_syllable(token), strict=True)] + [token]
+            [
+                f"{kind}:{part}"
+                for kind, part in zip(("initial", "final", "tone"), self._parts(token), strict=True)
+            ]
+            + [token]
             for token in self.tokens
         ]
         ids = {part: index for index, part in enumerate(dict.fromkeys(itertools.chain(*parts)))}
         return [[ids[part] for part in row] for row in parts]
+
+    @staticmethod
+    def _parts(token: str) -> tuple[str, str, str]:
+        return split_syllable(token) if is_syllable(token) else (token, token, token)
 
     def save(self, path: Path) -> None:
         """Write one token a line, the blank first."""

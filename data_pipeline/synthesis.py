@@ -26,7 +26,7 @@ from asr.vocabulary import mandarin_syllables
 from data_pipeline.manifest import write_manifest
 
 VOICE = "cmn-latn-pinyin"
-VARIANTS = ("", *"f1 f2 f3 f4 f5 m1 m2 m3 m4 m5 m6 m7 m8".split())  # "" is the plain voice
+VARIANTS = ("", *(f"f{i}" for i in range(1, 6)), *(f"m{i}" for i in range(1, 9)))  # "" is the plain voice
 RATES_WPM = (80, 450)  # what espeak takes
 PITCHES = (0, 100)
 DRAWN_RATES_WPM = (130, 260)  # 2.5 to 5 syllables a second
@@ -75,6 +75,8 @@ class Synthesizer:
                 f"espeak_Initialize: no voices in {self._data} (espeak takes no path above 170 characters); "
                 "install espeakng-loader again, in a folder with a shorter path"
             )
+        # the noise of breathy variants: espeak seeds it with the time of day
+        self._call("espeak_ng_SetRandSeed", ctypes.c_long(0))
         samples = self._samples = bytearray()  # int16, at espeak's rate
 
         def receive(wave: int | None, num_samples: int, events: int | None) -> int:
@@ -198,9 +200,10 @@ def synthesize_corpus(
         synthesizer.expect_variant(variant)
     rng = np.random.default_rng(seed)
     if sentences is None:
-        drawn = _random_strings(synthesizer, rng, min_syllables, max_syllables)
+        sayable = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
+        drawn = _draw_syllables(sayable, rng, min_syllables, max_syllables)
     else:
-        drawn = _shuffled(_read_sentences(sentences, synthesizer), rng)
+        drawn = _draw_sentences(_read_sentences(sentences, synthesizer), rng)
     try:
         (out_dir / "audio").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -223,16 +226,15 @@ def synthesize_corpus(
     return manifest
 
 
-def _random_strings(
-    synthesizer: Synthesizer, rng: np.random.Generator, shortest: int, longest: int
+def _draw_syllables(
+    syllables: list[str], rng: np.random.Generator, fewest: int, most: int
 ) -> Iterator[list[str]]:
-    syllables = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
     while True:
-        num_syllables = rng.integers(shortest, longest, endpoint=True)
+        num_syllables = rng.integers(fewest, most, endpoint=True)
         yield [syllables[index] for index in rng.integers(len(syllables), size=num_syllables)]
 
 
-def _shuffled(sentences: list[list[str]], rng: np.random.Generator) -> Iterator[list[str]]:
+def _draw_sentences(sentences: list[list[str]], rng: np.random.Generator) -> Iterator[list[str]]:
     while True:
         for index in rng.permutation(len(sentences)):
             yield sentences[index]

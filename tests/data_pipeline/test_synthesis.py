@@ -1,4 +1,5 @@
 import hashlib
+import os
 import subprocess
 import sys
 
@@ -31,29 +32,35 @@ def pitch_hz(waveform):
     lags = np.arange(SAMPLE_RATE_HZ // 300, SAMPLE_RATE_HZ // 60)
     for start in range(0, len(waveform) - WINDOW_SAMPLES, 160):
         window = waveform[start : start + WINDOW_SAMPLES].astype(np.float64)
-        likeness = [np.corrcoef(window[:-lag], window[lag:])[0, 1] for lag in lags]
-        if max(likeness) > 0.6:
-            track.append(SAMPLE_RATE_HZ / lags[int(np.argmax(likeness))])
+        product = np.correlate(window, window, "full")[WINDOW_SAMPLES - 1 :]
+        energy = np.concatenate([[0.0], np.cumsum(window**2)])
+        overlap = np.sqrt(energy[WINDOW_SAMPLES - lags] * (energy[-1] - energy[lags]))
+        likeness = product[lags] / np.maximum(overlap, 1.0)
+        if likeness.max() > 0.6:
+            track.append(SAMPLE_RATE_HZ / lags[likeness.argmax()])
     return np.array(track)
 
 
+def thirds(track):
+    """The median of each third of a pitch contour."""
+    return [float(np.median(part)) for part in np.array_split(track, 3)]
+
+
 def test_each_tone_has_its_contour(synthesizer):
-    high, rising, dipping, falling, neutral = (pitch_hz(synthesizer.say([f"ma{tone}"])) for tone in "12345")
-
-    def change(track):
-        return np.median(track[-4:]) / np.median(track[:4])
-
-    assert change(rising) > 1.1
-    assert change(falling) < 0.95
-    assert 0.95 < change(high) < 1.1
-    assert np.median(high) > 1.1 * np.median(dipping)
-    assert np.median(high) > 1.1 * np.median(neutral)
+    high, rising, dipping, falling, neutral = (
+        thirds(pitch_hz(synthesizer.say([f"hao{tone}"]))) for tone in "12345"
+    )
+    assert max(high) < 1.05 * min(high)
+    assert rising[0] < rising[1] < rising[2] > 1.07 * rising[0]
+    assert dipping[0] > dipping[1] < dipping[2]
+    assert falling[0] > falling[1] > falling[2] < 0.93 * falling[0]
+    assert neutral[1] < 0.9 * high[1]
 
 
 def test_every_syllable_that_can_be_said_sounds_like_one_syllable(synthesizer):
     sayable = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
     assert len(sayable) > 1500
-    for syllable in sayable[::4]:  # as letters "jiong1" takes 0.50 s, "xiong1" 0.60 s
+    for syllable in sayable[::5]:  # as letters "jiong1" takes 0.50 s, "xiong1" 0.60 s
         waveform = synthesizer.say([syllable])
         assert 0.1 < duration_s(waveform) < 0.53, syllable
         assert np.abs(waveform.astype(np.int32)).max() > 3000, syllable
@@ -73,11 +80,11 @@ def test_iong_that_espeak_does_not_know_is_said(synthesizer, initial):
     excess_s = duration_s(synthesizer.say([f"{initial}iong1"])) - duration_s(
         synthesizer.say([f"{initial}iang1"])
     )
-    assert 0 <= excess_s < 0.08  # in English it is 0.15 s longer
+    assert 0 <= excess_s < 0.08  # in English it is 0.13 to 0.21 s
     between = duration_s(synthesizer.say(["ma1", f"{initial}iong1", "ma1"]))
     assert between < duration_s(synthesizer.say(["ma1", f"{initial}iang1", "ma1"])) + 0.12
-    track = pitch_hz(synthesizer.say([f"{initial}iong4"]))
-    assert np.median(track[-4:]) < 0.95 * np.median(track[:4])
+    first, _, last = thirds(pitch_hz(synthesizer.say([f"{initial}iong4"])))
+    assert last < 0.95 * first
 
 
 def test_duration_grows_with_the_number_of_syllables(synthesizer):
@@ -142,14 +149,19 @@ def digest(folder):
 
 
 def test_same_seed_gives_the_same_corpus_in_any_process(tmp_path):
+    options = {"num_utterances": 8, "variants": ["f5", "m3"]}  # f5 is breathy: espeak adds noise
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        synthesize_corpus(tmp_path / name, num_utterances=8, seed=seed)
+        synthesize_corpus(tmp_path / name, seed=seed, **options)
     program = (
         "import pathlib, sys; from data_pipeline.synthesis import synthesize_corpus\n"
         "assert 'espeakng_loader' not in sys.modules\n"  # importing the module needs no espeak
-        f"synthesize_corpus(pathlib.Path({str(tmp_path / 'd')!r}), num_utterances=8, seed=1)"
+        f"synthesize_corpus(pathlib.Path({str(tmp_path / 'd')!r}), seed=1, **{options!r})"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "d")
     assert digest(tmp_path / "a") != digest(tmp_path / "c")
 

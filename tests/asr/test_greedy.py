@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from asr.decoding.greedy import best_path, collapse, hypotheses_of, labels_of
+from asr.types import Logits
+from asr.vocabulary import Vocabulary
+
+
+@pytest.mark.parametrize(
+    ("frames", "labels", "starts"),
+    [
+        ([0, 1, 1, 0, 1, 2], [1, 1, 2], [1, 4, 5]),
+        ([3, 3, 3], [3], [0]),
+        ([0, 0], [], []),
+        ([], [], []),
+        ([1, 2, 1], [1, 2, 1], [0, 1, 2]),
+    ],
+)
+def test_repeats_merge_and_blanks_go(frames, labels, starts):
+    ids, begun = collapse(np.array(frames, np.int32))
+    assert ids.tolist() == labels
+    assert begun.tolist() == starts
+
+
+def test_padding_frames_are_never_read():
+    best = np.array([[1, 0, 2, 2, 1], [2, 1, 2, 1, 2]])
+    values = 5.0 * np.eye(3, dtype=np.float32)[best]
+    path = best_path(Logits(values, np.array([5, 2], np.int32)))
+    assert labels_of(path) == [[1, 2, 1], [2, 1]]
+    per_frame = 5 - np.log(np.exp(5) + 2)
+    np.testing.assert_allclose(path.scores, [5 * per_frame, 2 * per_frame], rtol=1e-5)
+    first, second = hypotheses_of(path, ["a", "b"], Vocabulary(["x1", "y1"]), frame_s=0.08)
+    assert (first.text, first.times_s) == ("x1 y1 x1", (0.0, 0.16, 0.32))
+    assert (second.utterance_id, second.tokens) == ("b", ("y1", "x1"))

@@ -1,0 +1,130 @@
+import keras
+import numpy as np
+import pytest
+
+from asr.acoustic import make_acoustic_model
+from asr.config import Config, FeatureConfig, ModelConfig
+from asr.models import make_network
+from asr.models.layers import MaskedBatchNorm, SumOfParts
+from asr.models.separable import SIZES
+from asr.types import UserError
+from asr.vocabulary import Vocabulary
+
+FAMILIES = ["dcnn251bn", "dcnn251", "dcnn25", "dcnn24", "separable"]
+VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
+
+
+def features(num_clips, num_frames, num_bands=24, seed=0):
+    return np.random.default_rng(seed).normal(size=(num_clips, num_frames, num_bands)).astype(np.float32)
+
+
+def randomize(network, seed=1):
+    """Give every weight some value: a batch norm's shift shows only where it is not 0."""
+    rng = np.random.default_rng(seed)
+    for variable in network.variables:
+        if "float" in variable.dtype:
+            variable.assign(variable + 0.1 * np.abs(rng.normal(size=variable.shape)))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def network(request):
+    built = make_network(ModelConfig(family=request.param), VOCABULARY)
+    built(features(1, 20), np.array([20], np.int32))
+    randomize(built)
+    return built
+
+
+def test_dcnn251bn_has_the_published_number_of_parameters():
+    outputs = Vocabulary([f"t{i}" for i in range(1427)])
+    network = make_network(ModelConfig(family="dcnn251bn"), outputs)
+    network(features(1, 16, 200), np.array([16], np.int32))
+    assert network.count_params() == 1_474_548
+
+
+def test_separable_sizes_span_0_3_to_40_million_parameters():
+    outputs = Vocabulary([f"t{i}" for i in range(321)])
+    counts = []
+    for size in ("xs", "xl"):
+        network = make_network(ModelConfig(size=size), outputs)
+        network(features(1, 16, 64), np.array([16], np.int32))
+        counts.append(network.count_params())
+    assert 0.3e6 < counts[0] < 0.45e6
+    assert 38e6 < counts[1] < 44e6
+
+
+def test_logits_are_the_same_alone_and_in_a_padded_batch(network):
+    long, short = features(1, 61), features(1, 37, seed=1)
+    batch = np.zeros((2, 61, 24), np.float32)
+    batch[0], batch[1, :37] = long[0], short[0]
+    together = network(batch, np.array([61, 37], np.int32))
+    alone = network(short, np.array([37], np.int32))
+    num_frames = int(alone.num_frames[0])
+    assert together.num_frames[1] == num_frames
+    np.testing.assert_allclose(
+        together.values[1, :num_frames], alone.values[0, :num_frames], rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("num_frames", [1, 7, 8, 9, 15, 16, 17, 40])
+def test_num_output_frames_agrees_with_the_logits(network, num_frames):
+    logits = network(features(1, num_frames), np.array([num_frames], np.int32))
+    assert logits.num_frames[0] == network.num_output_frames(num_frames)
+    assert logits.values.shape[1] >= logits.num_frames[0]
+    assert logits.values.shape[2] == len(VOCABULARY)
+
+
+def test_padding_leaves_batch_statistics_alone():
+    inputs = features(3, 20, 8)
+    mask = np.ones((3, 20, 1), np.float32)
+    mask[1, 12:] = 0
+    plain, padded = MaskedBatchNorm(), MaskedBatchNorm()
+    outputs = plain(inputs * mask, mask, training=True)
+    wider = padded(
+        np.pad(inputs * mask, [(0, 0), (0, 9), (0, 0)]), np.pad(mask, [(0, 0), (0, 9), (0, 0)]), training=True
+    )
+    np.testing.assert_allclose(wider[:, :20], outputs, atol=1e-5)
+    np.testing.assert_allclose(padded.moving_variance, plain.moving_variance, atol=1e-6)
+    real = inputs[mask[..., 0] == 1]
+    np.testing.assert_allclose(plain.moving_mean, real.mean(axis=0) * 0.02, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(outputs)[mask[..., 0] == 1].std(axis=0), 1, atol=1e-2)
+
+
+def test_batch_norm_over_images_counts_every_position():
+    inputs = np.random.default_rng(0).normal(3, 2, (2, 10, 6, 4)).astype(np.float32)
+    outputs = MaskedBatchNorm()(inputs, np.ones((2, 10, 1, 1), np.float32), training=True)
+    np.testing.assert_allclose(np.mean(outputs, axis=(0, 1, 2)), 0, atol=1e-4)
+    np.testing.assert_allclose(np.std(outputs, axis=(0, 1, 2)), 1, atol=1e-2)
+
+
+def test_outputs_that_share_parts_share_what_they_learn():
+    parts = VOCABULARY.syllable_parts()  # blank, an4, ma1, ma3, ni3
+    layer = SumOfParts(parts)
+    inputs = features(1, 1, 8)
+    layer(inputs)
+    before = np.asarray(layer(inputs))[0, 0]
+    shared = parts[2][0]  # the initial m of ma1 and ma3
+    bias = np.asarray(layer.bias).copy()
+    bias[shared] += 1
+    layer.bias.assign(bias)
+    np.testing.assert_allclose(np.asarray(layer(inputs))[0, 0] - before, [0, 0, 1, 1, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["dcnn24", "separable"])
+def test_saved_model_loads_as_a_plain_keras_model(family, tmp_path):
+    config = Config(
+        model=ModelConfig(family=family, factored_output=True), features=FeatureConfig(kind="spectrogram")
+    )
+    model = make_acoustic_model(config, VOCABULARY)
+    randomize(model)
+    audio = np.random.default_rng(0).integers(-3000, 3000, (2, 8000)).astype(np.int16)
+    num_samples = np.array([8000, 6000], np.int32)
+    model.save(tmp_path / "model.keras")
+    copy = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(copy(audio, num_samples).values, model(audio, num_samples).values, atol=1e-5)
+
+
+def test_unknown_family_and_size_name_the_known_ones():
+    with pytest.raises(UserError, match=r"model\.family: expected one of separable, dcnn251bn"):
+        make_network(ModelConfig(family="dcnn"), VOCABULARY)
+    with pytest.raises(UserError, match=rf"model\.size: expected one of {', '.join(SIZES)}"):
+        make_network(ModelConfig(size="huge"), VOCABULARY)

@@ -1,0 +1,75 @@
+"""Fixtures that many tests share: a few real clips, and a run trained on them."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import pytest
+
+from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.cli import main
+from asr.types import Utterance
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.manifest import write_manifest
+
+NUM_CLIPS = 12
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Utterance]:
+    """The shortest training clips of the demo corpus, as WAV files."""
+    folder = tmp_path_factory.mktemp("clips")
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        records = [json.loads(line) for line in archive.read("manifest.jsonl").decode().splitlines()]
+        records = [record for record in records if record["split"] == "train"]
+        records.sort(key=lambda record: record["duration_s"])
+        utterances = []
+        for record in records[:NUM_CLIPS]:
+            ogg = Path(archive.extract(record["audio"], folder))
+            waveform = read_audio(ogg)
+            wav = ogg.with_suffix(".wav")
+            write_wav(wav, waveform)
+            ogg.unlink()
+            tokens = tuple(record["pinyin"].split())
+            duration_s = len(waveform) / SAMPLE_RATE_HZ
+            utterances.append(
+                Utterance(record["id"], str(wav), duration_s, record["text"], tokens, record["speaker"])
+            )
+    return utterances
+
+
+@pytest.fixture(scope="session")
+def clip_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration that trains a small network on the clips, and tests it on four of them."""
+    folder = tmp_path_factory.mktemp("config")
+    write_manifest(folder / "train.jsonl", clips)
+    write_manifest(folder / "dev.jsonl", clips[:4])
+    path = folder / "clips.toml"
+    path.write_text(
+        f"""
+        [data]
+        train = "{folder}/train.jsonl"
+        dev = "{folder}/dev.jsonl"
+        test = "{folder}/dev.jsonl"
+        [augment]
+        speed_min = 0.9
+        speed_max = 1.1
+        frequency_masks = 1
+        [train]
+        epochs = 2
+        batch_s = 6.0
+        runs_dir = "{folder}/runs"
+        """,
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained_run(clip_config: Path) -> Path:
+    """The directory of a run of two epochs, made by the command itself."""
+    assert main(["train", str(clip_config)]) == 0
+    return clip_config.parent / "runs" / "clips"

@@ -1,0 +1,48 @@
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from data_pipeline.batching import padding_share, plan_epoch, plan_in_order
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+
+
+@pytest.fixture(scope="module")
+def lengths():
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        lines = archive.read("manifest.jsonl").decode().splitlines()
+    return [round(json.loads(line)["duration_s"] * 16000) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "plan", [lambda n: plan_epoch(n, 640_000, 1, 0), lambda n: plan_in_order(n, 640_000)]
+)
+def test_every_clip_once_within_the_budget_and_with_little_padding(plan, lengths):
+    batches = plan(lengths)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    assert max(max(lengths[p] for p in batch) * len(batch) for batch in batches) <= 640_000
+    assert padding_share(lengths, batches) < 0.10
+
+
+def test_padding_stays_low_where_lengths_vary_much():
+    lengths = np.random.default_rng(0).lognormal(11, 0.6, 5000).astype(int).tolist()
+    assert padding_share(lengths, plan_epoch(lengths, 16000 * 200, 1, 0)) < 0.10
+
+
+def test_the_plan_follows_from_seed_and_epoch_alone(lengths):
+    assert plan_epoch(lengths, 640_000, 1, 3) == plan_epoch(lengths, 640_000, 1, 3)
+    assert plan_epoch(lengths, 640_000, 1, 3) != plan_epoch(lengths, 640_000, 1, 4)
+    assert plan_epoch(lengths, 640_000, 1, 3) != plan_epoch(lengths, 640_000, 2, 3)
+
+
+def test_long_and_short_batches_come_mixed(lengths):
+    means = [np.mean([lengths[p] for p in batch]) for batch in plan_epoch(lengths, 640_000, 1, 0)]
+    assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.3
+
+
+def test_a_clip_above_the_budget_has_its_own_batch():
+    assert sorted(plan_epoch([10, 500, 10], 100, 1, 0), key=len) == [[1], [0, 2]] or sorted(
+        map(sorted, plan_epoch([10, 500, 10], 100, 1, 0)), key=len
+    ) == [[1], [0, 2]]
+    assert sorted(map(sorted, plan_in_order([10, 500, 10], 100)), key=len) == [[1], [0, 2]]

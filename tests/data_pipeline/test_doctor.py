@@ -1,0 +1,36 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.vocabulary import Vocabulary
+from data_pipeline.doctor import check_utterances
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"audio_path": "none.wav"}, "No such file"),
+        ({"tokens": ("xyz1",)}, "'xyz1' is not among"),
+        ({"tokens": ()}, "no label"),
+        ({"tokens": ("many",) * 50}, "50 labels do not fit"),
+        ({"duration_s": 9.0}, "the manifest says 9.00 s"),
+        ({"audio_path": "{tmp}/short.wav", "duration_s": 0.02}, "expected at least one window"),
+        ({"audio_path": "{tmp}/cut.wav"}, "cut off"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, changes, reason):
+    soundfile.write(tmp_path / "short.wav", np.zeros(320), 16000)
+    whole = open(clips[0].audio_path, "rb").read()  # noqa: PTH123, SIM115
+    (tmp_path / "cut.wav").write_bytes(whole[: len(whole) // 2])
+    filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in changes.items()}
+    bad = dataclasses.replace(clips[0], id="bad", **filled)
+    vocabulary = Vocabulary(sorted({t for c in clips for t in c.tokens} | {"many"}))
+    sound, problems = check_utterances(
+        [clips[1], bad, clips[2]], vocabulary, lambda n, labels: len(labels) < 50
+    )
+    assert sound == [clips[1], clips[2]]
+    assert [p.utterance_id for p in problems] == ["bad"]
+    assert reason in problems[0].reason
+    assert bad.audio_path in problems[0].reason

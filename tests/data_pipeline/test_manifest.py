@@ -1,0 +1,54 @@
+import pytest
+
+from asr.types import UserError, Utterance
+from data_pipeline.manifest import read_manifest, write_manifest
+
+
+def test_a_manifest_comes_back_and_can_be_moved(tmp_path):
+    folder = tmp_path / "corpus"
+    outside = tmp_path / "elsewhere.wav"
+    utterances = [
+        Utterance("a", str(folder / "audio" / "a.wav"), 1.25, "你好", ("ni3", "hao3"), "x"),
+        Utterance("b", str(outside), 2.0, "", ("a", "b")),
+    ]
+    write_manifest(folder / "train.jsonl", utterances)
+    assert read_manifest(folder / "train.jsonl") == utterances
+    moved = folder.rename(tmp_path / "moved")
+    paths = [u.audio_path for u in read_manifest(moved / "train.jsonl")]
+    assert paths == [str(moved / "audio" / "a.wav"), str(outside)]
+
+
+GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no utterance in this manifest"),
+        (GOOD + "\n" + GOOD, "'a' stands twice, as record 1 and 2"),
+        (GOOD + "\nnot json", ":2: not a JSON object"),
+        ("[1]", ":1: expected a JSON object"),
+        (GOOD.replace("1,", '"1",'), r":1: duration_s: expected a number, received '1'"),
+        (GOOD.replace('"x y"', "3"), r":1: tokens: expected a string, received 3"),
+        ('{"id": "a"}', r":1: audio: expected a string, received None"),
+    ],
+)
+def test_a_broken_record_is_named_by_its_line(tmp_path, text, message):
+    path = tmp_path / "m.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message) as error:
+        read_manifest(path)
+    assert str(error.value).startswith(str(path))
+
+
+def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode() + b"\r\n\r\n")
+    assert read_manifest(path)[0].tokens == ("x", "y")
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_bytes('{"id": "你"}'.encode("gbk"))
+    with pytest.raises(UserError, match="not UTF-8"):
+        read_manifest(path)
