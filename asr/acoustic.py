@@ -28,8 +28,7 @@ def make_acoustic_model(config: Config, vocabulary: Vocabulary) -> AcousticModel
         make_network(config.model, vocabulary, seed),
         name="acoustic_model",
     )
-    one_second = np.zeros((1, SAMPLE_RATE_HZ), np.int16)
-    model(one_second, np.array([SAMPLE_RATE_HZ], np.int32))
+    model.make_weights()
     return model
 
 
@@ -48,6 +47,10 @@ class AcousticModel(keras.Model):
     ) -> None:
         super().__init__(**kwargs)
         self.features, self.spec_augment, self.network = features, spec_augment, network
+
+    def make_weights(self) -> None:
+        """Make every weight, by listening to a second of silence."""
+        self(np.zeros((1, SAMPLE_RATE_HZ), np.int16), np.array([SAMPLE_RATE_HZ], np.int32))
 
     def num_output_frames(self, num_samples: Any) -> Any:
         """Logit frames of a clip, for a number, an array or a tensor."""
@@ -76,4 +79,6 @@ class AcousticModel(keras.Model):
         """For Keras."""
         keys = ("features", "spec_augment", "network")
         parts = {key: keras.saving.deserialize_keras_object(config[key], custom_objects) for key in keys}
-        return cls(**parts, name=config["name"])
+        model = cls(**parts, name=config["name"])
+        model.make_weights()  # Keras fills in only those that are there
+        return model

@@ -45,7 +45,7 @@ class FeatureLayer(keras.layers.Layer):
     """
 
     def __init__(self, *, normalize: bool = False, **kwargs: Any) -> None:
-        super().__init__(trainable=False, **kwargs)
+        super().__init__(**kwargs)
         self.normalize = normalize
 
     def num_frames(self, num_samples: Any) -> Any:
@@ -271,7 +271,7 @@ class SpecAugment(keras.layers.Layer):
         seed: int,
         **kwargs: Any,
     ) -> None:
-        super().__init__(trainable=False, **kwargs)
+        super().__init__(**kwargs)
         self.frequency_warp = frequency_warp
         self.frequency_masks, self.frequency_mask_bands = frequency_masks, frequency_mask_bands
         self.time_masks, self.time_mask_frames = time_masks, time_mask_frames

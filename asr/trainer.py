@@ -6,6 +6,7 @@ trainer.train()
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import time
@@ -18,7 +19,6 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from asr.acoustic import AcousticModel
-from asr.audio import SAMPLE_RATE_HZ
 from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
 from asr.config import AugmentConfig, Config, TrainConfig
 from asr.decoding.greedy import BestPath, best_path, labels_of
@@ -128,7 +128,8 @@ class Trainer:
             losses.append(loss)
             sizes.append(len(places))
             edits += step_edits
-            bar.advance(float(np.sum(batch.num_samples)) / SAMPLE_RATE_HZ, loss, step_edits)
+            audio_s = sum(self.train_data.utterances[place].duration_s for place in places)
+            bar.advance(audio_s, loss, step_edits)
         return float(np.average(losses, weights=sizes)), edits
 
     def train_step(self, batch: Batch) -> StepResult:
@@ -168,6 +169,14 @@ class Trainer:
             save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, self.progress)
         save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, self.progress)
         self.run.append_metrics(metrics)
+        with self._tensorboard.as_default(step=metrics.epoch):
+            for name, value in dataclasses.asdict(metrics).items():
+                tf.summary.scalar(name, value)
+        self._tensorboard.flush()
+
+    @functools.cached_property
+    def _tensorboard(self) -> Any:
+        return tf.summary.create_file_writer(str(self.run.tensorboard_dir))
 
 
 def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Optimizer:
@@ -199,10 +208,10 @@ class ProgressBar:
         self._num_epochs = num_epochs
         self._loss = self._error = float("nan")
         self._bar = tqdm(
-            total=round(epoch_s * num_epochs),
-            initial=round(epoch_s * epochs_done),
+            total=epoch_s * num_epochs,
+            initial=epoch_s * epochs_done,
             bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
-            unit="s of audio/s",
+            unit=" s of audio",
             mininterval=0.2 if sys.stderr.isatty() else 15.0,
         )
 

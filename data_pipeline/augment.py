@@ -11,6 +11,7 @@ import scipy.fft
 from asr.audio import Waveform, to_int16
 
 EDGE_SAMPLES = 160  # of silence between the clip's end and its beginning, which touch in an FFT
+NUM_CANDIDATES = 12
 
 
 def speed_factor(seed: int, epoch: int, utterance_id: str, slowest: float, fastest: float) -> float:
@@ -31,7 +32,7 @@ def change_speed(waveform: Waveform, factor: float) -> Waveform:
     """Play a clip faster (`factor` > 1) or slower: its pitch and its formants move along.
 
     Band-limited, by cutting or extending the clip's spectrum. The lengths are rounded to ones that an FFT
-    is fast at, which moves the factor by about a thousandth.
+    is fast at, which moves the pitch by a thousandth or so of what the factor says.
 
     Args:
         waveform: (S,) int16.
@@ -53,14 +54,16 @@ def change_speed(waveform: Waveform, factor: float) -> Waveform:
 
 
 def _fast_lengths(num_in: int, num_out: int) -> tuple[int, int]:
-    """Two lengths that an FFT is fast at, not below these and in about their ratio (to a thousandth)."""
+    """Two lengths that an FFT is fast at, not below these and in about their ratio."""
     ratio = num_out / num_in
     pairs = []
     padded_in = num_in + EDGE_SAMPLES
-    for _ in range(8):
+    for _ in range(NUM_CANDIDATES):
         padded_in = scipy.fft.next_fast_len(padded_in, real=True)
-        above = scipy.fft.next_fast_len(math.ceil(padded_in * ratio), real=True)
-        pairs.append((above / padded_in / ratio, padded_in, above))
+        exact = math.ceil(padded_in * ratio)
+        for padded_out in (scipy.fft.next_fast_len(exact, True), scipy.fft.prev_fast_len(exact, True)):
+            if padded_out >= num_out:
+                pairs.append((abs(padded_out / padded_in / ratio - 1), padded_in, padded_out))
         padded_in += 1
     _, padded_in, padded_out = min(pairs)
     return padded_in, padded_out

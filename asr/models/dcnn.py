@@ -87,7 +87,9 @@ class Dcnn(keras.Model):
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
         """(B, T, F) and (B,) -> Logits with T // 8 frames."""
-        hidden = features[..., None]  # (B, T, F, 1), 0 on padding
+        # what has fewer frames than a pooling takes yields one frame, which counts as padding
+        short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(features)[1], 0)
+        hidden = ops.pad(features, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
         for index, (convolution, norm) in enumerate(zip(self._convolutions, self._norms, strict=True)):
             mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None, None]
             hidden = convolution(hidden) * mask

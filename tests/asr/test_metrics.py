@@ -45,11 +45,11 @@ def test_totals_are_weighted_by_length():
 
 
 def test_alignment_spells_both_sides():
-    reference, hypothesis = ["ni3", "hao3", "shi4", "jie4"], ["ni3", "shi4", "jie2", "a5"]
+    reference, hypothesis = ["ni3", "hao3", "shi4", "jie4", "ma5"], ["ni3", "shi4", "jie4", "a5", "ma1"]
     pairs = align(reference, hypothesis)
     assert [p.reference for p in pairs if p.reference] == reference
     assert [p.hypothesis for p in pairs if p.hypothesis] == hypothesis
-    assert [p.edit for p in pairs].count("equal") == 2
+    assert [p.edit for p in pairs].count("equal") == 3
 
 
 def test_wrong_parts_of_syllables_are_told_apart():

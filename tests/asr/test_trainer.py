@@ -58,7 +58,7 @@ def test_training_learns_a_few_clips_by_heart(clips, tmp_path):
         CONFIG,
         augment=AugmentConfig(),
         model=ModelConfig(dropout=0.0),
-        train=TrainConfig(epochs=60, batch_s=20.0, learning_rate=5e-3),
+        train=TrainConfig(epochs=120, batch_s=20.0, learning_rate=5e-3),
     )
     trainer = make_trainer(config, clips[:4], tmp_path / "run")
     progress = trainer.train()

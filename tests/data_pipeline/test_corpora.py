@@ -116,15 +116,18 @@ def digits(tmp_path_factory):
 
 
 def test_digit_strings_hold_the_digits_they_are_labelled_with(digits):
-    for utterance in digits["dev"][:20]:
-        wave = read_audio(utterance.audio_path).astype(float)
-        loud = np.convolve(np.abs(wave), np.ones(400) / 400, "same") > 100
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], loud.astype(int), [0]])))
-        levels = {
-            round(float(np.abs(wave[a + 600 : b - 600]).max()) / 32768 / 0.02) - 1
-            for a, b in edges.reshape(-1, 2)
-        }
-        assert levels == {WORDS.index(token) for token in utterance.tokens}
+    num_read = 0
+    for utterance in digits["dev"]:
+        wave = np.abs(read_audio(utterance.audio_path).astype(float))
+        loud = np.convolve(wave, np.ones(400) / 400, "same") > 100
+        pieces = np.flatnonzero(np.diff(np.concatenate([[0], loud.astype(int), [0]]))).reshape(-1, 2)
+        if len(pieces) != len(utterance.tokens):
+            continue  # a gap was too short to be seen
+        # in this corpus a digit is as loud as it is large
+        levels = [wave[begin + 600 : end - 600].max() / 32768 / 0.02 for begin, end in pieces]
+        assert tuple(WORDS[round(level) - 1] for level in levels) == utterance.tokens
+        num_read += 1
+    assert num_read > 50
 
 
 def test_one_speaker_is_kept_out_of_training(digits):
