@@ -3,7 +3,8 @@
     write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
                  metrics=run.metrics(), config_toml=dump_config(config))
 
-What the page is built of, and its style, is in `asr/charts.py`.
+The page's elements and style are in `asr/page.py`, its curves in `asr/charts.py`, the sections
+that show single tokens and utterances in `asr/report_utterances.py`.
 """
 
 from __future__ import annotations
@@ -11,58 +12,26 @@ from __future__ import annotations
 import bisect
 import contextlib
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from asr import __version__
-from asr.charts import (
-    Line,
-    counted,
-    duration,
-    element,
-    folded,
-    line_chart,
-    page,
-    percent,
-    section,
-    short_number,
-    short_percent,
-    table,
-)
-from asr.metrics import AlignedPair, align, count_edits, part_errors, total_edits, without_tones
+from asr.charts import Line, line_chart
+from asr.metrics import align, count_edits, part_errors, total_edits, without_tones
+from asr.page import duration, element, folded, page, percent, section, short_number, short_percent, table
+from asr.report_utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
 from asr.run import EpochMetrics
-from asr.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.vocabulary import is_syllable, split_syllable
+from asr.types import EditCounts, UserError, Utterance
+from asr.vocabulary import is_syllable
 
-NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT, NUM_SPEAKERS = 15, 20, 5, 30
-WIDE_FROM = 15  # longer alignments span the page
+NUM_SPEAKERS = 30
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
-EDITS = {  # a letter beside the colour, for eyes that see none
-    "equal": ("", "right"),
-    "substitution": ("S", "substituted"),
-    "deletion": ("D", "deleted: said, not heard"),
-    "insertion": ("I", "inserted: heard, not said"),
-}
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation  # loads TensorFlow
-
-K = TypeVar("K", str, tuple[str, str])
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One utterance beside what was heard."""
-
-    utterance: Utterance
-    hypothesis: Hypothesis
-    pairs: Sequence[AlignedPair]
-    edits: EditCounts
 
 
 def write_report(
@@ -176,15 +145,6 @@ def composition(edits: EditCounts) -> Element:
     ]
     key = edit_key({kind: f"{count:,} {EDITS[kind][1]}" for kind, count in counts.items()})
     return element("div", element("div", *parts, class_="strip"), key)
-
-
-def edit_key(names: Mapping[str, str]) -> Element:
-    """What the colours and letters of edits mean."""
-    entries = [
-        element("span", element("i", EDITS[kind][0], class_=kind), f" {name}", class_="key-entry")
-        for kind, name in names.items()
-    ]
-    return element("p", *entries)
 
 
 def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
@@ -306,104 +266,6 @@ def length_bin(duration_s: float) -> str:
     if place == len(LENGTH_EDGES_S):
         return f"over {LENGTH_EDGES_S[-1]} s"
     return f"{LENGTH_EDGES_S[place - 1]} to {LENGTH_EDGES_S[place]} s"
-
-
-def confusions(scored: Sequence[Scored]) -> list[Element]:
-    """Which token was most often heard as which other, which were left out and which put in."""
-    pairs = [pair for s in scored for pair in s.pairs]
-    times_said = Counter(pair.reference for pair in pairs)
-    swapped = Counter((p.reference, p.hypothesis) for p in pairs if p.edit == "substitution")
-    dropped = Counter(pair.reference for pair in pairs if pair.edit == "deletion")
-    added = Counter(pair.hypothesis for pair in pairs if pair.edit == "insertion")
-    swaps = [
-        [said, heard, f"{count:,} of {times_said[said]:,}", difference(said, heard)]
-        for (said, heard), count in most_frequent(swapped)
-    ]
-    drops = [[said, f"{count:,} of {times_said[said]:,}"] for said, count in most_frequent(dropped)]
-    additions = [[heard, f"{count:,}"] for heard, count in most_frequent(added)]
-    lists = [
-        (["said", "heard", "times", "differs in"], swaps),
-        (["said, not heard", "times"], drops),
-        (["heard, not said", "times"], additions),
-    ]
-    tables = [table(headings, rows, "words") for headings, rows in lists if rows]
-    if not tables:
-        return []
-    return [section("Most frequent confusions", "", element("div", *tables, class_="columns"))]
-
-
-def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:
-    """The highest counts; of equal ones the first in the alphabet, so that a page can be made twice."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_CONFUSIONS]
-
-
-def difference(reference: str, heard: str) -> str:
-    """What two syllables differ in."""
-    if not (is_syllable(reference) and is_syllable(heard)):
-        return ""
-    parts = zip(("initial", "final", "tone"), split_syllable(reference), split_syllable(heard), strict=True)
-    return ", ".join(name for name, a, b in parts if a != b)
-
-
-def worst_utterances(unit: str, scored: Sequence[Scored]) -> list[Element]:
-    """Those with the most errors, aligned."""
-    wrong = [s for s in scored if s.edits.errors]
-    if not wrong:
-        return []
-    wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
-    key = edit_key({kind: name for kind, (mark, name) in EDITS.items() if mark})
-    note = f"{min(NUM_WORST, len(wrong))} of {len(wrong):,} utterances with an error, the most errors first."
-    cards = [utterance_card(unit, s) for s in wrong[:NUM_WORST]]
-    return [section("Worst utterances", note, key, element("div", *cards, class_="cards"))]
-
-
-def right_utterances(scored: Sequence[Scored]) -> list[Element]:
-    """The longest of those without an error."""
-    right = sorted((s for s in scored if not s.edits.errors), key=lambda s: -len(s.utterance.tokens))
-    if not right:
-        return []
-    note = f"The longest of {len(right):,}."
-    cards = [
-        element("article", utterance_line(s), element("p", " ".join(s.utterance.tokens)))
-        for s in right[:NUM_RIGHT]
-    ]
-    return [section("Entirely right", note, element("div", *cards, class_="cards"))]
-
-
-def utterance_card(unit: str, scored: Scored) -> Element:
-    """One utterance: what it is, and the reference over the hypothesis."""
-    errors, length = scored.edits.errors, scored.edits.reference_length
-    rows = [
-        element(
-            "tr",
-            element("td", pair.reference),
-            element("td", pair.hypothesis),
-            element("td", EDITS[pair.edit][0]),
-            class_=pair.edit,
-        )
-        for pair in scored.pairs
-    ]
-    names = [element("th", name, scope="col") for name in ("said", "heard", "edit")]
-    alignment = element(
-        "table", element("thead", element("tr", *names)), element("tbody", *rows), class_="alignment"
-    )
-    count = f"{counted(errors, 'error')} in {counted(length, unit)}"
-    width = "wide" if len(rows) > WIDE_FROM else "narrow"
-    return element("article", utterance_line(scored, count), alignment, class_=width)
-
-
-def utterance_line(scored: Scored, verdict: str = "") -> Element:
-    """Its text, its identity, and how sure the model was."""
-    utterance = scored.utterance
-    about = [
-        verdict,
-        utterance.id,
-        utterance.speaker,
-        f"{utterance.duration_s:.1f} s",
-        f"log p\N{NO-BREAK SPACE}{scored.hypothesis.score:.1f}".replace("-", "\N{MINUS SIGN}"),
-    ]
-    text = element("q", utterance.text)
-    return element("h3", text, element("small", " · ".join(part for part in about if part)))
 
 
 def configuration(config_toml: str) -> list[Element]:

@@ -226,7 +226,7 @@ class ProgressBar:
         self._loss = self._smooth(self._loss, loss)
         self._error = self._smooth(self._error, edits.rate)
         self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
-        self._bar.update(audio_s)
+        self._bar.update(min(audio_s, self._bar.total - self._bar.n))
 
     def tell(self, metrics: EpochMetrics, best: bool) -> None:
         """Print an epoch's line above the bar."""

@@ -22,7 +22,7 @@ class MaskedBatchNorm(keras.layers.Layer):
         epsilon: added to the variance.
     """
 
-    def __init__(self, *, momentum: float = 0.98, epsilon: float = 1e-3, **kwargs: Any) -> None:
+    def __init__(self, *, momentum: float = 0.95, epsilon: float = 1e-3, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum, self.epsilon = momentum, epsilon
 
@@ -73,26 +73,26 @@ class SumOfParts(keras.layers.Layer):
 
     Args:
         parts: (V, P) ids of each output's parts.
+        seed: of the initial weights.
     """
 
-    def __init__(self, parts: Any, **kwargs: Any) -> None:
+    def __init__(self, parts: Any, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.parts = np.asarray(parts, np.int32)
-        num_parts = int(self.parts.max()) + 1
-        self._membership = np.zeros((num_parts, len(self.parts)), np.float32)  # (parts, V)
-        np.add.at(self._membership, (self.parts, np.arange(len(self.parts))[:, None]), 1.0)
+        self.parts, self.seed = np.asarray(parts, np.int32), seed
 
     def build(self, input_shape: Any) -> None:
         """(B, T, C)."""
-        shape = (input_shape[-1], len(self._membership))
-        self.rows = self.add_weight(name="rows", shape=shape, initializer="glorot_uniform")
-        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
+        num_parts = int(self.parts.max()) + 1
+        shape = (num_parts, input_shape[-1])
+        self.rows = self.add_weight(name="rows", shape=shape, initializer=keras.initializers.GlorotUniform(self.seed))
+        self.bias = self.add_weight(name="bias", shape=(num_parts,), initializer="zeros")
 
     def call(self, inputs: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, V)."""
-        part_scores = ops.matmul(inputs, self.rows) + self.bias
-        return ops.matmul(part_scores, self._membership)
+        kernel = ops.sum(ops.take(self.rows, self.parts, axis=0), axis=1)  # (V, C)
+        bias = ops.sum(ops.take(self.bias, self.parts, axis=0), axis=1)  # (V,)
+        return ops.matmul(inputs, ops.transpose(kernel)) + bias
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""
-        return {**super().get_config(), "parts": self.parts.tolist()}
+        return {**super().get_config(), "parts": self.parts.tolist(), "seed": self.seed}

@@ -87,7 +87,7 @@ class Separable(keras.Model):
             initializer = keras.initializers.GlorotUniform(next(seeds))
             self._output = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")
         else:
-            self._output = SumOfParts(output_parts, name="output")
+            self._output = SumOfParts(output_parts, seed=next(seeds), name="output")
 
     def num_output_frames(self, num_frames: Any) -> Any:
         """Frames after three convolutions of stride 2, each of which keeps an odd last frame."""

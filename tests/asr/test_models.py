@@ -85,7 +85,7 @@ def test_padding_leaves_batch_statistics_alone():
     np.testing.assert_allclose(wider[:, :20], outputs, atol=1e-5)
     np.testing.assert_allclose(padded.moving_variance, plain.moving_variance, atol=1e-6)
     real = inputs[mask[..., 0] == 1]
-    np.testing.assert_allclose(plain.moving_mean, real.mean(axis=0) * 0.02, atol=1e-5)
+    np.testing.assert_allclose(plain.moving_mean, real.mean(axis=0) * 0.05, atol=1e-5)
     np.testing.assert_allclose(np.asarray(outputs)[mask[..., 0] == 1].std(axis=0), 1, atol=1e-2)
 
 
@@ -98,7 +98,7 @@ def test_batch_norm_over_images_counts_every_position():
 
 def test_outputs_that_share_parts_share_what_they_learn():
     parts = VOCABULARY.syllable_parts()  # blank, an4, ma1, ma3, ni3
-    layer = SumOfParts(parts)
+    layer = SumOfParts(parts, seed=1)
     inputs = features(1, 1, 8)
     layer(inputs)
     before = np.asarray(layer(inputs))[0, 0]

@@ -1,0 +1,50 @@
+"""What the benchmarks share: paired timing, and a table that names the machine and the day."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def compare(one: Callable[[], object], other: Callable[[], object], runs: int) -> tuple[float, float, float]:
+    """Time two things in turn, after a warm-up of each.
+
+    Returns:
+        Median seconds of each, and the median over the pairs of how many times as long the other took.
+    """
+    one()
+    other()
+    pairs = [(seconds(one), seconds(other)) for _ in range(runs)]
+    return (
+        statistics.median(a for a, _ in pairs),
+        statistics.median(b for _, b in pairs),
+        statistics.median(b / a for a, b in pairs),
+    )
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """How long one call takes."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def show(title: str, rows: dict[str, str]) -> None:
+    """Print a result, with the machine and the day."""
+    width = max(map(len, rows))
+    print(f"\n{title}")
+    for name, value in rows.items():
+        print(f"  {name:<{width}}  {value}")
+    print(f"  {processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {datetime.date.today()}")
+
+
+def processor() -> str:
+    """Its name, as the kernel tells it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())

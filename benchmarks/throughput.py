@@ -1,0 +1,71 @@
+"""Training throughput of the demo model, its data pipeline and augmentation included.
+
+    python benchmarks/throughput.py
+
+The peer is the same loop with clips of the same set in random order, padded to the longest of their batch.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from common import seconds, show
+
+from asr.acoustic import make_acoustic_model
+from asr.config import find_config, load_config
+from asr.run import Run
+from asr.trainer import ProgressBar, Trainer
+from asr.vocabulary import Vocabulary
+from data_pipeline import dataset
+from data_pipeline.corpora import prepare_corpus
+from data_pipeline.manifest import read_manifest
+
+RUNS = 5
+
+
+def main() -> None:
+    config = load_config(find_config("demo"))
+    utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
+    vocabulary = Vocabulary.of_utterances(utterances)
+    data = dataset.Dataset(utterances, vocabulary, config.train.batch_s)
+    model = make_acoustic_model(config, vocabulary)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder) / "run", config, vocabulary)
+        trainer = Trainer(model, config, vocabulary, data, data, run)
+        bar = ProgressBar(data.duration_s, 0, 2 * RUNS + 2)
+        bucketed = dataset.plan_epoch
+
+        def epoch(plan) -> float:
+            dataset.plan_epoch = plan
+            return seconds(lambda: trainer.train_epoch(0, bar))
+
+        epoch(bucketed)
+        epoch(unsorted)
+        pairs = [(epoch(bucketed), epoch(unsorted)) for _ in range(RUNS)]
+        bar.__exit__()
+    show(
+        "training the demo model",
+        {
+            "by length": f"{data.duration_s / statistics.median(a for a, _ in pairs):6.0f} s of audio per second",
+            "in random order": f"{data.duration_s / statistics.median(b for _, b in pairs):6.0f} s of audio per second",
+            "ratio": f"{statistics.median(b / a for a, b in pairs):.2f}",
+        },
+    )
+
+
+def unsorted(num_samples, budget_samples, seed, epoch):
+    """As many clips in a batch, whatever their lengths."""
+    size = int(budget_samples / np.mean(num_samples))
+    order = np.random.default_rng((seed, epoch)).permutation(len(num_samples)).tolist()
+    return [order[first : first + size] for first in range(0, len(order), size)]
+
+
+if __name__ == "__main__":
+    main()
