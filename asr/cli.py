@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_MISTAKE
     except KeyboardInterrupt:
-        print("\nstopped; `asr train --resume` goes on from the last checkpoint", file=sys.stderr)
+        print("\nstopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # the reader of our output, such as `head`, has gone
@@ -103,48 +103,75 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    from asr import console
-    from asr.config import find_config, load_config
+    from asr.config import find_config
     from asr.run import Run
 
     config_path = find_config(arguments.config)
     name = arguments.name or config_path.stem
-    directory = Path(load_config(config_path, arguments.overrides).train.runs_dir) / name
     if arguments.resume:
-        if arguments.overrides:
-            raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
-        run = Run.open(directory)
-        config, vocabulary = run.config(), run.vocabulary()
-        manifests = [Path(path) for path in (config.data.train, config.data.dev, config.data.test)]
+        run, config, vocabulary = _old_run(config_path, name, arguments.overrides)
     else:
-        Run.refuse_existing(directory)
-        config = _with_manifests(load_config(config_path, arguments.overrides))
-        manifests = [Path(path) for path in (config.data.train, config.data.dev, config.data.test)]
-        vocabulary = _make_vocabulary(config, manifests[0])
-        run = Run.create(directory, config, vocabulary)
+        run, config, vocabulary = _new_run(config_path, name, arguments.overrides)
 
+    from asr import console
     from asr.acoustic import make_acoustic_model
-    from asr.evaluate import Evaluator
-    from asr.recognizer import Recognizer
     from asr.trainer import Trainer
 
     model = make_acoustic_model(config, vocabulary)
-    train_data = _training_data(manifests[0], vocabulary, model, config.train.batch_s)
-    dev_data, _ = _evaluation_data(manifests[1], vocabulary)
-    test_data, _ = _evaluation_data(manifests[2], vocabulary)
+    train_data = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
+    dev_data, _ = _evaluation_data(Path(config.data.dev), vocabulary)
+    test_data, _ = _evaluation_data(Path(config.data.test), vocabulary)
     console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances))
+    if not arguments.resume:
+        run = Run.create(run.directory, config, vocabulary)
     trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
     if arguments.resume:
         trainer.resume()
-    trainer.train()
+    try:
+        trainer.train()
+    except KeyboardInterrupt:
+        done = trainer.progress.epochs_done
+        print(f"\n{done} epochs are saved; the same command with --resume goes on", file=sys.stderr)
+        raise
+    _finish(run, vocabulary, test_data, Path(config.data.test))
+    return 0
+
+
+def _new_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config, Vocabulary]:
+    """A run still to be made, its corpus prepared."""
+    from asr.config import load_config
+    from asr.run import Run
+
+    config = load_config(path, overrides)
+    directory = Path(config.train.runs_dir) / name
+    Run.refuse_existing(directory)
+    config = _with_manifests(config)
+    return Run(directory), config, _make_vocabulary(config)
+
+
+def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config, Vocabulary]:
+    """A run to go on with; `train.runs_dir` alone may be set, to find it."""
+    from asr.config import load_config
+    from asr.run import Run
+
+    if any(not override.startswith("train.runs_dir=") for override in overrides):
+        raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
+    run = Run.open(Path(load_config(path, overrides).train.runs_dir) / name)
+    return run, run.config(), run.vocabulary()
+
+
+def _finish(run: Run, vocabulary: Vocabulary, test_data: Dataset, manifest: Path) -> None:
+    """Evaluate the best model, and say how to use it."""
+    from asr import console
+    from asr.evaluate import Evaluator
+    from asr.recognizer import Recognizer
 
     best = Recognizer.load(run.directory)
     evaluation = Evaluator(best.model, vocabulary).evaluate(test_data)
-    _report(evaluation, run, manifests[2], run.report_path)
+    _report(evaluation, run, manifest, run.report_path)
     sample = evaluation.utterances[0].audio_path
     print("\nTranscribe any recording with what was trained:\n")
     print(f"    {console.asr_command()} transcribe {shlex.quote(str(run.directory))} {shlex.quote(sample)}")
-    return 0
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -206,12 +233,12 @@ def _with_manifests(config: Config) -> Config:
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 
-def _make_vocabulary(config: Config, train_manifest: Path) -> Vocabulary:
+def _make_vocabulary(config: Config) -> Vocabulary:
     from asr.vocabulary import Vocabulary, mandarin_syllables
     from data_pipeline.manifest import read_manifest
 
     if config.data.vocabulary == "train":
-        return Vocabulary.of_utterances(read_manifest(train_manifest))
+        return Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))

@@ -50,7 +50,9 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
 def _silence_loss(logits: Logits) -> Tensor:
     """(B,) loss of no label at all: a blank in every frame."""
     blanks = logits.values[..., BLANK_ID] - tf.reduce_logsumexp(logits.values, axis=-1)  # (B, T)
-    return -tf.reduce_sum(blanks * tf.sequence_mask(logits.num_frames, tf.shape(blanks)[1], tf.float32), axis=1)
+    return -tf.reduce_sum(
+        blanks * tf.sequence_mask(logits.num_frames, tf.shape(blanks)[1], tf.float32), axis=1
+    )
 
 
 def frames_needed(labels: npt.ArrayLike) -> int:

@@ -86,7 +86,9 @@ class Trainer:
         self.optimizer.build(model.trainable_variables)
 
     def resume(self) -> None:
-        """Go on where the last checkpoint stopped."""
+        """Go on where the last checkpoint stopped; a run without one yet begins anew."""
+        if not self.run.checkpoint(LAST).exists():
+            return
         self.progress = restore_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer)
 
     def train(self) -> Progress:
@@ -205,10 +207,10 @@ class ProgressBar:
     SMOOTHING = 0.95
 
     def __init__(self, epoch_s: float, epochs_done: int, num_epochs: int) -> None:
-        self._num_epochs = num_epochs
+        self._num_epochs, self._total_s = num_epochs, epoch_s * num_epochs
         self._loss = self._error = float("nan")
         self._bar = tqdm(
-            total=epoch_s * num_epochs,
+            total=self._total_s,
             initial=epoch_s * epochs_done,
             bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
             unit=" s of audio",
@@ -226,7 +228,7 @@ class ProgressBar:
         self._loss = self._smooth(self._loss, loss)
         self._error = self._smooth(self._error, edits.rate)
         self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
-        self._bar.update(min(audio_s, self._bar.total - self._bar.n))
+        self._bar.update(min(audio_s, self._total_s - self._bar.n))
 
     def tell(self, metrics: EpochMetrics, best: bool) -> None:
         """Print an epoch's line above the bar."""

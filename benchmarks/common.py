@@ -40,7 +40,8 @@ def show(title: str, rows: dict[str, str]) -> None:
     print(f"\n{title}")
     for name, value in rows.items():
         print(f"  {name:<{width}}  {value}")
-    print(f"  {processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {datetime.date.today()}")
+    today = datetime.date.today()
+    print(f"  {processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {today}")
 
 
 def processor() -> str:

@@ -1,6 +1,6 @@
 """ASRT's spectrogram of 10 s on one core: our layer against a frame-by-frame SciPy loop.
 
-    python benchmarks/spectrogram.py
+python benchmarks/spectrogram.py
 """
 
 from __future__ import annotations

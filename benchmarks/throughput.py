@@ -50,11 +50,14 @@ def main() -> None:
         epoch(unsorted)
         pairs = [(epoch(bucketed), epoch(unsorted)) for _ in range(RUNS)]
         bar.__exit__()
+    by_length, at_random = (
+        data.duration_s / statistics.median(column) for column in zip(*pairs, strict=True)
+    )
     show(
         "training the demo model",
         {
-            "by length": f"{data.duration_s / statistics.median(a for a, _ in pairs):6.0f} s of audio per second",
-            "in random order": f"{data.duration_s / statistics.median(b for _, b in pairs):6.0f} s of audio per second",
+            "by length": f"{by_length:6.0f} s of audio per second",
+            "in random order": f"{at_random:6.0f} s of audio per second",
             "ratio": f"{statistics.median(b / a for a, b in pairs):.2f}",
         },
     )

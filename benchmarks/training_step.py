@@ -21,10 +21,8 @@ from asr.acoustic import AcousticModel, make_acoustic_model
 from asr.audio import SAMPLE_RATE_HZ, pad_waveforms
 from asr.config import Config, FeatureConfig, ModelConfig
 from asr.loss import ctc_loss
-from asr.models.layers import MaskedBatchNorm
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
-from data_pipeline.batching import plan_epoch
 
 NUM_CLIPS, BATCH, LONGEST_S = 32, 4, 16
 VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
@@ -63,11 +61,14 @@ def main() -> None:
             peer(audio, num_samples, *padded_labels([labels[p] for p in places]))
 
     ours_s, peer_s, ratio = compare(run_ours, run_peer, runs=3)
-    show("dcnn251bn training step, batch 4, clips of 2 to 8 s", {
-        "padded to the batch, sparse CTC": f"{audio_s / ours_s:6.1f} s of audio per second",
-        "padded to 16 s, dense CTC": f"{audio_s / peer_s:6.1f} s of audio per second",
-        "ratio": f"{ratio:.2f}",
-    })
+    show(
+        "dcnn251bn training step, batch 4, clips of 2 to 8 s",
+        {
+            "padded to the batch, sparse CTC": f"{audio_s / ours_s:6.1f} s of audio per second",
+            "padded to 16 s, dense CTC": f"{audio_s / peer_s:6.1f} s of audio per second",
+            "ratio": f"{ratio:.2f}",
+        },
+    )
 
 
 def make_step(plain: bool):

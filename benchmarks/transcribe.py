@@ -1,6 +1,6 @@
 """Transcribing the demo's test set in batches, and one file after the other; start-up left out.
 
-    python train.py && python benchmarks/transcribe.py [runs/demo]
+python train.py && python benchmarks/transcribe.py [runs/demo]
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ class SumOfParts(keras.layers.Layer):
         """(B, T, C)."""
         num_parts = int(self.parts.max()) + 1
         shape = (num_parts, input_shape[-1])
-        self.rows = self.add_weight(name="rows", shape=shape, initializer=keras.initializers.GlorotUniform(self.seed))
+        self.rows = self.add_weight(
+            name="rows", shape=shape, initializer=keras.initializers.GlorotUniform(self.seed)
+        )
         self.bias = self.add_weight(name="bias", shape=(num_parts,), initializer="zeros")
 
     def call(self, inputs: Tensor) -> Tensor:

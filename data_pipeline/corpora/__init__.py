@@ -50,9 +50,17 @@ def prepare_corpus(name: str, source: str, target: Path) -> dict[str, Path]:
     if name not in CORPORA:
         raise UserError(f"data.corpus: expected one of {', '.join(CORPORA)}, received {name!r}")
     manifests = {split: target / f"{split}.jsonl" for split in SPLITS}
-    if all(path.exists() for path in manifests.values()):
-        return manifests
     corpus = CORPORA[name]
+    origin = target / "source.txt"
+    wanted = str(Path(source).resolve()) if corpus.needs_source else "carried by the project"
+    if all(path.exists() for path in manifests.values()):
+        found = origin.read_text(encoding="utf-8").strip()
+        if found != wanted:
+            raise UserError(
+                f"{target}: prepared from {found}, not from {wanted}; remove that folder, "
+                "or choose another data.prepared_dir"
+            )
+        return manifests
     if corpus.needs_source and not Path(source).is_dir():
         raise UserError(
             f"{name}: no folder {source!r} with its recordings ({corpus.about}); "
@@ -60,6 +68,7 @@ def prepare_corpus(name: str, source: str, target: Path) -> dict[str, Path]:
         )
     try:
         splits = corpus.prepare(Path(source), target)
+        origin.write_text(wanted + "\n", encoding="utf-8")
         for split, path in manifests.items():
             write_manifest(path, splits[split])
     except OSError as error:

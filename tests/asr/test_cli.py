@@ -177,6 +177,18 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_
         assert reason in printed
 
 
+def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
+    manifest = tmp_path / "bad.jsonl"
+    record = {"id": "a", "audio": "none.wav", "duration_s": 1, "tokens": "a1"}
+    manifest.write_text(json.dumps(record))
+    settings = [f"data.{split}={manifest}" for split in ("train", "dev", "test")] + [
+        f"train.runs_dir={tmp_path}/runs"
+    ]
+    assert main(["train", "base", *(part for setting in settings for part in ("--set", setting))]) == 2
+    assert "no utterance can be trained on" in one_line_error(capsys)
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import soundfile
@@ -112,6 +114,7 @@ def digits(tmp_path_factory):
                 soundfile.write(root / "source" / f"{digit}_{speaker}_{index}.wav", wave, 8000)
                 lengths[speaker] = 4000  # at 16 kHz
     manifests = prepare_corpus("digits", str(root / "source"), root / "out")
+    assert prepare_corpus("digits", str(root / "source"), root / "out") == manifests
     return {split: read_manifest(path) for split, path in manifests.items()}
 
 
@@ -128,6 +131,12 @@ def test_digit_strings_hold_the_digits_they_are_labelled_with(digits):
         assert tuple(WORDS[round(level) - 1] for level in levels) == utterance.tokens
         num_read += 1
     assert num_read > 50
+
+
+def test_a_corpus_prepared_from_another_folder_is_not_taken_for_this_one(digits, tmp_path):
+    target = Path(digits["dev"][0].audio_path).parent.parent
+    with pytest.raises(UserError, match=r"prepared from .*, not from .*; remove that folder"):
+        prepare_corpus("digits", str(tmp_path), target)
 
 
 def test_one_speaker_is_kept_out_of_training(digits):
