@@ -37,13 +37,16 @@ class Evaluation:
         utterances: the set.
         hypotheses: what was heard, in the set's order.
         loss: mean CTC loss of an utterance.
-        edits: over all tokens.
     """
 
     utterances: Sequence[Utterance]
     hypotheses: Sequence[Hypothesis]
     loss: float
-    edits: EditCounts
+
+    @functools.cached_property
+    def edits(self) -> EditCounts:
+        """Over all tokens."""
+        return total_edits(self.token_pairs)
 
     @property
     def token_pairs(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -74,8 +77,7 @@ class Evaluator:
             heard = hypotheses_of(path, ids, self.vocabulary, self.model.frame_s)
             hypotheses.update(zip(places, heard, strict=True))
         in_order = [hypotheses[place] for place in range(len(data.utterances))]
-        edits = total_edits((u.tokens, h.tokens) for u, h in zip(data.utterances, in_order, strict=True))
-        return Evaluation(data.utterances, in_order, loss / len(in_order), edits)
+        return Evaluation(data.utterances, in_order, loss / len(in_order))
 
     @functools.cached_property
     def _compiled_step(self) -> Any:

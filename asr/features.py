@@ -205,7 +205,7 @@ def power_spectrum(windows: Tensor) -> Tensor:
 
 def padding_mask(lengths: Tensor, size: Tensor) -> Tensor:
     """(B,) -> (B, size) float32: 1 on what is real, 0 on padding."""
-    return ops.cast(ops.arange(size)[None] < lengths[:, None], "float32")
+    return ops.cast(ops.arange(size)[None] < ops.cast(lengths, "int32")[:, None], "float32")
 
 
 def normalize_frames(features: Tensor, mask: Tensor) -> Tensor:
