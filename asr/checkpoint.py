@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asr.files import whole_file
 from asr.types import UserError
 
 LAST, BEST = "last.npz", "best.npz"
@@ -45,20 +44,8 @@ def save_checkpoint(path: Path, model: Any, optimizer: Any, progress: Progress) 
     arrays = {f"model/{key}": value for key, value in _arrays(model.variables).items()}
     arrays |= {f"optimizer/{key}": value for key, value in _arrays(optimizer.variables).items()}
     arrays["progress"] = np.array(json.dumps(dataclasses.asdict(progress)))
-    temporary = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for flags
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"{path}: cannot write this checkpoint ({error.strerror}); free space there, then --resume"
-        ) from None
+    with whole_file(path, "checkpoint") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for flags
 
 
 def restore_checkpoint(path: Path, model: Any, optimizer: Any = None) -> Progress:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from asr.files import read_lines
 from asr.types import UserError
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "configs"
@@ -164,11 +165,7 @@ def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:
     if path.resolve() in seen:
         raise UserError(f"{path}: extends itself, by way of {seen[-1]}; remove one of the two lines")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot read this configuration ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+        table = tomllib.loads("\n".join(read_lines(path, "configuration")))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
     parent = table.pop("extends", None)

@@ -10,7 +10,6 @@ that show single tokens and utterances in `asr/report_utterances.py`.
 from __future__ import annotations
 
 import bisect
-import contextlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,11 +19,12 @@ from xml.etree.ElementTree import Element
 
 from asr import __version__
 from asr.charts import Line, line_chart
+from asr.files import whole_file
 from asr.metrics import align, count_edits, part_errors, total_edits, without_tones
 from asr.page import duration, element, folded, page, percent, section, short_number, short_percent, table
 from asr.report_utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
 from asr.run import EpochMetrics
-from asr.types import EditCounts, UserError, Utterance
+from asr.types import EditCounts, Utterance
 from asr.vocabulary import is_syllable
 
 NUM_SPEAKERS = 30
@@ -75,23 +75,9 @@ def write_report(
         footer(written or datetime.now()),
     ]
     title = f"{percent(evaluation.edits.rate)} on {set_name} · {run_name}"
-    write_atomically(path, page(title, sections))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Put a file in place once it is complete."""
-    temporary = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, "report") as file:
         # a manifest's JSON can hold half of a surrogate pair, which has no UTF-8
-        temporary.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"{path}: cannot write this report ({error.strerror}); free space there or choose another place"
-        ) from None
+        file.write(page(title, sections).encode(errors="xmlcharrefreplace"))
 
 
 def header(

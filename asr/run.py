@@ -15,8 +15,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.checkpoint import BEST, LAST
+from asr.checkpoint import BEST
 from asr.config import Config, dump_config, load_config
+from asr.files import read_lines, whole_file
 from asr.types import UserError
 from asr.vocabulary import Vocabulary
 
@@ -60,16 +61,10 @@ class Run:
             UserError: a run is there already, or the directory cannot be written.
         """
         cls.refuse_existing(directory)
-        run = cls(directory)
-        try:
-            run.checkpoint(LAST).parent.mkdir(parents=True, exist_ok=True)
-            vocabulary.save(directory / "vocabulary.txt")
-            (directory / "config.toml").write_text(dump_config(config), encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"{directory}: cannot write here ({error.strerror}); choose another train.runs_dir"
-            ) from None
-        return run
+        vocabulary.save(directory / "vocabulary.txt")
+        with whole_file(directory / "config.toml", "configuration") as file:
+            file.write(dump_config(config).encode())
+        return cls(directory)
 
     @staticmethod
     def refuse_existing(directory: Path) -> None:
@@ -117,15 +112,12 @@ class Run:
         """Add an epoch's line; a line from a session that went further than its checkpoint is replaced."""
         kept = [old for old in self.metrics() if old.epoch < metrics.epoch]
         lines = [json.dumps(dataclasses.asdict(epoch)) + "\n" for epoch in [*kept, metrics]]
-        path = self.directory / "metrics.jsonl"
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_text("".join(lines), encoding="utf-8")
-        temporary.replace(path)
+        with whole_file(self.directory / "metrics.jsonl", "list of metrics") as file:
+            file.write("".join(lines).encode())
 
     def metrics(self) -> list[EpochMetrics]:
         """All epochs so far."""
         path = self.directory / "metrics.jsonl"
         if not path.exists():
             return []
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [EpochMetrics(**json.loads(line)) for line in lines]
+        return [EpochMetrics(**json.loads(line)) for line in read_lines(path, "list of metrics")]

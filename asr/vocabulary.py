@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from asr.files import read_lines, whole_file
 from asr.types import UserError, Utterance
 
 BLANK_ID = 0
@@ -87,7 +88,8 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write one token a line, the blank first."""
-        path.write_text("\n".join(self.tokens) + "\n", encoding="utf-8")
+        with whole_file(path, "vocabulary") as file:
+            file.write("".join(f"{token}\n" for token in self.tokens).encode())
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -96,13 +98,8 @@ class Vocabulary:
         Raises:
             UserError: there is no such file, or its first line is not the blank.
         """
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise UserError(f"{path}: no vocabulary here ({error.strerror})") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
-        if not lines or lines[0] != BLANK:
+        lines = read_lines(path, "vocabulary")
+        if lines[0] != BLANK:
             raise UserError(f"{path}: expected {BLANK} on the first line, received {lines[:1]}")
         return cls(lines[1:])
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from asr.files import read_lines, whole_file
 from asr.types import UserError, Utterance
 
 
@@ -22,12 +23,10 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
 
     The file appears whole or not at all.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as file:
+    folder = path.parent.resolve()
+    with whole_file(path, "manifest") as file:
         for utterance in utterances:
-            file.write(json.dumps(_record(utterance, path.parent.resolve()), ensure_ascii=False) + "\n")
-    temporary.replace(path)
+            file.write(f"{json.dumps(_record(utterance, folder), ensure_ascii=False)}\n".encode())
 
 
 def read_manifest(path: Path) -> list[Utterance]:
@@ -36,12 +35,7 @@ def read_manifest(path: Path) -> list[Utterance]:
     Raises:
         UserError: the file is missing or empty, a line is not such a record, or an id stands twice.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise UserError(f"{path}: cannot read this manifest ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    lines = read_lines(path, "manifest")
     utterances = [
         _utterance(line, path, number) for number, line in enumerate(lines, start=1) if line.strip()
     ]

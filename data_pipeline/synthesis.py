@@ -21,6 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform, resample, write_wav
+from asr.files import read_lines
 from asr.types import UserError, Utterance
 from asr.vocabulary import mandarin_syllables
 from data_pipeline.manifest import write_manifest
@@ -241,12 +242,7 @@ def _draw_sentences(sentences: list[list[str]], rng: np.random.Generator) -> Ite
 
 
 def _read_sentences(path: Path, synthesizer: Synthesizer) -> list[list[str]]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise UserError(f"{path}: cannot read these sentences ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    lines = read_lines(path, "list of sentences")
     for number, line in enumerate(lines, start=1):
         unsayable = [syllable for syllable in line.split() if not synthesizer.can_say(syllable)]
         if unsayable:

@@ -16,9 +16,10 @@ FORBIDDEN = {
 }
 # the one module that composes the packages, as train.py does
 COMPOSERS = {ROOT / "asr" / "cli.py"}
-DATA_PIPELINE_MAY_USE = {"asr.types", "asr.audio", "asr.vocabulary", "asr.config"}
+DATA_PIPELINE_MAY_USE = {"asr.types", "asr.files", "asr.audio", "asr.vocabulary", "asr.config"}
 LIGHT = [
     "asr.types",
+    "asr.files",
     "asr.config",
     "asr.vocabulary",
     "asr.metrics",

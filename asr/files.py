@@ -1,0 +1,58 @@
+"""Files as the project reads and writes them: UTF-8, errors that name the file, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from asr.types import UserError
+
+
+def read_lines(path: Path, what: str) -> list[str]:
+    """Lines of a UTF-8 file, with or without a byte order mark.
+
+    Only line feeds (and carriage returns before them) end a line: a transcript may hold other breaks.
+
+    Args:
+        path: of the file.
+        what: the file is, for the error: "manifest".
+
+    Raises:
+        UserError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its name when it is complete and on the disk.
+
+    Until then, and for ever if writing fails, what stood under the name stays.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot write this {what} ({error.strerror}); free space there, or choose another place"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
