@@ -245,10 +245,9 @@ def _make_vocabulary(config: Config) -> Vocabulary:
 
 
 def _training_data(manifest: Path, vocabulary: Vocabulary, model: AcousticModel, batch_s: float) -> Dataset:
-    from asr import console
     from asr.loss import frames_needed
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor import check_utterances
+    from data_pipeline.doctor import check_utterances, tell_left_out
     from data_pipeline.manifest import read_manifest
 
     def fits(num_samples: int, labels: list[int]) -> bool:
@@ -256,7 +255,7 @@ def _training_data(manifest: Path, vocabulary: Vocabulary, model: AcousticModel,
 
     utterances = read_manifest(manifest)
     sound, problems = check_utterances(utterances, vocabulary, fits)
-    console.tell_left_out([problem.reason for problem in problems], len(utterances), manifest)
+    tell_left_out([problem.reason for problem in problems], len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")
     return Dataset(sound, vocabulary, batch_s)
@@ -264,15 +263,14 @@ def _training_data(manifest: Path, vocabulary: Vocabulary, model: AcousticModel,
 
 def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
     """What can be heard of a manifest, and how many recordings cannot. Unknown labels count as errors."""
-    from asr import console
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor import check_audio
+    from data_pipeline.doctor import check_audio, tell_left_out
     from data_pipeline.manifest import read_manifest
 
     utterances = read_manifest(manifest)
     problems = check_audio(utterances)
     sound = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
-    console.tell_left_out([problem for problem in problems if problem], len(utterances), manifest)
+    tell_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no recording can be read; the reasons stand above")
     unknown = [u.id for u in sound if any(token not in vocabulary for token in u.tokens)]

@@ -28,17 +28,6 @@ def asr_command() -> str:
     return "asr" if found and Path(found) == ours else f"{sys.executable} -m asr"
 
 
-def tell_left_out(reasons: Sequence[str], num_utterances: int, manifest: Path) -> None:
-    """Say what of a manifest is left out, and why."""
-    if not reasons:
-        return
-    print(f"{manifest}: {len(reasons)} of {num_utterances} utterances left out:")
-    for reason in reasons[:NUM_SHOWN]:
-        print(f"  {reason}")
-    if len(reasons) > NUM_SHOWN:
-        print(f"  ... and {len(reasons) - NUM_SHOWN} more")
-
-
 def tell_start(
     directory: Path, config: Config, model: AcousticModel, train_data: TrainingData, num_dev: int
 ) -> None:

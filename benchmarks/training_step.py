@@ -24,7 +24,7 @@ from asr.loss import ctc_loss
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
 
-NUM_CLIPS, BATCH, LONGEST_S = 32, 4, 16
+NUM_CLIPS, BATCH, LONGEST_S = 16, 4, 16
 VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
 
 

@@ -36,14 +36,3 @@ def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float
     # libsndfile and SciPy let go of the interpreter lock while they work
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(tqdm(pool.map(convert, pairs), total=len(pairs), desc=title, unit="clip"))
-
-
-def tell_left_out(failures: Sequence[UserError], num_files: int) -> None:
-    """Say how many files were left out, and why the first few were."""
-    if not failures:
-        return
-    print(f"{len(failures)} of {num_files} files left out:")
-    for failure in failures[:5]:
-        print(f"  {failure}")
-    if len(failures) > 5:
-        print(f"  ... and {len(failures) - 5} more")

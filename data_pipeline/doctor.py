@@ -13,6 +13,7 @@ from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 
 DURATION_TOLERANCE_S = 0.05
+NUM_REASONS = 10
 
 
 class Problem(NamedTuple):
@@ -53,6 +54,17 @@ def check_audio(utterances: Sequence[Utterance]) -> list[str]:
     """What is wrong with each utterance's audio by its header; empty where nothing is."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(_audio_problem, utterances))
+
+
+def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
+    """Say how many recordings are left out, and why the first ones are."""
+    if not reasons:
+        return
+    print(f"{where}: {len(reasons)} of {num_in_all} recordings left out:")
+    for reason in reasons[:NUM_REASONS]:
+        print(f"  {reason}")
+    if len(reasons) > NUM_REASONS:
+        print(f"  ... and {len(reasons) - NUM_REASONS} more")
 
 
 def _audio_problem(utterance: Utterance) -> str:

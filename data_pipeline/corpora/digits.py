@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
 from asr.types import UserError, Utterance
-from data_pipeline.conversion import tell_left_out
+from data_pipeline.doctor import tell_left_out
 
 ABOUT = (
     "English digits by five speakers, <digit>_<speaker>_<index>.wav; Free Spoken Digit Dataset, CC BY-SA 4.0"
@@ -66,7 +66,7 @@ def _read_pools(source: Path) -> dict[str, Pool]:
             continue
         seen = "dev" if int(match["index"]) in DEV_INDICES else "train"
         pools["test" if match["speaker"] == TEST_SPEAKER else seen][match["speaker"]].append(recording)
-    tell_left_out(failures, len(files))
+    tell_left_out([str(failure) for failure in failures], len(files), str(source))
     for split, pool in pools.items():
         if not pool:
             raise UserError(

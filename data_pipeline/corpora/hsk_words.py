@@ -9,7 +9,8 @@ import zlib
 from pathlib import Path
 
 from asr.types import UserError, Utterance
-from data_pipeline.conversion import convert_to_wav, tell_left_out
+from data_pipeline.conversion import convert_to_wav
+from data_pipeline.doctor import tell_left_out
 from data_pipeline.labels import pinyin_of
 
 ABOUT = "8,000 Mandarin words by one speaker, cmn-<hanzi>.mp3; Audio-cmn, shtooka.net, CC BY-SA"
@@ -43,7 +44,7 @@ def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
             failures.append(error)
             continue
         splits[split_of(word)].append(Utterance(path.stem, str(wav), duration_s, word, tokens, SPEAKER))
-    tell_left_out(failures, len(files))
+    tell_left_out([str(failure) for failure in failures], len(files), str(source))
     return splits
 
 

@@ -1,6 +1,6 @@
 import unicodedata
 
-from asr.console import error_rates, side_by_side, tell_left_out
+from asr.console import error_rates, side_by_side
 from asr.evaluate import Evaluation
 from asr.metrics import align
 from asr.types import Hypothesis, Utterance
@@ -51,11 +51,3 @@ def test_rates_of_other_units_say_nothing_of_tones():
         "token error rate",
         "utterances with an error",
     ]
-
-
-def test_long_lists_of_what_is_left_out_are_cut_and_counted(tmp_path, capsys):
-    tell_left_out([f"reason {i}" for i in range(30)], 100, tmp_path / "m.jsonl")
-    printed = capsys.readouterr().out
-    assert "30 of 100 utterances left out" in printed
-    assert "reason 9\n" in printed
-    assert "... and 20 more" in printed

@@ -89,7 +89,7 @@ def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
     assert train["银行"].tokens == ("yin2", "hang2")
     assert soundfile.info(train["银行"].audio_path).samplerate == 16000
     printed = capsys.readouterr().out
-    assert "2 of 12 files left out" in printed
+    assert "2 of 12 recordings left out" in printed
     assert "empty file" in printed
     assert "expected hanzi alone" in printed
 

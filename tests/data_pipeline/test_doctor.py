@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from asr.vocabulary import Vocabulary
-from data_pipeline.doctor import check_utterances
+from data_pipeline.doctor import check_utterances, tell_left_out
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, chan
     assert [p.utterance_id for p in problems] == ["bad"]
     assert reason in problems[0].reason
     assert bad.audio_path in problems[0].reason
+
+
+def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):
+    tell_left_out([f"reason {i}" for i in range(30)], 100, "m.jsonl")
+    printed = capsys.readouterr().out
+    assert "m.jsonl: 30 of 100 recordings left out" in printed
+    assert "reason 9\n" in printed
+    assert "... and 20 more" in printed
