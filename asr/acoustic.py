@@ -10,6 +10,7 @@ import numpy as np
 from asr.audio import SAMPLE_RATE_HZ
 from asr.config import Config
 from asr.features import HOP, FeatureLayer, SpecAugment, make_features
+from asr.loss import frames_needed
 from asr.models import Network, make_network
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
@@ -55,6 +56,10 @@ class AcousticModel(keras.Model):
     def num_output_frames(self, num_samples: Any) -> Any:
         """Logit frames of a clip, for a number, an array or a tensor."""
         return self.network.num_output_frames(self.features.num_frames(num_samples))
+
+    def fits(self, num_samples: int, labels: list[int]) -> bool:
+        """Whether a clip of so many samples has frames enough for these labels."""
+        return bool(frames_needed(labels) <= self.num_output_frames(num_samples))
 
     @property
     def frame_s(self) -> float:

@@ -21,7 +21,9 @@ SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
 INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
-UNKNOWN_LENGTH = 0x7FFFFFF0  # what programs declare that write to a pipe
+UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
+RATES_HZ = (1000, 768_000)
+MPEG_TAIL_BYTES = 1 << 16  # tags may follow the sound
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO
@@ -40,9 +42,15 @@ def read_audio(source: AudioSource) -> Waveform:
     Raises:
         UserError: the file is missing, empty, cut off, not audio, or shorter than one 25 ms window.
     """
-    with _open(source) as (file, name):
+    with _open(source) as (file, name, stream):
         parts = list(_blocks(file, name))
         rate_hz, declared = file.samplerate, file.frames
+        if file.format == "MP3" and stream.seek(0, io.SEEK_CUR) + MPEG_TAIL_BYTES < stream.seek(
+            0, io.SEEK_END
+        ):
+            raise UserError(
+                f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV"
+            )
     samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
     if len(samples) < declared:
         raise UserError(_cut_off(name, declared / rate_hz, len(samples) / rate_hz))
@@ -61,24 +69,40 @@ def audio_duration_s(path: Path) -> float:
     Raises:
         UserError: the file is missing, empty, cut off or not audio.
     """
-    with _open(path) as (file, _):
-        return float(file.frames / file.samplerate)
+    with _open(path) as (file, name, _):
+        duration_s = float(file.frames / file.samplerate)
+        if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
+            # a WAV's length is checked when it is opened; others show only at their end that it is missing
+            try:
+                file.seek(file.frames - WINDOW_SAMPLES)
+                num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
+            except soundfile.LibsndfileError:
+                num_read = 0
+            if num_read < WINDOW_SAMPLES:
+                raise UserError(
+                    f"{name}: cut off: its header declares {duration_s:.2f} s, whose end cannot be read; "
+                    "copy it again"
+                )
+        return duration_s
 
 
 @contextlib.contextmanager
-def _open(source: AudioSource) -> Iterator[tuple[Any, str]]:
-    """A soundfile.SoundFile and the name to call it by."""
+def _open(source: AudioSource) -> Iterator[tuple[Any, str, BinaryIO]]:
+    """A soundfile.SoundFile, the name to call it by, and the stream below it."""
     if isinstance(source, str | Path):
         name = str(source)
         try:
             stream: BinaryIO = Path(source).open("rb")  # noqa: SIM115 (closed below)
         except IsADirectoryError:
             raise UserError(f"{name}: a folder, expected an audio file") from None
-        except OSError as error:
-            raise UserError(f"{name}: cannot read this file ({error.strerror})") from None
+        except (OSError, ValueError) as error:  # a ValueError where the name holds a zero byte
+            reason = getattr(error, "strerror", error)
+            raise UserError(f"{name}: cannot read this file ({reason})") from None
     else:
-        # libsndfile seeks, which a pipe cannot
         name, stream = str(getattr(source, "name", "audio stream")), io.BytesIO(source.read())
+    if not stream.seekable():  # libsndfile seeks, which a pipe cannot
+        with stream:
+            stream = io.BytesIO(stream.read())
     with stream:
         _refuse_broken_header(stream, name)
         try:
@@ -87,8 +111,13 @@ def _open(source: AudioSource) -> Iterator[tuple[Any, str]]:
             raise UserError(
                 f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it"
             ) from None
+        if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
+            raise UserError(
+                f"{name}: {file.samplerate} samples per second, expected {RATES_HZ[0]} to {RATES_HZ[1]}; "
+                "its header is wrong, convert it again"
+            )
         with file:
-            yield file, name
+            yield file, name, stream
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
@@ -98,7 +127,9 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
             yield block
     except soundfile.LibsndfileError as error:
-        raise UserError(f"{name}: broken after its header ({_reason(error)}); copy it again") from None
+        raise UserError(
+            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
+        ) from None
 
 
 def _refuse_broken_header(stream: BinaryIO, name: str) -> None:
@@ -109,6 +140,11 @@ def _refuse_broken_header(stream: BinaryIO, name: str) -> None:
         raise UserError(f"{name}: empty file; copy or record it again")
     declared, present, bytes_per_s = _wav_data_bytes(stream, size)
     stream.seek(0)
+    if declared == 0 and present > 0:
+        raise UserError(
+            f"{name}: its header declares no samples, {present} bytes of them are there: "
+            "whatever recorded it did not finish; convert it again"
+        )
     if declared > present and declared < UNKNOWN_LENGTH:
         raise UserError(_cut_off(name, declared / bytes_per_s, present / bytes_per_s))
 
@@ -168,8 +204,15 @@ def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[
 
 
 def write_wav(path: Path, waveform: Waveform) -> None:
-    """Write 16 kHz mono 16-bit WAV."""
-    soundfile.write(str(path), waveform, SAMPLE_RATE_HZ, subtype="PCM_16")
+    """Write 16 kHz mono 16-bit WAV.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    try:
+        soundfile.write(str(path), waveform, SAMPLE_RATE_HZ, subtype="PCM_16")
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise UserError(f"{path}: cannot write this recording ({_reason(error)}); free space there") from None
 
 
 def _mix_down(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from asr.files import whole_file
 from asr.types import UserError
 
 LAST, BEST = "last.npz", "best.npz"
+# what NumPy and zipfile raise on files whose bytes have changed
+DAMAGE = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError),
+    *(RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True)
@@ -27,12 +33,14 @@ class Progress:
         best_dev_error: the lowest dev error rate so far; infinite before the first.
         best_epoch: the epoch of it, counted from 1.
         train_s: seconds of training so far, over all its sessions.
+        data_checksum: of the training set; another set has other batches.
     """
 
     epochs_done: int = 0
     best_dev_error: float = float("inf")
     best_epoch: int = 0
     train_s: float = 0.0
+    data_checksum: int = 0
 
 
 def save_checkpoint(path: Path, model: Any, optimizer: Any, progress: Progress) -> None:
@@ -64,7 +72,7 @@ def restore_checkpoint(path: Path, model: Any, optimizer: Any = None) -> Progres
         raise UserError(
             f"{path}: no checkpoint; train this run first, or name the run directory that holds one"
         ) from None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise UserError(
             f"{path}: damaged checkpoint ({error}); use the other file in {path.parent}"
         ) from None

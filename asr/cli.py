@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import os
 import shlex
 import sys
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
 
-EXIT_MISTAKE = 2
+EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_NO_READER = 2, 130, 141
 EVALUATION_BATCH_S = 120.0
 
 
@@ -34,18 +35,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     # libraries greet on standard error; what a user should see, the commands say
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi is no reason to stop
     try:
         status: int = arguments.run_command(arguments)
+        sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_MISTAKE
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
-        return 130
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # the reader of our output, such as `head`, has gone
+        # the reader of our output, such as `head`, has gone: there is no one to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return EXIT_NO_READER
+    except OSError as error:
+        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return EXIT_MISTAKE
     return status
 
 
@@ -108,6 +116,8 @@ def _train(arguments: argparse.Namespace) -> int:
 
     config_path = find_config(arguments.config)
     name = arguments.name or config_path.stem
+    if Path(name).name != name:
+        raise UserError(f"--name {name}: expected a name, not a path; folders are chosen by train.runs_dir")
     if arguments.resume:
         run, config, vocabulary = _old_run(config_path, name, arguments.overrides)
     else:
@@ -118,12 +128,13 @@ def _train(arguments: argparse.Namespace) -> int:
     from asr.trainer import Trainer
 
     model = make_acoustic_model(config, vocabulary)
-    train_data = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
+    train_data, left_out = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
     dev_data, _ = _evaluation_data(Path(config.data.dev), vocabulary)
     test_data, _ = _evaluation_data(Path(config.data.test), vocabulary)
     console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances))
     if not arguments.resume:
         run = Run.create(run.directory, config, vocabulary)
+    run.write_left_out(left_out)
     trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
     if arguments.resume:
         trainer.resume()
@@ -131,7 +142,9 @@ def _train(arguments: argparse.Namespace) -> int:
         trainer.train()
     except KeyboardInterrupt:
         done = trainer.progress.epochs_done
-        print(f"\n{done} epochs are saved; the same command with --resume goes on", file=sys.stderr)
+        command = [*console.asr_command().split(), "train", arguments.config, "--name", name, "--resume"]
+        command += ["--set", f"train.runs_dir={config.train.runs_dir}"] * bool(arguments.overrides)
+        print(f"\n{done} epochs are saved; go on by\n    {shlex.join(command)}", file=sys.stderr)
         raise
     _finish(run, vocabulary, test_data, Path(config.data.test))
     return 0
@@ -185,7 +198,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     recognizer = Recognizer.load(arguments.run)
     data, num_left_out = _evaluation_data(arguments.manifest, recognizer.vocabulary)
     evaluation = Evaluator(recognizer.model, recognizer.vocabulary).evaluate(data)
-    _report(evaluation, run, arguments.manifest, run.directory / f"report-{arguments.manifest.stem}.html")
+    _report(evaluation, run, arguments.manifest, _report_path(run, arguments.manifest))
     return EXIT_MISTAKE if num_left_out else 0
 
 
@@ -193,6 +206,10 @@ def _transcribe(arguments: argparse.Namespace) -> int:
     from asr.transcripts import audio_files, open_writer
 
     sources = audio_files(arguments.files)
+    if arguments.out and arguments.out.resolve() in {source.resolve() for source in sources}:
+        raise UserError(
+            f"--out {arguments.out}: one of the recordings; choose another file for the transcripts"
+        )
 
     from asr.recognizer import Recognizer
 
@@ -244,21 +261,20 @@ def _make_vocabulary(config: Config) -> Vocabulary:
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def _training_data(manifest: Path, vocabulary: Vocabulary, model: AcousticModel, batch_s: float) -> Dataset:
-    from asr.loss import frames_needed
+def _training_data(
+    manifest: Path, vocabulary: Vocabulary, model: AcousticModel, batch_s: float
+) -> tuple[Dataset, list[str]]:
+    """What can be trained on of a manifest, and why the rest cannot."""
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor import check_utterances, tell_left_out
     from data_pipeline.manifest import read_manifest
 
-    def fits(num_samples: int, labels: list[int]) -> bool:
-        return bool(frames_needed(labels) <= model.num_output_frames(num_samples))
-
     utterances = read_manifest(manifest)
-    sound, problems = check_utterances(utterances, vocabulary, fits)
-    tell_left_out([problem.reason for problem in problems], len(utterances), str(manifest))
+    sound, problems = check_utterances(utterances, vocabulary, model.fits)
+    tell_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")
-    return Dataset(sound, vocabulary, batch_s)
+    return Dataset(sound, vocabulary, batch_s), problems
 
 
 def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
@@ -273,6 +289,8 @@ def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, i
     tell_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no recording can be read; the reasons stand above")
+    if not any(utterance.tokens for utterance in sound):
+        raise UserError(f"{manifest}: no utterance has tokens to compare with; give them labels")
     unknown = [u.id for u in sound if any(token not in vocabulary for token in u.tokens)]
     if unknown:
         print(
@@ -282,12 +300,16 @@ def _evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, i
     return Dataset(sound, vocabulary, EVALUATION_BATCH_S), len(utterances) - len(sound)
 
 
+def _report_path(run: Run, manifest: Path) -> Path:
+    """Named by manifest and folder: many a corpus has its `test.jsonl`."""
+    return run.directory / f"report-{manifest.resolve().parent.name}-{manifest.stem}.html"
+
+
 def _report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None:
     from asr import console
     from asr.config import dump_config
     from asr.report import write_report
 
-    console.tell_evaluation(evaluation, manifest)
     write_report(
         path,
         run_name=run.directory.name,
@@ -296,4 +318,5 @@ def _report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> Non
         metrics=run.metrics(),
         config_toml=dump_config(run.config()),
     )
+    console.tell_evaluation(evaluation, manifest)
     print(f"\nReport: {path}")

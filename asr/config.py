@@ -16,15 +16,29 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from asr.files import read_lines
 from asr.types import UserError
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "configs"
+
+
+class Range(NamedTuple):
+    """Bounds of a number, both included."""
+
+    low: float
+    high: float
+
+
+AtLeast1 = Annotated[int, Range(1, 10**9)]
+Count = Annotated[int, Range(0, 10**9)]
+Share = Annotated[float, Range(0.0, 1.0)]
+Positive = Annotated[float, Range(1e-9, 1e9)]
+Speed = Annotated[float, Range(0.25, 4.0)]
 
 
 @dataclass(frozen=True)
@@ -50,9 +64,10 @@ class DataConfig:
 class FeatureConfig:
     """What the model sees of the waveform; always 25 ms windows every 10 ms, at 16 kHz."""
 
+    # log_mel; spectrogram, ASRT's 200 bins; or mfcc, as python_speech_features computes them.
     kind: Literal["log_mel", "spectrogram", "mfcc"] = "log_mel"
     # Bands of log_mel.
-    num_mels: int = 64
+    num_mels: Annotated[int, Range(4, 128)] = 64
     # Mean 0 and variance 1 for each band of each utterance.
     normalize: bool = True
 
@@ -62,29 +77,29 @@ class AugmentConfig:
     """What training changes in a clip, anew in every epoch. Dev and test are never changed."""
 
     # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none.
-    speed_min: float = 1.0
-    speed_max: float = 1.0
+    speed_min: Speed = 1.0
+    speed_max: Speed = 1.0
     # The frequency axis is stretched by up to this share to either side: another vocal tract.
-    frequency_warp: float = 0.0
+    frequency_warp: Annotated[float, Range(0.0, 0.5)] = 0.0
     # SpecAugment: masks per clip and the widest mask, in bands and in frames of 10 ms.
-    frequency_masks: int = 0
-    frequency_mask_bands: int = 15
-    time_masks: int = 0
-    time_mask_frames: int = 30
+    frequency_masks: Count = 0
+    frequency_mask_bands: Count = 15
+    time_masks: Count = 0
+    time_mask_frames: Count = 30
     # No time mask covers more than this share of the clip.
-    time_mask_share: float = 0.1
+    time_mask_share: Share = 0.1
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The network from features to logits."""
 
-    # A name of asr.models: separable, dcnn251bn, dcnn251, dcnn25, dcnn24.
-    family: str = "separable"
-    # Size of the separable family: see asr/models/separable.py.
-    size: str = "xs"
+    # One-dimensional separable convolutions, or one of ASRT's networks.
+    family: Literal["separable", "dcnn251bn", "dcnn251", "dcnn25", "dcnn24"] = "separable"
+    # Size of the separable family, 0.4 to 40 million parameters: see asr/models/separable.py.
+    size: Literal["xs", "s", "m", "l", "xl"] = "xs"
     # Share of activations dropped in training; the dcnn family brings its own.
-    dropout: float = 0.1
+    dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # Let toned syllables share what they have in common: initial, final and tone.
     factored_output: bool = False
 
@@ -93,16 +108,18 @@ class ModelConfig:
 class TrainConfig:
     """The loop."""
 
-    epochs: int = 40
+    # How often every utterance is trained on.
+    epochs: AtLeast1 = 40
     # Seconds of audio in a batch, padding counted.
-    batch_s: float = 40.0
+    batch_s: Positive = 40.0
     # AdamW: the highest learning rate, reached after the warm-up, followed by a cosine down to zero.
-    learning_rate: float = 2e-3
-    warmup_share: float = 0.1
-    weight_decay: float = 1e-2
+    learning_rate: Positive = 2e-3
+    warmup_share: Share = 0.1
+    weight_decay: Share = 1e-2
     # Gradients are scaled down to this global norm.
-    clip_norm: float = 5.0
-    seed: int = 1
+    clip_norm: Positive = 5.0
+    # Of the first weights, the order of batches and everything drawn in training.
+    seed: Count = 1
     # Run directories are made here.
     runs_dir: str = "runs"
 
@@ -205,7 +222,7 @@ def _apply(config: Config, layers: list[_Layer]) -> Config:
 
 
 def _apply_section(source: str, name: str, section: Any, values: dict[str, Any]) -> Any:
-    types = typing.get_type_hints(type(section))
+    types = typing.get_type_hints(type(section), include_extras=True)
     for key, value in values.items():
         where = f"{source}: {name}.{key}"
         if key not in types:
@@ -223,13 +240,21 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
                 f"{_nearest(str(value), choices)}"
             )
         return value
+    bounds = None
+    if typing.get_origin(expected) is Annotated:
+        expected, bounds = typing.get_args(expected)
     if expected is float and type(value) is int:
-        return float(value)
+        value = float(value)
     if type(value) is not expected:
-        raise UserError(f"{where}: expected {expected.__name__}, received {value!r}")
+        remedy = "; put it in quotes" if expected is str else ""
+        raise UserError(f"{where}: expected {expected.__name__}, received {value!r}{remedy}")
+    if bounds and not bounds.low <= value <= bounds.high:
+        raise UserError(f"{where}: expected {bounds.low:g} to {bounds.high:g}, received {value!r}")
+    if expected is str and value != value.encode(errors="replace").decode():
+        raise UserError(f"{where}: {value!r} cannot be written as UTF-8; rename it")
     return value
 
 
-def _nearest(name: str, known: Any) -> str:
+def _nearest(name: str, known: Iterable[str]) -> str:
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {matches[0]}?)" if matches else ""

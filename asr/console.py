@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import unicodedata
@@ -9,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.metrics import AlignedPair, align, total_edits, without_tones
-from asr.vocabulary import is_syllable
+from asr.metrics import AlignedPair, align, total_edits, unit_of, without_tones
 
 if TYPE_CHECKING:
     from asr.acoustic import AcousticModel
@@ -25,7 +25,7 @@ def asr_command() -> str:
     """How the user types `asr`: as it is where the shell finds ours, else by way of this Python."""
     ours = Path(sys.executable).with_name("asr")
     found = shutil.which("asr")
-    return "asr" if found and Path(found) == ours else f"{sys.executable} -m asr"
+    return "asr" if found and Path(found) == ours else f"{shlex.quote(sys.executable)} -m asr"
 
 
 def tell_start(
@@ -73,15 +73,15 @@ def side_by_side(pairs: Sequence[AlignedPair]) -> tuple[str, str, str]:
 def error_rates(evaluation: Evaluation) -> list[tuple[str, str]]:
     """The rates that a person asks for first, by name."""
     pairs, edits = evaluation.token_pairs, evaluation.edits
-    syllables = all(is_syllable(token) for reference, _ in pairs for token in reference)
+    unit = unit_of(evaluation.utterances)
     rates = [
         (
-            f"{'syllable' if syllables else 'token'} error rate",
+            f"{unit} error rate",
             f"{edits.rate:6.2%}  ({edits.substitutions} substitutions, {edits.insertions} insertions, "
             f"{edits.deletions} deletions, {edits.reference_length} tokens)",
         )
     ]
-    if syllables:
+    if unit == "syllable":
         toneless = total_edits((without_tones(r), without_tones(h)) for r, h in pairs)
         rates.append(("the same, tones left aside", f"{toneless.rate:6.2%}"))
     wrong = sum(reference != hypothesis for reference, hypothesis in pairs)

@@ -16,13 +16,12 @@ import tensorflow as tf
 from keras import ops
 from python_speech_features import get_filterbanks
 
-from asr.audio import SAMPLE_RATE_HZ
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES
 from asr.config import AugmentConfig, FeatureConfig
 from asr.types import Tensor
 
-WINDOW = 400  # samples in 25 ms
+WINDOW = WINDOW_SAMPLES
 HOP = 160  # samples in 10 ms
-FRAMES_PER_SECOND = SAMPLE_RATE_HZ // HOP
 FFT_SIZE = 512
 
 Float32 = npt.NDArray[np.float32]
@@ -187,13 +186,13 @@ class Mfcc(FeatureLayer):
 
 def frames(audio: Tensor) -> Tensor:
     """(B, S) -> (B, T, 400): overlapping windows every 160 samples."""
-    # windows and hops are both whole blocks of 80 samples: five slices instead of a gather
-    block = 80
+    # a window is two hops and a half: three slices of contiguous memory instead of a gather
     num_frames = (ops.shape(audio)[1] - WINDOW) // HOP + 1
-    blocks = audio[:, : ops.shape(audio)[1] // block * block]
-    blocks = ops.reshape(blocks, (ops.shape(audio)[0], -1, block))
-    step = HOP // block
-    parts = [blocks[:, i : i + step * (num_frames - 1) + 1 : step] for i in range(WINDOW // block)]
+    num_hops = num_frames + WINDOW // HOP
+    padded = ops.pad(audio, [[0, 0], [0, ops.maximum(num_hops * HOP - ops.shape(audio)[1], 0)]])
+    hops = ops.reshape(padded[:, : num_hops * HOP], (ops.shape(audio)[0], num_hops, HOP))
+    rest = WINDOW % HOP
+    parts = [hops[:, :num_frames], hops[:, 1 : num_frames + 1], hops[:, 2 : num_frames + 2, :rest]]
     return ops.concatenate(parts, axis=-1)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from asr.types import EditCounts
+from asr.types import EditCounts, Utterance
 from asr.vocabulary import is_syllable, split_syllable
 
 
@@ -75,3 +75,12 @@ def part_errors(pairs: Iterable[AlignedPair]) -> PartErrors:
         ):
             wrong[index] += said != heard
     return PartErrors(*wrong)
+
+
+def unit_of(utterances: Iterable[Utterance]) -> str:
+    """What to call one token: a syllable, a character or just a token."""
+    tokens = [token for utterance in utterances for token in utterance.tokens]
+    # a few of Mandarin's interjections (`ng2`) are no regular syllables
+    if tokens and sum(map(is_syllable, tokens)) >= 0.9 * len(tokens):
+        return "syllable"
+    return "character" if tokens and all(len(token) == 1 for token in tokens) else "token"

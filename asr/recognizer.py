@@ -28,6 +28,7 @@ from asr.types import Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
 
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
+BYTES_AT_ONCE = 64 << 20
 BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ
 
 
@@ -70,8 +71,7 @@ class Recognizer:
     def transcribe_files(self, paths: Sequence[Path]) -> Iterator[Hypothesis | UserError]:
         """What is said in each file, in order; for a file that cannot be read, why."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for first in range(0, len(paths), FILES_AT_ONCE):
-                chunk = paths[first : first + FILES_AT_ONCE]
+            for chunk in _chunks(paths):
                 read = list(pool.map(_read_or_error, chunk))
                 sound = [
                     (str(p), w) for p, w in zip(chunk, read, strict=True) if not isinstance(w, UserError)
@@ -108,8 +108,30 @@ class Recognizer:
         return tf.function(decode, input_signature=signature)
 
 
+def _chunks(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Files to read together: not too many, and not too large."""
+    chunk: list[Path] = []
+    num_bytes = 0
+    for path in paths:
+        try:
+            size = path.stat().st_size
+        except (OSError, ValueError):
+            size = 0  # reading it will tell why
+        if chunk and (len(chunk) == FILES_AT_ONCE or num_bytes + size > BYTES_AT_ONCE):
+            yield chunk
+            chunk, num_bytes = [], 0
+        chunk.append(path)
+        num_bytes += size
+    if chunk:
+        yield chunk
+
+
 def _read_or_error(path: Path) -> Waveform | UserError:
     try:
-        return read_audio(sys.stdin.buffer if str(path) == STANDARD_INPUT else path)
+        if str(path) != STANDARD_INPUT:
+            return read_audio(path)
+        if sys.stdin is None:  # closed by who started us
+            raise UserError("-: standard input is closed; pipe a recording into it")
+        return read_audio(sys.stdin.buffer)
     except UserError as error:
         return error

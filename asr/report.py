@@ -20,12 +20,11 @@ from xml.etree.ElementTree import Element
 from asr import __version__
 from asr.charts import Line, line_chart
 from asr.files import whole_file
-from asr.metrics import align, count_edits, part_errors, total_edits, without_tones
+from asr.metrics import align, count_edits, part_errors, total_edits, unit_of, without_tones
 from asr.page import duration, element, folded, page, percent, section, short_number, short_percent, table
 from asr.report_utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
 from asr.run import EpochMetrics
-from asr.types import EditCounts, Utterance
-from asr.vocabulary import is_syllable
+from asr.types import EditCounts
 
 NUM_SPEAKERS = 30
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
@@ -264,15 +263,6 @@ def configuration(config_toml: str) -> list[Element]:
 def footer(written: datetime) -> Element:
     """When this was written, and by what."""
     return element("footer", f"Written by Polyphone {__version__} on {written:%Y-%m-%d at %H:%M}.")
-
-
-def unit_of(utterances: Iterable[Utterance]) -> str:
-    """What to call one token: a syllable, a character or just a token."""
-    tokens = [token for utterance in utterances for token in utterance.tokens]
-    # a few of Mandarin's interjections (`ng2`) are no regular syllables
-    if tokens and sum(map(is_syllable, tokens)) >= 0.9 * len(tokens):
-        return "syllable"
-    return "character" if tokens and all(len(token) == 1 for token in tokens) else "token"
 
 
 def best_of(metrics: Sequence[EpochMetrics]) -> EpochMetrics:

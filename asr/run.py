@@ -4,6 +4,7 @@ runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
 runs/demo/checkpoints/     last.npz and best.npz
 runs/demo/metrics.jsonl    one line an epoch
+    runs/demo/left_out.txt     which recordings cannot be trained on, and why; if there are any
 runs/demo/tensorboard/     the same for TensorBoard
 runs/demo/report.html      curves, error rates, worst utterances
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,4 +122,13 @@ class Run:
         path = self.directory / "metrics.jsonl"
         if not path.exists():
             return []
-        return [EpochMetrics(**json.loads(line)) for line in read_lines(path, "list of metrics")]
+        try:
+            return [EpochMetrics(**json.loads(line)) for line in read_lines(path, "list of metrics")]
+        except (json.JSONDecodeError, TypeError) as error:
+            raise UserError(f"{path}: damaged ({error}); mend or remove it") from None
+
+    def write_left_out(self, reasons: Sequence[str]) -> None:
+        """Keep the list of recordings that are not trained on; nothing where there are none."""
+        if reasons:
+            with whole_file(self.directory / "left_out.txt", "list") as file:
+                file.write("".join(f"{reason}\n" for reason in reasons).encode(errors="backslashreplace"))

@@ -23,7 +23,7 @@ from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkp
 from asr.config import AugmentConfig, Config, TrainConfig
 from asr.decoding.greedy import BestPath, best_path, labels_of
 from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
-from asr.loss import ctc_loss, frames_needed
+from asr.loss import ctc_loss
 from asr.metrics import total_edits
 from asr.run import EpochMetrics, Run
 from asr.types import Batch, EditCounts, Tensor, UserError, Utterance
@@ -41,6 +41,10 @@ class TrainingData(Protocol):
     def duration_s(self) -> float:
         """Seconds of audio in all."""
 
+    @property
+    def checksum(self) -> int:
+        """Differs where the utterances do."""
+
     def epoch(
         self, epoch: int, seed: int, augment: AugmentConfig, fits: Any
     ) -> tuple[list[list[int]], Iterator[Batch]]:
@@ -51,7 +55,6 @@ class StepResult(NamedTuple):
     """What a step tells the loop."""
 
     loss: Tensor  # () mean over the utterances
-    gradient_norm: Tensor  # () before clipping
     path: BestPath
 
 
@@ -86,10 +89,20 @@ class Trainer:
         self.optimizer.build(model.trainable_variables)
 
     def resume(self) -> None:
-        """Go on where the last checkpoint stopped; a run without one yet begins anew."""
+        """Go on where the last checkpoint stopped; a run without one yet begins anew.
+
+        Raises:
+            UserError: the checkpoint cannot be read, or the training set has changed since.
+        """
         if not self.run.checkpoint(LAST).exists():
             return
-        self.progress = restore_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer)
+        progress = restore_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer)
+        if progress.data_checksum != self.train_data.checksum:
+            raise UserError(
+                f"{self.run.directory}: its training set is another one than when it began (recordings were "
+                "added, mended, or cannot be read now); bring it back, or start another run under --name NAME"
+            )
+        self.progress = progress
 
     def train(self) -> Progress:
         """Train what is left of the epochs; returns how far the run has come."""
@@ -149,28 +162,28 @@ class Trainer:
             logits = self.model(audio, num_samples, training=True)
             loss = tf.reduce_mean(ctc_loss(logits, labels, num_labels))
         gradients = tape.gradient(loss, variables)
-        gradients, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
+        gradients, _ = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
         self.optimizer.apply(gradients, variables)
-        return StepResult(loss, norm, best_path(logits))
+        return StepResult(loss, best_path(logits))
 
     def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
-        def fits(num_samples: int, labels: list[int]) -> bool:
-            return bool(frames_needed(labels) <= self.model.num_output_frames(num_samples))
-
-        return self.train_data.epoch(epoch, self.config.train.seed, self.config.augment, fits)
+        return self.train_data.epoch(epoch, self.config.train.seed, self.config.augment, self.model.fits)
 
     def _finish_epoch(self, metrics: EpochMetrics) -> None:
         best = metrics.dev_error < self.progress.best_dev_error
-        self.progress = Progress(
+        progress = Progress(
             epochs_done=metrics.epoch,
             best_dev_error=metrics.dev_error if best else self.progress.best_dev_error,
             best_epoch=metrics.epoch if best else self.progress.best_epoch,
             train_s=metrics.train_s,
+            data_checksum=self.train_data.checksum,
         )
         if best:
-            save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, self.progress)
-        save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, self.progress)
+            save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, progress)
+        # LAST is what a resumed run believes: what it counts as done must be there before it
         self.run.append_metrics(metrics)
+        save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, progress)
+        self.progress = progress
         with self._tensorboard.as_default(step=metrics.epoch):
             for name, value in dataclasses.asdict(metrics).items():
                 tf.summary.scalar(name, value)

@@ -6,11 +6,13 @@ import contextlib
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from asr.files import whole_file
 from asr.types import Hypothesis, UserError
 
 STANDARD_INPUT = "-"
@@ -24,18 +26,28 @@ FIELDS = ("file", "text", "score", "error")
 def audio_files(arguments: Sequence[str]) -> list[Path]:
     """Files, with each folder replaced by the audio files below it in order of their names.
 
+    What of a folder is no audio by its name is counted on standard error.
+
     Raises:
         UserError: a folder holds no audio file.
     """
     files: list[Path] = []
     for argument in arguments:
         path = Path(argument)
-        if not path.is_dir():
+        if not os.path.isdir(argument):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
             files.append(path)
             continue
-        below = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+        everything = sorted(p for p in path.rglob("*") if p.is_file())
+        below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
         if not below:
             raise UserError(f"{path}: no audio file below this folder (looked for *.wav, *.flac, *.mp3, ...)")
+        if len(below) < len(everything):
+            others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
+            num_others = len(everything) - len(below)
+            print(
+                f"{path}: {num_others} files are no audio by their names: {', '.join(others)}",
+                file=sys.stderr,
+            )
         files += below
     return files
 
@@ -68,21 +80,22 @@ class TranscriptWriter:
 
 @contextlib.contextmanager
 def open_writer(format_name: str, out: Path | None, num_files: int) -> Iterator[TranscriptWriter]:
-    """A writer to a file, or to standard output.
+    """A writer to a file, which takes its name when all is written, or to standard output.
 
     Raises:
         UserError: the file cannot be written.
     """
     if out is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         yield TranscriptWriter(sys.stdout, format_name, num_files > 1)
         return
-    try:
-        with out.open("w", encoding="utf-8", newline="") as file:
-            yield TranscriptWriter(file, format_name, num_files > 1)
-    except OSError as error:
-        raise UserError(f"{out}: cannot write here ({error.strerror}); choose another --out") from None
+    with whole_file(out, "list of transcripts") as file:
+        # a file's name may be no UTF-8
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+        yield TranscriptWriter(text, format_name, num_files > 1)
+        text.flush()
+        text.detach()
 
 
 def _row(name: str, result: Hypothesis | UserError) -> tuple[str, str, str, str]:

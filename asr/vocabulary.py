@@ -84,7 +84,8 @@ class Vocabulary:
 
     @staticmethod
     def _parts(token: str) -> tuple[str, str, str]:
-        return split_syllable(token) if is_syllable(token) else (token, token, token)
+        # the space keeps a letter that is a token from a final written the same
+        return split_syllable(token) if is_syllable(token) else (f" {token}",) * 3
 
     def save(self, path: Path) -> None:
         """Write one token a line, the blank first."""
@@ -101,7 +102,10 @@ class Vocabulary:
         lines = read_lines(path, "vocabulary")
         if lines[0] != BLANK:
             raise UserError(f"{path}: expected {BLANK} on the first line, received {lines[:1]}")
-        return cls(lines[1:])
+        try:
+            return cls(lines[1:])
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
 
     @classmethod
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:

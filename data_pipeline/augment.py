@@ -18,7 +18,7 @@ def speed_factor(seed: int, epoch: int, utterance_id: str, slowest: float, faste
     """How much faster a clip is played in this epoch: log-uniform between the two factors."""
     if slowest == fastest:
         return slowest
-    key = zlib.crc32(utterance_id.encode())
+    key = zlib.crc32(utterance_id.encode(errors="backslashreplace"))
     position = np.random.default_rng((seed, epoch, key)).random()
     return float(slowest * (fastest / slowest) ** position)
 

@@ -30,6 +30,7 @@ def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float
             waveform = read_audio(source)
         except UserError as error:
             return error
+        # a target that cannot be written stops everything: it is not this recording's fault
         write_wav(target, waveform)
         return len(waveform) / SAMPLE_RATE_HZ
 

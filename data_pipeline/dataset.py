@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,12 @@ class Dataset:
     def duration_s(self) -> float:
         """Seconds of audio in all."""
         return sum(utterance.duration_s for utterance in self.utterances)
+
+    @property
+    def checksum(self) -> int:
+        """Differs where ids, lengths or labels do, or their order."""
+        rows = ((u.id, u.duration_s, u.tokens) for u in self.utterances)
+        return zlib.crc32("\n".join(map(repr, rows)).encode(errors="backslashreplace"))
 
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
         """Every utterance once, unchanged: the rows of each batch, and the batches."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
 from asr.types import UserError, Utterance
@@ -16,18 +15,11 @@ DURATION_TOLERANCE_S = 0.05
 NUM_REASONS = 10
 
 
-class Problem(NamedTuple):
-    """Why an utterance cannot be trained on."""
-
-    utterance_id: str
-    reason: str  # with the file and the remedy
-
-
 def check_utterances(
     utterances: Sequence[Utterance],
     vocabulary: Vocabulary,
     fits: Callable[[int, list[int]], bool],
-) -> tuple[list[Utterance], list[Problem]]:
+) -> tuple[list[Utterance], list[str]]:
     """Part what can be trained on from what cannot, by headers and labels alone.
 
     Args:
@@ -36,15 +28,15 @@ def check_utterances(
         fits: whether so many samples give the model frames enough for these labels.
 
     Returns:
-        The sound ones in their order, and what is wrong with each of the others.
+        The sound ones in their order, and what is wrong with each of the others: file, reason, remedy.
     """
     audio_problems = check_audio(utterances)
     sound: list[Utterance] = []
-    problems: list[Problem] = []
+    problems: list[str] = []
     for utterance, audio_problem in zip(utterances, audio_problems, strict=True):
         reason = audio_problem or _label_problem(utterance, vocabulary, fits)
         if reason:
-            problems.append(Problem(utterance.id, reason))
+            problems.append(reason)
         else:
             sound.append(utterance)
     return sound, problems
@@ -78,7 +70,7 @@ def _audio_problem(utterance: Utterance) -> str:
     if abs(duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
         return (
             f"{path}: {duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
-            "prepare the corpus again"
+            "correct the manifest"
         )
     return ""
 

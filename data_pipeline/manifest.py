@@ -17,6 +17,8 @@ from typing import Any
 from asr.files import read_lines, whole_file
 from asr.types import UserError, Utterance
 
+LONGEST_S = 1e6  # eleven days: what is longer is a mistake in the unit
+
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
     """Write a manifest, with audio paths relative to it where they lie below it.
@@ -69,19 +71,34 @@ def _utterance(line: str, path: Path, number: int) -> Utterance:
     where = f"{path}:{number}"
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not a JSON object ({error.msg})") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"{where}: not a JSON object ({error})") from None
     if not isinstance(record, dict):
         raise UserError(f"{where}: expected a JSON object, received {line[:40]!r}")
-    for key, expected in (("id", str), ("audio", str), ("duration_s", float | int), ("tokens", str)):
-        if not isinstance(record.get(key), expected):
-            name = "number" if key == "duration_s" else "string"
-            raise UserError(f"{where}: {key}: expected a {name}, received {record.get(key)!r}")
+    duration_s = record.get("duration_s")
+    # a boolean is an int to Python
+    if (
+        isinstance(duration_s, bool)
+        or not isinstance(duration_s, int | float)
+        or not 0 < duration_s < LONGEST_S
+    ):
+        raise UserError(f"{where}: duration_s: expected seconds above 0, received {duration_s!r}")
     return Utterance(
-        id=record["id"],
-        audio_path=str(path.parent / record["audio"]),
-        duration_s=float(record["duration_s"]),
-        text=str(record.get("text", "")),
-        tokens=tuple(record["tokens"].split()),
-        speaker=str(record.get("speaker", "")),
+        id=_text(where, record, "id"),
+        audio_path=str(path.parent / _text(where, record, "audio")),
+        duration_s=float(duration_s),
+        text=_text(where, record, "text", default=""),
+        tokens=tuple(_text(where, record, "tokens").split()),
+        speaker=_text(where, record, "speaker", default=""),
     )
+
+
+def _text(where: str, record: dict[str, Any], key: str, default: str | None = None) -> str:
+    value = record.get(key)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise UserError(f"{where}: {key}: expected a string, received {value!r}")
+    if "\0" in value or value != value.encode(errors="replace").decode():
+        raise UserError(f"{where}: {key}: {value!r} cannot be written as UTF-8 text; rename it")
+    return value

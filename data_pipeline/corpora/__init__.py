@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,13 +49,16 @@ def prepare_corpus(name: str, source: str, target: Path) -> dict[str, Path]:
         UserError: there is no such corpus, or no such source.
     """
     if name not in CORPORA:
-        raise UserError(f"data.corpus: expected one of {', '.join(CORPORA)}, received {name!r}")
+        nearest = "".join(
+            f" (did you mean {match}?)" for match in difflib.get_close_matches(name, CORPORA, n=1)
+        )
+        raise UserError(f"data.corpus: expected one of {', '.join(CORPORA)}, received {name!r}{nearest}")
     manifests = {split: target / f"{split}.jsonl" for split in SPLITS}
     corpus = CORPORA[name]
     origin = target / "source.txt"
     wanted = str(Path(source).resolve()) if corpus.needs_source else "carried by the project"
     if all(path.exists() for path in manifests.values()):
-        found = origin.read_text(encoding="utf-8").strip()
+        found = origin.read_text(encoding="utf-8").strip() if origin.exists() else "another place"
         if found != wanted:
             raise UserError(
                 f"{target}: prepared from {found}, not from {wanted}; remove that folder, "

@@ -5,6 +5,7 @@ Layout: `audio/cmn-<hanzi>.mp3`, or such files in the folder itself.
 
 from __future__ import annotations
 
+import collections
 import zlib
 from pathlib import Path
 
@@ -28,6 +29,14 @@ def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
     files = sorted(path for path in source.rglob(f"{PREFIX}*") if path.suffix.lower() == ".mp3")
     if not files:
         raise UserError(f"{source}: no {PREFIX}<hanzi>.mp3 below this folder; is it Audio-cmn?")
+    stems = collections.Counter(path.stem for path in files)
+    repeated, times = stems.most_common(1)[0]
+    if times > 1:
+        folders = sorted({str(path.parent) for path in files if path.stem == repeated})
+        raise UserError(
+            f"{source}: {repeated}.mp3 stands in {times} folders below it; "
+            f"name one of them: {', '.join(folders)}"
+        )
     (target / "audio").mkdir(parents=True, exist_ok=True)
     pairs = [(path, target / "audio" / f"{path.stem}.wav") for path in files]
     durations = convert_to_wav(pairs, "converting hsk_words")

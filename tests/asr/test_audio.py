@@ -74,6 +74,14 @@ def test_16_bit_mono_comes_back_bit_for_bit(tmp_path):
     assert audio_duration_s(tmp_path / "a.wav") == 5000 / 16000
 
 
+def two_mp3s():
+    """The length that the first one tells is not that of both."""
+    noise = np.random.default_rng(0).normal(0, 0.2, 160_000)
+    mp3 = io.BytesIO()
+    soundfile.write(mp3, noise, 16000, format="MP3")
+    return 2 * mp3.getvalue()
+
+
 def bad_file(path, kind):
     wav = io.BytesIO()
     soundfile.write(wav, tone(16000), 16000, format="WAV")
@@ -90,6 +98,9 @@ def bad_file(path, kind):
         + struct.pack("<I", 36)
         + wav.getvalue()[8:40]
         + struct.pack("<I", 0),
+        "unfinished": wav.getvalue()[:40] + bytes(4) + wav.getvalue()[44:],
+        "wild rate": wav.getvalue()[:24] + struct.pack("<I", 100_000_007) + wav.getvalue()[28:],
+        "part of an mp3": two_mp3s(),
         "short": wav.getvalue()[:40] + struct.pack("<I", 600) + wav.getvalue()[44:644],
     }[kind]
     path.write_bytes(content)
@@ -106,6 +117,9 @@ def bad_file(path, kind):
         ("header only", "cut off"),
         ("half a header", "not audio"),
         ("no samples", "0 samples at 16 kHz"),
+        ("unfinished", "declares no samples, 16000 bytes of them are there"),
+        ("wild rate", "100000007 samples per second"),
+        ("part of an mp3", "an MP3 without its length"),
         ("short", "300 samples at 16 kHz, at least 400"),
     ],
 )
@@ -124,11 +138,12 @@ def test_missing_files_and_folders_are_named(tmp_path):
         read_audio(tmp_path)
 
 
-def test_a_length_unknown_to_its_writer_is_no_error(tmp_path):
+@pytest.mark.parametrize("declared", [0xFFFFFFFF, 0x7FFFF000], ids=["ffmpeg", "sox"])
+def test_a_length_unknown_to_its_writer_is_no_error(tmp_path, declared):
     wav = io.BytesIO()
     soundfile.write(wav, tone(16000), 16000, format="WAV")
     content = bytearray(wav.getvalue())
-    content[4:8] = content[40:44] = struct.pack("<I", 0xFFFFFFFF)
+    content[4:8] = content[40:44] = struct.pack("<I", declared)
     (tmp_path / "piped.wav").write_bytes(content)
     assert len(read_audio(tmp_path / "piped.wav")) == 8000
 

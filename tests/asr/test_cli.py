@@ -2,15 +2,17 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asr.cli import main
 from asr.recognizer import Recognizer
+from asr.run import Run
 from asr.types import UserError
 from data_pipeline.manifest import read_manifest, write_manifest
 
@@ -94,7 +96,7 @@ def test_evaluate_prints_a_table_and_writes_a_report(trained_run, clip_config, c
     printed = capsys.readouterr().out
     assert "syllable error rate" in printed
     report = Path(re.search(r"Report: (\S+)", printed)[1])
-    assert report.name == "report-dev.html"
+    assert report.name == f"report-{manifest.parent.name}-dev.html"
     for clip in read_manifest(manifest):
         assert clip.id in report.read_text(encoding="utf-8")
 
@@ -198,6 +200,7 @@ def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
         (["train", "none"], "no such configuration"),
         (["train", "demo", "--set", "train.epoch=1"], "did you mean epochs?"),
         (["train", "{config}", "--name", "none", "--resume"], "no run here"),
+        (["train", "{config}", "--name", "../elsewhere"], "expected a name, not a path"),
         (
             ["train", "hsk_words", "--set", "data.source=/none", "--set", "data.prepared_dir={empty}"],
             "data.source=FOLDER",
@@ -232,24 +235,75 @@ def test_recognizer_of_a_damaged_file_raises(trained_run, tmp_path):
         Recognizer.load(trained_run).transcribe(tmp_path / "a.wav")
 
 
-def test_stopping_by_keyboard_says_how_to_go_on(clip_config, tmp_path):
-    import signal
-    import time
-
-    command = [sys.executable, "train.py", str(clip_config), "--name", "stopped", "--set", "train.epochs=500"]
+def start_training(clip_config, name, until):
+    """A training in a process of its own that has printed a line beginning with `until`."""
+    command = [sys.executable, "train.py", str(clip_config), "--name", name, "--set", "train.epochs=4"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
     assert process.stdout
-    for line in process.stdout:
-        if line.startswith("epoch   2"):
-            break
+    assert any(line.startswith(until) for line in process.stdout)
+    return process
+
+
+def test_stopping_by_keyboard_ends_with_the_command_that_goes_on(clip_config):
+    process = start_training(clip_config, "stopped", until="epoch   2")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "--resume" in errors
     assert "Traceback" not in errors
-    last = clip_config.parent / "runs" / "stopped" / "checkpoints" / "last.npz"
-    assert zipfile.is_zipfile(last)
-    assert time.time() > last.stat().st_mtime
+    command = next(line.strip() for line in errors.splitlines() if line.endswith("--resume"))
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.findall(r"epoch +(\d)/4", done.stdout)[-1] == "4"
+    assert "syllable error rate" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_what_it_would_have_become(clip_config):
+    """SIGKILL between two epochs; the weights at the end are those of a run that nothing stopped."""
+    whole = ["train", str(clip_config), "--set", "train.epochs=4", "--name"]
+    assert main([*whole, "whole"]) == 0
+    process = start_training(clip_config, "killed", until="epoch   2")
+    process.kill()
+    process.communicate(timeout=60)
+    assert main(["train", str(clip_config), "--name", "killed", "--resume"]) == 0
+    runs = clip_config.parent / "runs"
+    with (
+        np.load(runs / "whole" / "checkpoints" / "last.npz") as one,
+        np.load(runs / "killed" / "checkpoints" / "last.npz") as other,
+    ):
+        assert one.files == other.files
+        for name in one.files:
+            if name != "progress":  # which holds seconds
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    errors = [[m.dev_error for m in Run.open(runs / name).metrics()] for name in ("whole", "killed")]
+    assert errors[0] == errors[1]
+
+
+def test_transcripts_never_overwrite_a_recording(trained_run, clips, tmp_path, capsys):
+    wav = shutil.copy(clips[0].audio_path, tmp_path / "a.wav")
+    before = wav.read_bytes()
+    assert main(["transcribe", str(trained_run), str(wav), "--out", str(wav)]) == 2
+    assert "one of the recordings" in one_line_error(capsys)
+    assert wav.read_bytes() == before
+
+
+def test_a_named_pipe_is_read_among_files(trained_run, clips, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = subprocess.Popen(["sh", "-c", f"cat {clips[0].audio_path} > {pipe}"])
+    done = asr("transcribe", trained_run, pipe, clips[0].audio_path, "--format", "jsonl")
+    writer.wait(timeout=10)
+    assert done.returncode == 0
+    one, other = (json.loads(line)["text"] for line in done.stdout.splitlines())
+    assert one == other
+
+
+def test_a_reader_that_goes_away_is_no_traceback(trained_run, clips):
+    command = (
+        f"{sys.executable} -m asr transcribe {trained_run} {Path(clips[0].audio_path).parent} | head -n 1"
+    )
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr

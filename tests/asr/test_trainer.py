@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from asr.acoustic import make_acoustic_model
-from asr.checkpoint import LAST
+from asr.checkpoint import LAST, restore_checkpoint
 from asr.config import AugmentConfig, Config, ModelConfig, TrainConfig
-from asr.evaluate import Evaluator
 from asr.run import Run
 from asr.trainer import Trainer
 from asr.types import UserError
@@ -73,7 +73,16 @@ def test_the_best_checkpoint_is_the_one_of_the_best_dev_error(clips, tmp_path):
     progress = trainer.train()
     best = min(trainer.run.metrics(), key=lambda m: (m.dev_error, m.epoch))
     assert (progress.best_epoch, progress.best_dev_error) == (best.epoch, best.dev_error)
-    assert trainer.run.checkpoint().exists()
+
+    # an epoch that is worse leaves the best checkpoint as it is
+    before = trainer.run.checkpoint().read_bytes()
+    worse = dataclasses.replace(best, epoch=3, dev_error=best.dev_error + 0.1)
+    trainer._finish_epoch(worse)
+    assert trainer.run.checkpoint().read_bytes() == before
+    assert trainer.progress.epochs_done == 3
+    better = dataclasses.replace(best, epoch=4, dev_error=best.dev_error / 2 - 0.1)
+    trainer._finish_epoch(better)
+    assert restore_checkpoint(trainer.run.checkpoint(), trainer.model).epochs_done == 4
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_with_the_remedy(clips, tmp_path):
@@ -83,6 +92,42 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_the_remedy(clips, tmp_path
     with pytest.raises(UserError, match=r"the loss became nan in epoch 1: lower train\.learning_rate"):
         trainer.train()
     assert not trainer.run.checkpoint(LAST).exists()
+
+
+def test_gradients_are_clipped_to_their_norm(clips, tmp_path):
+    data = Dataset(clips[:4], Vocabulary.of_utterances(clips[:4]), 20.0)
+    _, batches = data.in_order()
+    batch = next(batches)
+    seen = []
+    for clip_norm in (1e-3, 1e9):
+        train = dataclasses.replace(CONFIG.train, clip_norm=clip_norm)
+        trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:4], tmp_path / str(clip_norm))
+        trainer.optimizer.apply = lambda gradients, variables: seen.append(tf.linalg.global_norm(gradients))
+        with tf.device("CPU:0"):
+            trainer._step(*batch)
+    assert float(seen[0]) == pytest.approx(1e-3, rel=1e-3)
+    assert float(seen[1]) > 1
+
+
+def test_weight_decay_spares_biases_and_normalisation(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:2], tmp_path / "run")
+    decayed = {
+        v.path.split("/")[-1]
+        for v in trainer.model.trainable_variables
+        if trainer.optimizer._use_weight_decay(v)
+    }
+    assert decayed == {"kernel"}
+
+
+def test_a_resumed_run_refuses_another_training_set(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    trainer.num_epochs = 1
+    trainer.train()
+    other = make_trainer(CONFIG, clips[:4], tmp_path / "other")
+    other.run = trainer.run
+    other.train_data = Dataset(clips[:3], trainer.evaluator.vocabulary, CONFIG.train.batch_s)
+    with pytest.raises(UserError, match="its training set is another one than when it began"):
+        other.resume()
 
 
 def test_progress_shows_loss_errors_throughput_and_time_left(clips, tmp_path, capsys):
@@ -97,11 +142,8 @@ def test_evaluation_reports_in_the_order_of_the_set(clips, tmp_path):
     shuffled = [clips[2], clips[0], clips[3], clips[1]]
     data = Dataset(shuffled, trainer.evaluator.vocabulary, 3.0)
     evaluation = trainer.evaluator.evaluate(data)
+    one_by_one = [trainer.evaluator.evaluate(Dataset([clip], data.vocabulary, 3.0)) for clip in shuffled]
     assert [h.utterance_id for h in evaluation.hypotheses] == [u.id for u in shuffled]
-    one_by_one = [
-        Evaluator(trainer.model, trainer.evaluator.vocabulary)
-        .evaluate(Dataset([clip], trainer.evaluator.vocabulary, 3.0))
-        .loss
-        for clip in shuffled
-    ]
-    assert evaluation.loss == pytest.approx(np.mean(one_by_one), rel=1e-3)
+    assert [h.tokens for h in evaluation.hypotheses] == [e.hypotheses[0].tokens for e in one_by_one]
+    assert len({h.tokens for h in evaluation.hypotheses}) == 4
+    assert evaluation.loss == pytest.approx(np.mean([e.loss for e in one_by_one]), rel=1e-3)

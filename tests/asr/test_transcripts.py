@@ -18,12 +18,18 @@ def written(tmp_path, format_name, results):
     return out.read_text(encoding="utf-8")
 
 
-def test_folders_give_the_audio_below_them_in_order(tmp_path):
+def test_folders_give_the_audio_below_them_in_order_and_count_the_rest(tmp_path, capsys):
     (tmp_path / "deep").mkdir()
-    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt"):
+    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a"):
         (tmp_path / name).touch()
     found = audio_files([str(tmp_path), "x.wav", "-"])
     assert [p.name for p in found] == ["a.mp3", "b.WAV", "c.flac", "x.wav", "-"]
+    assert "2 files are no audio by their names: .m4a, .txt" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_utf_8_is_written_all_the_same(tmp_path):
+    name = b"bad\xff.wav".decode(errors="surrogateescape")
+    assert r"bad\udcff.wav" in written(tmp_path, "jsonl", [(name, HEARD)])
 
 
 def test_a_folder_without_audio_is_named(tmp_path):
@@ -57,5 +63,5 @@ def test_csv_survives_names_with_commas(tmp_path):
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(UserError, match="cannot write here"), open_writer("text", tmp_path / "no" / "out", 1):
+    with pytest.raises(UserError, match="cannot write this list"), open_writer("text", tmp_path, 1):
         pass

@@ -94,6 +94,14 @@ def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
     assert "expected hanzi alone" in printed
 
 
+def test_hsk_words_in_several_qualities_are_not_mixed(tmp_path):
+    for quality in ("18k-abr", "64k"):
+        (tmp_path / quality).mkdir()
+        (tmp_path / quality / "cmn-一.mp3").touch()
+    with pytest.raises(UserError, match=r"stands in 2 folders below it; name one of them: .*18k-abr, .*64k"):
+        prepare_corpus("hsk_words", str(tmp_path), tmp_path / "out")
+
+
 def test_a_word_stays_in_its_split_and_splits_have_their_shares():
     words = [chr(code) for code in range(0x4E00, 0x4E00 + 5000)]
     shares = {split: sum(split_of(w) == split for w in words) / 5000 for split in ("train", "dev", "test")}

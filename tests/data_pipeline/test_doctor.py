@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from asr.audio import read_audio
 from asr.vocabulary import Vocabulary
 from data_pipeline.doctor import check_utterances, tell_left_out
 
@@ -18,12 +19,16 @@ from data_pipeline.doctor import check_utterances, tell_left_out
         ({"duration_s": 9.0}, "the manifest says 9.00 s"),
         ({"audio_path": "{tmp}/short.wav", "duration_s": 0.02}, "expected at least one window"),
         ({"audio_path": "{tmp}/cut.wav"}, "cut off"),
+        ({"audio_path": "{tmp}/cut.flac"}, "cut off"),
     ],
 )
 def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, changes, reason):
     soundfile.write(tmp_path / "short.wav", np.zeros(320), 16000)
     whole = open(clips[0].audio_path, "rb").read()  # noqa: PTH123, SIM115
     (tmp_path / "cut.wav").write_bytes(whole[: len(whole) // 2])
+    soundfile.write(tmp_path / "whole.flac", read_audio(clips[0].audio_path), 16000)
+    flac = (tmp_path / "whole.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(flac[: len(flac) // 2])
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in changes.items()}
     bad = dataclasses.replace(clips[0], id="bad", **filled)
     vocabulary = Vocabulary(sorted({t for c in clips for t in c.tokens} | {"many"}))
@@ -31,9 +36,9 @@ def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, chan
         [clips[1], bad, clips[2]], vocabulary, lambda n, labels: len(labels) < 50
     )
     assert sound == [clips[1], clips[2]]
-    assert [p.utterance_id for p in problems] == ["bad"]
-    assert reason in problems[0].reason
-    assert bad.audio_path in problems[0].reason
+    assert len(problems) == 1
+    assert reason in problems[0]
+    assert bad.audio_path in problems[0]
 
 
 def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):

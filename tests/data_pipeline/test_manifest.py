@@ -28,9 +28,14 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
         (GOOD + "\n" + GOOD, "'a' stands twice, as record 1 and 2"),
         (GOOD + "\nnot json", ":2: not a JSON object"),
         ("[1]", ":1: expected a JSON object"),
-        (GOOD.replace("1,", '"1",'), r":1: duration_s: expected a number, received '1'"),
+        (GOOD.replace("1,", '"1",'), r":1: duration_s: expected seconds above 0, received '1'"),
+        (GOOD.replace("1,", "NaN,"), r":1: duration_s: expected seconds above 0, received nan"),
+        (GOOD.replace("1,", "0,"), r":1: duration_s: expected seconds above 0, received 0"),
+        (GOOD.replace("1,", "true,"), r":1: duration_s: expected seconds above 0, received True"),
+        (GOOD.replace('"a.wav"', r'"\ud800.wav"'), r":1: audio: .* cannot be written as UTF-8"),
+        ("[" * 100_000, ":1: not a JSON object"),
         (GOOD.replace('"x y"', "3"), r":1: tokens: expected a string, received 3"),
-        ('{"id": "a"}', r":1: audio: expected a string, received None"),
+        (GOOD.replace('"a.wav"', "null"), r":1: audio: expected a string, received None"),
     ],
 )
 def test_a_broken_record_is_named_by_its_line(tmp_path, text, message):
@@ -52,3 +57,9 @@ def test_other_encodings_are_named(tmp_path):
     path.write_bytes('{"id": "你"}'.encode("gbk"))
     with pytest.raises(UserError, match="not UTF-8"):
         read_manifest(path)
+
+
+def test_null_is_as_good_as_missing(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text(GOOD.replace("}", ', "text": null, "speaker": null}'))
+    assert (read_manifest(path)[0].text, read_manifest(path)[0].speaker) == ("", "")
