@@ -23,7 +23,7 @@ INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
 UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
 RATES_HZ = (1000, 768_000)
-MPEG_TAIL_BYTES = 1 << 16  # tags may follow the sound
+MPEG_TAIL_BYTES = 1 << 14  # tags may follow the sound
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO
@@ -45,9 +45,7 @@ def read_audio(source: AudioSource) -> Waveform:
     with _open(source) as (file, name, stream):
         parts = list(_blocks(file, name))
         rate_hz, declared = file.samplerate, file.frames
-        if file.format == "MP3" and stream.seek(0, io.SEEK_CUR) + MPEG_TAIL_BYTES < stream.seek(
-            0, io.SEEK_END
-        ):
+        if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
             raise UserError(
                 f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV"
             )
@@ -130,6 +128,11 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         raise UserError(
             f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
         ) from None
+
+
+def _unread_bytes(stream: BinaryIO) -> int:
+    position = stream.tell()
+    return stream.seek(0, io.SEEK_END) - position
 
 
 def _refuse_broken_header(stream: BinaryIO, name: str) -> None:

@@ -142,7 +142,7 @@ def _train(arguments: argparse.Namespace) -> int:
         trainer.train()
     except KeyboardInterrupt:
         done = trainer.progress.epochs_done
-        command = [*console.asr_command().split(), "train", arguments.config, "--name", name, "--resume"]
+        command = [*shlex.split(console.asr_command()), "train", arguments.config, "--name", name, "--resume"]
         command += ["--set", f"train.runs_dir={config.train.runs_dir}"] * bool(arguments.overrides)
         print(f"\n{done} epochs are saved; go on by\n    {shlex.join(command)}", file=sys.stderr)
         raise

@@ -253,7 +253,7 @@ def test_stopping_by_keyboard_ends_with_the_command_that_goes_on(clip_config):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    command = next(line.strip() for line in errors.splitlines() if line.endswith("--resume"))
+    command = next(line.strip() for line in errors.splitlines() if "--resume" in line)
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
     assert re.findall(r"epoch +(\d)/4", done.stdout)[-1] == "4"
     assert "syllable error rate" in done.stdout
@@ -273,10 +273,12 @@ def test_a_killed_run_goes_on_to_what_it_would_have_become(clip_config):
         np.load(runs / "whole" / "checkpoints" / "last.npz") as one,
         np.load(runs / "killed" / "checkpoints" / "last.npz") as other,
     ):
-        assert one.files == other.files
-        for name in one.files:
+        # names hold numbers that Keras counts up within a process; their order is what counts
+        pairs = list(zip(sorted(one.files), sorted(other.files), strict=True))
+        assert len(pairs) > 100
+        for name, other_name in pairs:
             if name != "progress":  # which holds seconds
-                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+                np.testing.assert_array_equal(one[name], other[other_name], err_msg=name)
     errors = [[m.dev_error for m in Run.open(runs / name).metrics()] for name in ("whole", "killed")]
     assert errors[0] == errors[1]
 
