@@ -31,7 +31,7 @@ class Progress:
     Attributes:
         epochs_done: whole epochs.
         best_dev_error: the lowest dev error rate so far; infinite before the first.
-        best_epoch: the epoch of it, counted from 1.
+        best_epoch: the epoch whose weights are kept as the best, counted from 1.
         train_s: seconds of training so far, over all its sessions.
         data_checksum: of the training set; another set has other batches.
     """

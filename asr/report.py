@@ -266,5 +266,5 @@ def footer(written: datetime) -> Element:
 
 
 def best_of(metrics: Sequence[EpochMetrics]) -> EpochMetrics:
-    """The epoch whose checkpoint is kept: the first with the fewest dev errors."""
-    return min(metrics, key=lambda epoch: epoch.dev_error)
+    """The epoch whose weights were kept as the best."""
+    return [epoch for epoch in metrics if epoch.best][-1]

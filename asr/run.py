@@ -37,6 +37,7 @@ class EpochMetrics:
         learning_rate: at the epoch's end.
         audio_s_per_s: seconds of recordings trained on, per second.
         train_s: seconds of training so far.
+        best: whether its weights became best.npz.
     """
 
     epoch: int
@@ -47,6 +48,7 @@ class EpochMetrics:
     learning_rate: float
     audio_s_per_s: float
     train_s: float
+    best: bool
 
 
 @dataclass(frozen=True)

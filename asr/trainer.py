@@ -122,9 +122,10 @@ class Trainer:
                     learning_rate=float(self.optimizer.learning_rate),
                     audio_s_per_s=self.train_data.duration_s / train_s,
                     train_s=self.progress.train_s + train_s,
+                    best=is_best(dev.edits, self.progress.best_dev_error),
                 )
                 self._finish_epoch(metrics)
-                bar.tell(metrics, self.progress.best_epoch == epoch + 1)
+                bar.tell(metrics)
         return self.progress
 
     def train_epoch(self, epoch: int, bar: ProgressBar) -> tuple[float, EditCounts]:
@@ -170,15 +171,14 @@ class Trainer:
         return self.train_data.epoch(epoch, self.config.train.seed, self.config.augment, self.model.fits)
 
     def _finish_epoch(self, metrics: EpochMetrics) -> None:
-        best = metrics.dev_error < self.progress.best_dev_error
         progress = Progress(
             epochs_done=metrics.epoch,
-            best_dev_error=metrics.dev_error if best else self.progress.best_dev_error,
-            best_epoch=metrics.epoch if best else self.progress.best_epoch,
+            best_dev_error=min(metrics.dev_error, self.progress.best_dev_error),
+            best_epoch=metrics.epoch if metrics.best else self.progress.best_epoch,
             train_s=metrics.train_s,
             data_checksum=self.train_data.checksum,
         )
-        if best:
+        if metrics.best:
             save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, progress)
         # LAST is what a resumed run believes: what it counts as done must be there before it
         self.run.append_metrics(metrics)
@@ -206,6 +206,15 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Opti
     optimizer = keras.optimizers.AdamW(schedule, weight_decay=config.weight_decay, beta_2=0.98)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer
+
+
+def is_best(dev: EditCounts, lowest_rate: float) -> bool:
+    """Whether an epoch's weights are kept as the best: the latest that are no worse than the best but by chance.
+
+    The one-standard-error rule (Breiman et al., 1984). Of epochs that a small dev set cannot tell apart the
+    last is the best guess: its weights moved the least.
+    """
+    return dev.rate <= lowest_rate + dev.standard_error
 
 
 def reference_labels(batch: Batch) -> list[list[int]]:
@@ -243,13 +252,13 @@ class ProgressBar:
         self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
         self._bar.update(min(audio_s, self._total_s - self._bar.n))
 
-    def tell(self, metrics: EpochMetrics, best: bool) -> None:
+    def tell(self, metrics: EpochMetrics) -> None:
         """Print an epoch's line above the bar."""
         self._bar.write(
             f"epoch {metrics.epoch:>3}/{self._num_epochs}  loss {metrics.loss:7.3f}  "
             f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
             f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
-            + ("  best" if best else ""),
+            + ("  best" if metrics.best else ""),
             file=sys.stdout,
         )
 

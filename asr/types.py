@@ -5,6 +5,7 @@ Every type is immutable. No TensorFlow here: a tensor's type is `Tensor`, its sh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -102,3 +103,9 @@ class EditCounts:
         if self.reference_length:
             return self.errors / self.reference_length
         return float("inf") if self.errors else 0.0
+
+    @property
+    def standard_error(self) -> float:
+        """How far `rate` may be off by chance, were each token right or wrong on its own."""
+        rate = min(self.rate, 1.0)
+        return math.sqrt(rate * (1 - rate) / self.reference_length) if self.reference_length else 0.0

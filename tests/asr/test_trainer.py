@@ -10,8 +10,8 @@ from asr.acoustic import make_acoustic_model
 from asr.checkpoint import LAST, restore_checkpoint
 from asr.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.run import Run
-from asr.trainer import Trainer
-from asr.types import UserError
+from asr.trainer import Trainer, is_best
+from asr.types import EditCounts, UserError
 from asr.vocabulary import Vocabulary
 from data_pipeline.dataset import Dataset
 
@@ -68,20 +68,28 @@ def test_training_learns_a_few_clips_by_heart(clips, tmp_path):
     assert metrics[-1].learning_rate < config.train.learning_rate / 100
 
 
-def test_the_best_checkpoint_is_the_one_of_the_best_dev_error(clips, tmp_path):
+@pytest.mark.parametrize(
+    ("num_errors", "best"), [(20, True), (30, True), (33, True), (37, False), (60, False), (250, False)]
+)
+def test_an_epoch_is_the_best_unless_it_is_worse_by_more_than_chance(num_errors, best):
+    lowest = EditCounts(substitutions=30, reference_length=900)  # 3.3 %, give or take 0.6
+    dev = EditCounts(substitutions=num_errors, reference_length=900)
+    assert is_best(dev, lowest.rate) == best
+    assert is_best(dev, float("inf"))
+
+
+def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(clips, tmp_path):
     trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
     progress = trainer.train()
-    best = min(trainer.run.metrics(), key=lambda m: (m.dev_error, m.epoch))
-    assert (progress.best_epoch, progress.best_dev_error) == (best.epoch, best.dev_error)
+    metrics = trainer.run.metrics()
+    assert progress.best_epoch == [m.epoch for m in metrics if m.best][-1]
+    assert progress.best_dev_error == min(m.dev_error for m in metrics)
 
-    # an epoch that is worse leaves the best checkpoint as it is
     before = trainer.run.checkpoint().read_bytes()
-    worse = dataclasses.replace(best, epoch=3, dev_error=best.dev_error + 0.1)
-    trainer._finish_epoch(worse)
+    trainer._finish_epoch(dataclasses.replace(metrics[-1], epoch=3, best=False))
     assert trainer.run.checkpoint().read_bytes() == before
     assert trainer.progress.epochs_done == 3
-    better = dataclasses.replace(best, epoch=4, dev_error=best.dev_error / 2 - 0.1)
-    trainer._finish_epoch(better)
+    trainer._finish_epoch(dataclasses.replace(metrics[-1], epoch=4, best=True))
     assert restore_checkpoint(trainer.run.checkpoint(), trainer.model).epochs_done == 4
 
 
