@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr import __version__
+from asr.quiet import import_tensorflow
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ EVALUATION_BATCH_S = 120.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     arguments = _parser().parse_args(argv)
-    # libraries greet on standard error; what a user should see, the commands say
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi is no reason to stop
@@ -123,6 +122,7 @@ def _train(arguments: argparse.Namespace) -> int:
     else:
         run, config, vocabulary = _new_run(config_path, name, arguments.overrides)
 
+    import_tensorflow()
     from asr import console
     from asr.acoustic import make_acoustic_model
     from asr.trainer import Trainer
@@ -192,6 +192,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
     run = Run.open(arguments.run)
 
+    import_tensorflow()
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 
@@ -211,6 +212,7 @@ def _transcribe(arguments: argparse.Namespace) -> int:
             f"--out {arguments.out}: one of the recordings; choose another file for the transcripts"
         )
 
+    import_tensorflow()
     from asr.recognizer import Recognizer
 
     recognizer = Recognizer.load(arguments.run)

@@ -209,7 +209,7 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Opti
 
 
 def is_best(dev: EditCounts, lowest_rate: float) -> bool:
-    """Whether an epoch's weights are kept as the best: the latest that are no worse than the best but by chance.
+    """Whether an epoch's weights are kept as the best: the latest no worse than the best but by chance.
 
     The one-standard-error rule (Breiman et al., 1984). Of epochs that a small dev set cannot tell apart the
     last is the best guess: its weights moved the least.

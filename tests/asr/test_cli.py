@@ -309,3 +309,10 @@ def test_a_reader_that_goes_away_is_no_traceback(trained_run, clips):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_what_tensorflow_greets_with_is_not_shown(trained_run, clips):
+    quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = asr("transcribe", trained_run, clips[0].audio_path, env=quiet)
+    assert done.returncode == 0
+    assert done.stderr == b""

@@ -1,0 +1,35 @@
+"""TensorFlow without its greetings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow and find its devices, without the dozen lines its libraries write on the way.
+
+    They write before they read any setting, so they are held back where they come out, at file descriptor
+    2, and shown if the import fails. Who sets TF_CPP_MIN_LOG_LEVEL sees them all.
+    """
+    if LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
+        return
+    os.environ[LOG_LEVEL] = "3"
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_logical_devices()
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
