@@ -62,7 +62,7 @@ def read_audio(source: AudioSource) -> Waveform:
 
 
 def audio_duration_s(path: Path) -> float:
-    """Seconds of audio by the file's header, which is all that is read.
+    """Seconds of audio by the file's header; of other containers than WAV the end is read too.
 
     Raises:
         UserError: the file is missing, empty, cut off or not audio.

@@ -229,6 +229,8 @@ def _transcribe(arguments: argparse.Namespace) -> int:
 def _synthesize(arguments: argparse.Namespace) -> int:
     from data_pipeline.synthesis import synthesize_corpus
 
+    if arguments.num < 1 or arguments.seed < 0:
+        raise UserError("--num and --seed: expected a number of utterances from 1, and a seed from 0")
     manifest = synthesize_corpus(arguments.out, num_utterances=arguments.num, seed=arguments.seed)
     print(f"{arguments.num} utterances: {manifest}")
     return 0

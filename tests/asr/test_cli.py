@@ -198,6 +198,7 @@ def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
         (["transcribe", "{empty}", "a.wav"], "no checkpoint; train this run first"),
         (["evaluate", "{run}", "none.jsonl"], "cannot read this manifest"),
         (["train", "none"], "no such configuration"),
+        (["synthesize", "{empty}", "--num", "0"], "expected a number of utterances from 1"),
         (["train", "demo", "--set", "train.epoch=1"], "did you mean epochs?"),
         (["train", "{config}", "--name", "none", "--resume"], "no run here"),
         (["train", "{config}", "--name", "../elsewhere"], "expected a name, not a path"),
