@@ -19,14 +19,16 @@ import numpy as np
 import tensorflow as tf
 from common import compare, show
 
-from asr.acoustic import AcousticModel, make_acoustic_model
+from asr.acoustic import AcousticModel
 from asr.audio import SAMPLE_RATE_HZ, pad_waveforms
 from asr.config import Config, FeatureConfig, ModelConfig
+from asr.features import SpecAugment, make_features
 from asr.loss import ctc_loss
+from asr.models import make_network
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
 
-NUM_CLIPS, BATCH, LONGEST_S = 16, 4, 16
+NUM_CLIPS, BATCH, LONGEST_S = 12, 4, 16
 VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
 
 
@@ -79,11 +81,12 @@ def main() -> None:
 
 def make_step(plain: bool, loss_of: Callable[[Logits, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     config = Config(features=FeatureConfig(kind="spectrogram"), model=ModelConfig(family="dcnn251bn"))
-    model: AcousticModel = make_acoustic_model(config, VOCABULARY)
+    network = make_network(config.model, VOCABULARY)
     if plain:
-        network = model.network
         network._norms = [PlainBatchNorm(epsilon=2e-4) for _ in network._norms]
-        model.make_weights()
+    spec_augment = SpecAugment.from_augment(config.augment, seed=1)
+    model = AcousticModel(make_features(config.features), spec_augment, network)
+    model.make_weights()
     optimizer = keras.optimizers.AdamW(1e-4)
     optimizer.build(model.trainable_variables)
 
