@@ -28,7 +28,8 @@ def randomize(network, seed=1):
     rng = np.random.default_rng(seed)
     for variable in network.variables:
         if "float" in variable.dtype:
-            variable.assign(variable + 0.1 * np.abs(rng.normal(size=variable.shape)))
+            noise = 0.1 * rng.normal(size=variable.shape)
+            variable.assign(variable + (abs(noise) if "variance" in variable.path else noise))
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
