@@ -54,9 +54,8 @@ class Dataset:
 
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
         """Every utterance once, unchanged: the rows of each batch, and the batches."""
-        lengths = [round(u.duration_s * SAMPLE_RATE_HZ) for u in self.utterances]
-        plan = plan_in_order(lengths, round(self.batch_s * SAMPLE_RATE_HZ))
-        return plan, self._batches(plan, lambda place: 1.0)
+        plan = plan_in_order(self._num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
+        return plan, self._batches(plan, [1.0] * len(self.utterances))
 
     def epoch(
         self, epoch: int, seed: int, augment: AugmentConfig, fits: Callable[[int, list[int]], bool]
@@ -70,26 +69,28 @@ class Dataset:
             fits: whether a clip of so many samples has frames enough for these labels; one that would
                 not, played fast, keeps its own speed.
         """
-        factors = []
-        for utterance, labels in zip(self.utterances, self.labels, strict=True):
+        factors, lengths = [], []
+        for utterance, labels, own in zip(self.utterances, self.labels, self._num_samples, strict=True):
             factor = speed_factor(seed, epoch, utterance.id, augment.speed_min, augment.speed_max)
-            num_samples = num_samples_at(round(utterance.duration_s * SAMPLE_RATE_HZ), factor)
-            factors.append(factor if factor <= 1 or fits(num_samples, labels) else 1.0)
-        lengths = [
-            num_samples_at(round(u.duration_s * SAMPLE_RATE_HZ), factor)
-            for u, factor in zip(self.utterances, factors, strict=True)
-        ]
+            if factor > 1 and not fits(num_samples_at(own, factor), labels):
+                factor = 1.0
+            factors.append(factor)
+            lengths.append(num_samples_at(own, factor))
         plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)
-        return plan, self._batches(plan, lambda place: factors[place])
+        return plan, self._batches(plan, factors)
 
-    def _batches(self, plan: list[list[int]], speed: Callable[[int], float]) -> Iterator[Batch]:
+    @property
+    def _num_samples(self) -> list[int]:
+        return [round(utterance.duration_s * SAMPLE_RATE_HZ) for utterance in self.utterances]
+
+    def _batches(self, plan: list[list[int]], factors: Sequence[float]) -> Iterator[Batch]:
         failures: list[UserError] = []
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
             places = plan[int(number)]
             try:
                 waveforms = [
-                    change_speed(read_audio(self.utterances[place].audio_path), speed(place))
+                    change_speed(read_audio(self.utterances[place].audio_path), factors[place])
                     for place in places
                 ]
             except UserError as error:
