@@ -14,6 +14,10 @@ from asr.cli import main
 from asr.types import Utterance
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.manifest import write_manifest
+from multigpu.devices import simulate_devices
+
+# before anything makes a tensor; what does not ask for devices works on the first alone
+DEVICES = simulate_devices(3)
 
 NUM_CLIPS = 12
 

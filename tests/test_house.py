@@ -14,8 +14,8 @@ FORBIDDEN = {
     "asr": {"multigpu", "data_pipeline"},
     "data_pipeline": {"multigpu"},
 }
-# the one module that composes the packages, as train.py does
-COMPOSERS = {ROOT / "asr" / "cli.py"}
+# what composes the packages, as train.py does
+COMPOSERS = set((ROOT / "asr" / "commands").glob("*.py"))
 DATA_PIPELINE_MAY_USE = {"asr.types", "asr.files", "asr.audio", "asr.vocabulary", "asr.config"}
 LIGHT = [
     "asr.types",

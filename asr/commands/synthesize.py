@@ -1,0 +1,18 @@
+"""`asr synthesize`: make labelled robotic speech."""
+
+from __future__ import annotations
+
+import argparse
+
+from asr.types import UserError
+
+
+def synthesize_command(arguments: argparse.Namespace) -> int:
+    """Make the corpus; returns the exit status."""
+    from data_pipeline.synthesis import synthesize_corpus
+
+    if arguments.num < 1 or arguments.seed < 0:
+        raise UserError("--num and --seed: expected a number of utterances from 1, and a seed from 0")
+    manifest = synthesize_corpus(arguments.out, num_utterances=arguments.num, seed=arguments.seed)
+    print(f"{arguments.num} utterances: {manifest}")
+    return 0

@@ -1,0 +1,145 @@
+"""A batch cut into one share for each device, and the shares' results put together again.
+
+from multigpu.towers import data_parallelism
+
+@tf.function
+def predict(audio, num_samples):
+    return data_parallelism(["/GPU:0", "/GPU:2"], model, audio, num_samples)
+
+`data_parallelism` after the function of that name in THUMT (Zhang et al., 2017, arXiv:1706.06415).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+Tensor: TypeAlias = Any
+Structure: TypeAlias = Any  # a tensor, or lists, tuples and dicts of them
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rows of a batch that one tower works on.
+
+    A tower without rows of its own (a batch of one on three devices) works on a row of its neighbour's,
+    so that no mean of nothing arises; its weight is 0, and its outputs are left out.
+
+    Attributes:
+        start: first row, () int32 or int.
+        size: number of its own rows, 0 for a tower that has none.
+        num_rows: of the whole batch.
+    """
+
+    start: Tensor
+    size: Tensor
+    num_rows: Tensor
+
+    @property
+    def weight(self) -> Tensor:
+        """Share of the batch, () float32; a batch's weights add up to 1."""
+        return tf.cast(self.size, tf.float32) / tf.cast(self.num_rows, tf.float32)
+
+    @property
+    def in_use(self) -> Tensor:
+        """1 if the tower has rows of its own, 0 if not, () float32."""
+        return tf.cast(tf.minimum(self.size, 1), tf.float32)
+
+    def rows(self, batch: Structure) -> Structure:
+        """The share of every tensor of a batch; what has no rows goes to all towers."""
+        return tf.nest.map_structure(self._rows_of, batch)
+
+    def _rows_of(self, value: Any) -> Any:
+        if not has_rows(value):
+            return value
+        stop = self.start + (max(self.size, 1) if isinstance(self.size, int) else tf.maximum(self.size, 1))
+        return value[self.start : stop]
+
+
+def share_out(batch: Structure, num_towers: int) -> list[Share]:
+    """Cut a batch's rows into shares that differ by one row at most, the larger ones first.
+
+    Raises:
+        ValueError: no tensor of the batch has rows.
+    """
+    with_rows = [value for value in tf.nest.flatten(batch) if has_rows(value)]
+    if not with_rows:
+        raise ValueError("expected a batch with rows to cut, received only scalars")
+    num_rows = with_rows[0].shape[0]
+    if num_rows is None:
+        num_rows = tf.shape(with_rows[0])[0]
+    each, rest = num_rows // num_towers, num_rows % num_towers
+    least = min if isinstance(num_rows, int) else tf.minimum
+    return [
+        Share(
+            start=least(index * each + least(index, rest), num_rows - 1),
+            size=each + least(1, rest // (index + 1)),
+            num_rows=num_rows,
+        )
+        for index in range(num_towers)
+    ]
+
+
+def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
+    """One output of the whole batch: rows one after the other; scalars as the mean over the rows."""
+
+    def merge_one(*values: Any) -> Any:
+        if not tf.is_tensor(values[0]):
+            return values[0]
+        if has_rows(values[0]):
+            return tf.concat([v[: share.size] for v, share in zip(values, shares, strict=True)], axis=0)
+        if not values[0].dtype.is_floating:
+            return values[0]
+        return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
+
+    return tf.nest.map_structure(merge_one, *outputs)
+
+
+def data_parallelism(
+    devices: Sequence[str], function: Callable[..., Structure], *args: Structure, **kwargs: Structure
+) -> Structure:
+    """Call a function once on each device with its share of the rows, and put the outputs together.
+
+    Tensors and arrays of at least one dimension are cut along their first; scalars and everything that is
+    no tensor go to every call. Within a `tf.function` the devices work at the same time. Gradients taken
+    through it from outside are computed on the first device: use `ParallelModel` for training.
+
+    Args:
+        devices: names; one of them calls the function as it is.
+        function: works on each row by itself.
+        *args: its arguments.
+        **kwargs: its arguments by name.
+
+    Returns:
+        What the function returns for the whole batch: outputs with rows in the order of the inputs, of
+        scalar floating-point outputs the mean over the rows.
+    """
+    inputs = as_tensors((args, kwargs))
+    if len(devices) == 1:
+        with tf.device(devices[0]):
+            return function(*inputs[0], **inputs[1])
+    shares = share_out(inputs, len(devices))
+    outputs = []
+    for device, share in zip(devices, shares, strict=True):
+        with tf.device(device):
+            own_args, own_kwargs = share.rows(inputs)
+            outputs.append(function(*own_args, **own_kwargs))
+    with tf.device(devices[0]):
+        return merge(outputs, shares)
+
+
+def as_tensors(structure: Structure) -> Structure:
+    """Its arrays as tensors; the rest as it is."""
+    return tf.nest.map_structure(
+        lambda value: tf.convert_to_tensor(value) if isinstance(value, np.ndarray | tf.Variable) else value,
+        structure,
+    )
+
+
+def has_rows(value: Any) -> bool:
+    """Whether a value is a tensor with a first dimension."""
+    return bool(tf.is_tensor(value) and value.shape.rank != 0)
