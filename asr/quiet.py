@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
     """Import TensorFlow and find its devices, without the dozen lines its libraries write on the way.
 
     They write before they read any setting, so they are held back where they come out, at file descriptor
     2, and shown if the import fails. Who sets TF_CPP_MIN_LOG_LEVEL sees them all.
+
+    Args:
+        prepare: called before TensorFlow looks for its devices.
     """
     if LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
+        prepare()
         return
     os.environ[LOG_LEVEL] = "3"
     sys.stderr.flush()
@@ -25,6 +30,7 @@ def import_tensorflow() -> None:
         try:
             import tensorflow as tf
 
+            prepare()
             tf.config.list_logical_devices()
         except BaseException:
             held.seek(0)
