@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr import __version__
 from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
+from asr.commands.devices import add_device_arguments, add_engine_argument
 from asr.commands.evaluate import evaluate_command
 from asr.commands.synthesize import synthesize_command
 from asr.commands.train import train_command
@@ -67,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         dest="overrides",
         help="change one setting, such as train.epochs=60; may be repeated",
     )
+    add_device_arguments(train)
+    add_engine_argument(train)
     train.set_defaults(run_command=train_command)
 
     evaluate = commands.add_parser("evaluate", help="measure a trained model on a manifest")
@@ -85,7 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     transcribe.add_argument(
         "--format", choices=("text", "jsonl", "csv"), default="text", help="default: text"
     )
-    transcribe.add_argument("--out", type=Path, help="write there instead of to standard output")
+    transcribe.add_argument(
+        "--out",
+        type=Path,
+        help="write there instead of to standard output; the same command goes on with what was interrupted",
+    )
+    add_device_arguments(transcribe)
     transcribe.set_defaults(run_command=transcribe_command)
 
     synthesize = commands.add_parser("synthesize", help="make labelled robotic speech with espeak-ng")

@@ -102,6 +102,9 @@ class ModelConfig:
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # Let toned syllables share what they have in common: initial, final and tone.
     factored_output: bool = False
+    # Batch normalisation by the statistics of the whole batch, where several devices share it; else each
+    # device uses those of its own rows.
+    synchronized_batch_norm: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class TrainConfig:
 
     # How often every utterance is trained on.
     epochs: AtLeast1 = 40
-    # Seconds of audio in a batch, padding counted.
+    # Seconds of audio in a batch, padding counted; of all devices together, where several share it.
     batch_s: Positive = 40.0
     # AdamW: the highest learning rate, reached after the warm-up, followed by a cosine down to zero.
     learning_rate: Positive = 2e-3

@@ -15,6 +15,7 @@ from asr.metrics import AlignedPair, align, total_edits, unit_of, without_tones
 if TYPE_CHECKING:
     from asr.acoustic import AcousticModel
     from asr.config import Config
+    from asr.engine import Engine
     from asr.evaluate import Evaluation
     from asr.trainer import TrainingData
 
@@ -29,7 +30,12 @@ def asr_command() -> str:
 
 
 def tell_start(
-    directory: Path, config: Config, model: AcousticModel, train_data: TrainingData, num_dev: int
+    directory: Path,
+    config: Config,
+    model: AcousticModel,
+    train_data: TrainingData,
+    num_dev: int,
+    engine: Engine,
 ) -> None:
     """Say what is about to be trained on what."""
     family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
@@ -41,6 +47,13 @@ def tell_start(
         f"training on {train_data.duration_s / 60:.1f} minutes ({len(train_data.utterances)} utterances), "
         f"dev {num_dev} utterances, {config.train.epochs} epochs"
     )
+    if engine.num_devices > 1:
+        workers = f" of each of {engine.num_workers} workers" if engine.num_workers > 1 else ""
+        batch_s = config.train.batch_s
+        print(
+            f"on {', '.join(engine.devices)}{workers} ({engine.name}): a batch of {batch_s:g} s is "
+            f"{batch_s / engine.num_devices:.3g} s on each device"
+        )
 
 
 def tell_evaluation(evaluation: Evaluation, manifest: Path) -> None:

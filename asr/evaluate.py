@@ -14,6 +14,7 @@ from asr.acoustic import AcousticModel
 from asr.decoding.greedy import BestPath, best_path, hypotheses_of
 from asr.loss import ctc_loss
 from asr.metrics import total_edits
+from asr.spread import Spread, on_one_device
 from asr.types import Batch, EditCounts, Hypothesis, Tensor, Utterance
 from asr.vocabulary import Vocabulary
 
@@ -60,10 +61,11 @@ class Evaluator:
     Args:
         model: audio -> logits.
         vocabulary: of its outputs.
+        spread: puts a function of a batch on several devices.
     """
 
-    def __init__(self, model: AcousticModel, vocabulary: Vocabulary) -> None:
-        self.model, self.vocabulary = model, vocabulary
+    def __init__(self, model: AcousticModel, vocabulary: Vocabulary, spread: Spread = on_one_device) -> None:
+        self.model, self.vocabulary, self.spread = model, vocabulary, spread
 
     def evaluate(self, data: EvaluationData) -> Evaluation:
         """Greedy hypotheses and the loss of every utterance of a set."""
@@ -81,7 +83,7 @@ class Evaluator:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return tf.function(self._step, input_signature=BATCH_SIGNATURE)
+        return tf.function(self.spread(self._step), input_signature=BATCH_SIGNATURE)
 
     def _step(
         self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor

@@ -1,6 +1,6 @@
 """The loop: train -> train_epoch -> train_step.
 
-trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
+trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
 trainer.train()
 """
 
@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -22,6 +22,7 @@ from asr.acoustic import AcousticModel
 from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
 from asr.config import AugmentConfig, Config, TrainConfig
 from asr.decoding.greedy import BestPath, best_path, labels_of
+from asr.engine import Engine
 from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
 from asr.loss import ctc_loss
 from asr.metrics import total_edits
@@ -46,9 +47,14 @@ class TrainingData(Protocol):
         """Differs where the utterances do."""
 
     def epoch(
-        self, epoch: int, seed: int, augment: AugmentConfig, fits: Any
+        self,
+        epoch: int,
+        seed: int,
+        augment: AugmentConfig,
+        fits: Any,
+        own_rows: Callable[[Sequence[int]], list[int]],
     ) -> tuple[list[list[int]], Iterator[Batch]]:
-        """The rows of each batch, and the batches."""
+        """The rows of each batch, and the batches with those of them that are this process's own."""
 
 
 class StepResult(NamedTuple):
@@ -62,7 +68,8 @@ class Trainer:
     """Trains one model on one set.
 
     Args:
-        model: its weights made.
+        engine: runs the steps, on one device or many.
+        model: its weights made in the engine's scope.
         config: of the run.
         vocabulary: of the labels.
         train_data: batches by epoch.
@@ -72,6 +79,7 @@ class Trainer:
 
     def __init__(
         self,
+        engine: Engine,
         model: AcousticModel,
         config: Config,
         vocabulary: Vocabulary,
@@ -79,14 +87,15 @@ class Trainer:
         dev_data: EvaluationData,
         run: Run,
     ) -> None:
-        self.model, self.config = model, config
+        self.engine, self.model, self.config = engine, model, config
         self.train_data, self.dev_data, self.run = train_data, dev_data, run
-        self.evaluator = Evaluator(model, vocabulary)
+        self.evaluator = Evaluator(model, vocabulary, engine.spread)
         self.progress = Progress()
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0)
-        self.optimizer = make_optimizer(config.train, num_steps=len(plan) * self.num_epochs)
-        self.optimizer.build(model.trainable_variables)
+        with engine.scope():
+            self.optimizer = make_optimizer(config.train, num_steps=len(plan) * self.num_epochs)
+            self.optimizer.build(model.trainable_variables)
 
     def resume(self) -> None:
         """Go on where the last checkpoint stopped; a run without one yet begins anew.
@@ -107,7 +116,7 @@ class Trainer:
     def train(self) -> Progress:
         """Train what is left of the epochs; returns how far the run has come."""
         done = self.progress.epochs_done
-        with ProgressBar(self.train_data.duration_s, done, self.num_epochs) as bar:
+        with ProgressBar(self.train_data.duration_s, done, self.num_epochs, self.engine) as bar:
             for epoch in range(done, self.num_epochs):
                 started = time.monotonic()
                 loss, train_edits = self.train_epoch(epoch, bar)
@@ -133,8 +142,10 @@ class Trainer:
         plan, batches = self._epoch(epoch)
         losses, sizes, edits = [], [], EditCounts()
         for places, batch in zip(plan, batches, strict=True):
-            result = self.train_step(batch)
-            step_edits = total_edits(zip(reference_labels(batch), labels_of(result.path), strict=True))
+            result = self.train_step(batch, num_rows=len(places))
+            heard = labels_of(result.path)
+            said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
+            step_edits = total_edits(zip(said, heard, strict=True))
             loss = float(result.loss)
             if not np.isfinite(loss):
                 raise UserError(
@@ -148,29 +159,31 @@ class Trainer:
             bar.advance(audio_s, loss, step_edits)
         return float(np.average(losses, weights=sizes)), edits
 
-    def train_step(self, batch: Batch) -> StepResult:
-        """One update of the weights."""
-        result: StepResult = self._compiled_step(*batch)
-        return result
+    def train_step(self, batch: Batch, num_rows: int) -> StepResult:
+        """One update of the weights.
+
+        Args:
+            batch: this process's rows.
+            num_rows: of all processes that train together.
+        """
+        return StepResult(*self._compiled_step(tf.constant(num_rows), *batch))
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return tf.function(self._step, input_signature=BATCH_SIGNATURE)
+        return self.engine.train_step(self.model, self.optimizer, loss_of, self._clip, BATCH_SIGNATURE)
 
-    def _step(self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor) -> StepResult:
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            logits = self.model(audio, num_samples, training=True)
-            loss = tf.reduce_mean(ctc_loss(logits, labels, num_labels))
-        gradients = tape.gradient(loss, variables)
-        gradients, _ = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
-        self.optimizer.apply(gradients, variables)
-        return StepResult(loss, best_path(logits))
+    def _clip(self, gradients: list[Tensor]) -> list[Tensor]:
+        clipped: list[Tensor] = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)[0]
+        return clipped
 
     def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
-        return self.train_data.epoch(epoch, self.config.train.seed, self.config.augment, self.model.fits)
+        train = self.config.train
+        return self.train_data.epoch(
+            epoch, train.seed, self.config.augment, self.model.fits, self.engine.own_rows
+        )
 
     def _finish_epoch(self, metrics: EpochMetrics) -> None:
+        """Keep what the epoch brought; the chief alone writes."""
         progress = Progress(
             epochs_done=metrics.epoch,
             best_dev_error=min(metrics.dev_error, self.progress.best_dev_error),
@@ -178,12 +191,14 @@ class Trainer:
             train_s=metrics.train_s,
             data_checksum=self.train_data.checksum,
         )
+        self.progress = progress
+        if not self.engine.is_chief:
+            return
         if metrics.best:
             save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, progress)
         # LAST is what a resumed run believes: what it counts as done must be there before it
         self.run.append_metrics(metrics)
         save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, progress)
-        self.progress = progress
         with self._tensorboard.as_default(step=metrics.epoch):
             for name, value in dataclasses.asdict(metrics).items():
                 tf.summary.scalar(name, value)
@@ -192,6 +207,14 @@ class Trainer:
     @functools.cached_property
     def _tensorboard(self) -> Any:
         return tf.summary.create_file_writer(str(self.run.tensorboard_dir))
+
+
+def loss_of(
+    model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+) -> tuple[Tensor, BestPath]:
+    """Mean CTC loss of some rows, and the best path through each."""
+    logits = model(audio, num_samples, training=True)
+    return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
 
 
 def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Optimizer:
@@ -224,16 +247,21 @@ def reference_labels(batch: Batch) -> list[list[int]]:
 
 
 class ProgressBar:
-    """One bar for the whole run, in seconds of audio: its rate is the throughput, its end the run's."""
+    """One bar for the whole run, in seconds of audio: its rate is the throughput, its end the run's.
+
+    Where several processes train together, the chief alone shows it.
+    """
 
     SMOOTHING = 0.95
 
-    def __init__(self, epoch_s: float, epochs_done: int, num_epochs: int) -> None:
+    def __init__(self, epoch_s: float, epochs_done: int, num_epochs: int, engine: Engine) -> None:
         self._num_epochs, self._total_s = num_epochs, epoch_s * num_epochs
         self._loss = self._error = float("nan")
         self._bar = tqdm(
             total=self._total_s,
             initial=epoch_s * epochs_done,
+            desc=f"{engine.num_devices} devices" if engine.num_devices > 1 else None,
+            disable=not engine.is_chief,
             bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
             unit=" s of audio",
             mininterval=0.2 if sys.stderr.isatty() else 15.0,
@@ -254,6 +282,8 @@ class ProgressBar:
 
     def tell(self, metrics: EpochMetrics) -> None:
         """Print an epoch's line above the bar."""
+        if self._bar.disable:
+            return
         self._bar.write(
             f"epoch {metrics.epoch:>3}/{self._num_epochs}  loss {metrics.loss:7.3f}  "
             f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "

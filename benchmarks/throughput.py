@@ -26,6 +26,8 @@ from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
 from data_pipeline.corpora import prepare_corpus
 from data_pipeline.manifest import read_manifest
+from multigpu.devices import parse_devices
+from multigpu.engines import make_engine
 
 RUNS = 5
 
@@ -38,8 +40,9 @@ def main() -> None:
     model = make_acoustic_model(config, vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, vocabulary)
-        trainer = Trainer(model, config, vocabulary, data, data, run)
-        bar = ProgressBar(data.duration_s, 0, 2 * RUNS + 2)
+        engine = make_engine("", parse_devices(1))
+        trainer = Trainer(engine, model, config, vocabulary, data, data, run)
+        bar = ProgressBar(data.duration_s, 0, 2 * RUNS + 2, engine)
         bucketed = dataset.plan_epoch
 
         def epoch(plan) -> float:

@@ -58,7 +58,12 @@ class Dataset:
         return plan, self._batches(plan, [1.0] * len(self.utterances))
 
     def epoch(
-        self, epoch: int, seed: int, augment: AugmentConfig, fits: Callable[[int, list[int]], bool]
+        self,
+        epoch: int,
+        seed: int,
+        augment: AugmentConfig,
+        fits: Callable[[int, list[int]], bool],
+        own_rows: Callable[[Sequence[int]], list[int]] = list,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
         """One epoch of training: the rows of each batch, and the batches.
 
@@ -68,6 +73,7 @@ class Dataset:
             augment: how fast clips are played.
             fits: whether a clip of so many samples has frames enough for these labels; one that would
                 not, played fast, keeps its own speed.
+            own_rows: which rows of a batch are read, where several processes share them.
         """
         factors, lengths = [], []
         for utterance, labels, own in zip(self.utterances, self.labels, self._num_samples, strict=True):
@@ -77,7 +83,7 @@ class Dataset:
             factors.append(factor)
             lengths.append(num_samples_at(own, factor))
         plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)
-        return plan, self._batches(plan, factors)
+        return plan, self._batches([own_rows(places) for places in plan], factors)
 
     @property
     def _num_samples(self) -> list[int]:

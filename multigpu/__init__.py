@@ -4,7 +4,8 @@ from multigpu import ParallelModel, parse_devices, simulate_devices
 """
 
 from multigpu.devices import DeviceError, available_devices, parse_devices, simulate_devices
-from multigpu.parallel_model import ParallelModel, multi_gpu_model
+from multigpu.keras2 import multi_gpu_model
+from multigpu.parallel_model import ParallelModel
 from multigpu.towers import data_parallelism
 
 __all__ = [

@@ -8,6 +8,7 @@ parse_devices("all")        # ("/CPU:0", "/CPU:1")
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -49,15 +50,16 @@ def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
     """
     allow_memory_growth()
     there = available_devices()
-    if isinstance(spec, str):
-        spec = _parse_text(spec, there)
-    if isinstance(spec, int):
-        if spec < 1:
+    parts = _parse_text(spec, there) if isinstance(spec, str) else spec
+    if isinstance(parts, bool) or not isinstance(parts, int | Sequence):
+        raise _refusal(spec, "expected a number, ids, names or all", there)
+    if isinstance(parts, int):
+        if parts < 1:
             raise _refusal(spec, "expected at least 1 device", there)
-        if spec > len(there):
-            raise _refusal(spec, f"{spec} devices asked for", there)
-        return there[:spec]
-    chosen = tuple(_one_device(part, spec, there) for part in spec)
+        if parts > len(there):
+            raise _refusal(spec, f"{parts} devices asked for", there)
+        return there[:parts]
+    chosen = tuple(_one_device(part, spec, there) for part in parts)
     if not chosen:
         raise _refusal(spec, "no device named", there)
     doubled = sorted({name for name in chosen if chosen.count(name) > 1})
@@ -70,7 +72,8 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
     """Cut this machine's one device into several logical ones, which TensorFlow treats as devices.
 
     On a machine with a GPU its first card is cut, each part with an equal share of its memory; without
-    one, the CPU. To be called before TensorFlow makes its first tensor.
+    one, the CPU, each part with an equal share of its threads. To be called before TensorFlow makes its
+    first tensor.
 
     Returns:
         The short names of the new devices.
@@ -87,6 +90,9 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
     try:
         if cards:
             tf.config.set_visible_devices([whole], "GPU")
+        elif not tf.config.threading.get_intra_op_parallelism_threads():
+            num_threads = max(1, (os.cpu_count() or 1) // num_devices)
+            tf.config.threading.set_intra_op_parallelism_threads(num_threads)
         tf.config.set_logical_device_configuration(whole, [part] * num_devices)
     except RuntimeError:
         there = available_devices()
@@ -97,6 +103,13 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
             "call simulate_devices before the first tensor or model is made"
         ) from None
     return available_devices()
+
+
+def num_named(spec: str) -> int:
+    """How many devices have to be simulated for a specification to be met; two for "all"."""
+    if re.fullmatch(r"\s*\d+\s*", spec):
+        return int(spec)
+    return max((int(number) + 1 for number in re.findall(r"\d+", spec)), default=2)
 
 
 def allow_memory_growth() -> None:
@@ -159,10 +172,11 @@ def _refusal(spec: DeviceSpec, what: str, there: Sequence[str]) -> DeviceError:
 
 
 def _card_memory_mb() -> float:
-    """Of the first card; nvidia-smi comes with its driver, and TensorFlow itself does not tell."""
+    """Of the first card in sight; nvidia-smi comes with its driver, and TensorFlow itself does not tell."""
     program = shutil.which("nvidia-smi")
     if program:
-        command = [program, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+        first_card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        command = [program, f"--id={first_card}", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         first = answer.stdout.strip().splitlines()[:1]
         if first and first[0].strip().isdigit():

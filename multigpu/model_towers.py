@@ -1,27 +1,20 @@
-"""A model's towers: on every device a share of the batch, a copy of the weights, and what comes of them.
-
-Within a tower the model is a pure function. `keras.StatelessScope` hands it the copied weights and keeps
-what it writes (moving statistics, seeds, metrics), so that towers do not wait for each other's writes, XLA
-can compile one by itself, and what they wrote is put together once, by the towers' shares.
-"""
+"""All towers of a model: run on their devices, and what comes of them put together, by their shares."""
 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from multigpu.lockstep import run_in_lockstep
+from multigpu.lockstep import TowerContext, TowersMustMeet, run_in_lockstep
+from multigpu.stateless import Ran, Tower, call_as_outermost
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out
 
-SEED_STATE = "seed_generator_state"  # the name of every Keras seed generator's variable
-SEED_STEP = 1_000_003  # from tower to tower, far from the seeds that people give neighbouring layers
-
-LossOfShare: TypeAlias = Callable[[Share, Structure], Any]
-Updates: TypeAlias = list[tuple[Any, Tensor]]  # variables and the values that a tower gave them
+LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
 
 class LossAndGradients(NamedTuple):
@@ -32,13 +25,11 @@ class LossAndGradients(NamedTuple):
     gradients: list[Tensor | None]  # of `trainable_variables`, None where the loss does not depend on one
 
 
-class Tower(NamedTuple):
-    """What one device works on."""
+class Outputs(NamedTuple):
+    """Of a whole batch."""
 
-    device: str
-    share: Share
-    rows: Structure
-    values: list[Tensor]  # of the model's variables, copied to the device
+    outputs: Structure
+    added_losses: list[Tensor]  # what the model's layers gave to `add_loss`, () each
 
 
 class ModelTowers:
@@ -53,13 +44,14 @@ class ModelTowers:
     def __init__(self, inner: keras.Model, devices: Sequence[str], merge_on: str) -> None:
         self.inner, self.devices, self.merge_on = inner, list(devices), merge_on
         self.jit_compile = False
+        self._must_meet = False
 
     @property
     def synchronized(self) -> bool:
-        """Whether a layer asks for sums over all towers."""
+        """Whether a layer is made to ask for sums over all towers."""
         return any(getattr(layer, "synchronized", False) for layer in self.inner._flatten_layers())
 
-    def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> Structure:
+    def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> Outputs:
         """What `call` makes of each share, put together.
 
         Gradients taken from outside are computed on the device of each share.
@@ -70,23 +62,23 @@ class ModelTowers:
         """
         towers = self._cut(batch)
         tensors, rebuild_towers = _tensors([(tower.rows, tower.values) for tower in towers])
-        results: list[tuple[Structure, Updates]] = []
+        ran: list[Ran] = []
 
         @tf.custom_gradient
         def run(*tensors: Tensor) -> Any:
             own = [
-                tower._replace(rows=rows, values=values)
+                tower.with_tensors(rows, values)
                 for tower, (rows, values) in zip(towers, rebuild_towers(tensors), strict=True)
             ]
             tapes = [tf.GradientTape(persistent=True, watch_accessed_variables=False) for _ in own]
 
-            def forward(tower: Tower, tape: tf.GradientTape) -> tuple[Structure, Updates]:
+            def forward(tower: Tower, tape: tf.GradientTape) -> Ran:
                 with tape:
                     tape.watch(_floating(_tensors((tower.rows, tower.values))[0]))
-                    return self._run_tower(tower, lambda rows, _: call(rows))
+                    return tower.run(lambda rows, _: call(rows), jit_compile=self.jit_compile)
 
-            results.extend(self._run_all(forward, own, tapes))
-            made = [_tensors(outputs)[0] for outputs, _ in results]
+            ran.extend(self._run_all(forward, own, tapes))
+            made = [_tensors((one.result, one.added_losses))[0] for one in ran]
 
             def backward(*upstream: Tensor) -> list[Tensor | None]:
                 given = iter(upstream)
@@ -101,39 +93,40 @@ class ModelTowers:
                             output_gradients=[gradient for _, gradient in pairs],
                         )
 
-                below = self._run_all(differentiate, own, tapes, made, upstream_of)
+                run_calls = run_in_lockstep if self._must_meet else _run_in_turn
+                below = run_calls(_calls(differentiate, own, tapes, made, upstream_of))
                 return [gradient for gradients in below for gradient in gradients]
 
             return [output for outputs in made for output in outputs], backward
 
         made = run(*tensors)
-        _, rebuild_outputs = _tensors([outputs for outputs, _ in results])
+        _, rebuild_outputs = _tensors([(one.result, one.added_losses) for one in ran])
         outputs = rebuild_outputs(made if isinstance(made, list | tuple) else [made])
-        self._write([updates for _, updates in results], towers)
+        self._write(ran, towers)
         with tf.device(self.merge_on):
-            return merge(outputs, [tower.share for tower in towers])
+            return Outputs(*merge(outputs, [tower.share for tower in towers]))
 
-    def losses(self, loss_of: LossOfShare, batch: Structure) -> tuple[Tensor, Structure]:
+    def losses(self, loss_of: LossOfRows, batch: Structure) -> tuple[Tensor, Structure]:
         """Loss and outputs of a batch.
 
         Args:
-            loss_of: (share, rows) -> (loss, outputs, what the loss is a mean over; None for the rows).
+            loss_of: rows -> (mean loss over these rows, outputs).
             batch: with rows.
         """
         towers = self._cut(batch)
 
-        def run(tower: Tower) -> Any:
-            return self._run_tower(tower, lambda rows, _: loss_of(tower.share, rows))
+        def run(tower: Tower) -> Ran:
+            return tower.run(lambda rows, _: loss_of(rows), jit_compile=self.jit_compile)
 
-        results = self._run_all(run, towers)
-        self._write([updates for _, updates in results], towers)
-        losses, outputs, counts = zip(*(result for result, _ in results), strict=True)
+        ran = self._run_all(run, towers)
+        self._write(ran, towers)
+        losses, outputs = zip(*(one.result for one in ran), strict=True)
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
-            return _weighted_sum(losses, _weights(counts, shares)), merge(outputs, shares)
+            return _mean(losses, shares), merge(outputs, shares)
 
     def loss_and_gradients(
-        self, loss_of: LossOfShare, batch: Structure, scale: Tensor | float
+        self, loss_of: LossOfRows, batch: Structure, scale: Tensor | float
     ) -> LossAndGradients:
         """Loss, outputs and gradients of a batch; each share's on its device.
 
@@ -145,103 +138,76 @@ class ModelTowers:
         towers = self._cut(batch)
         num_weights = len(self.inner.trainable_variables)
 
-        def run(tower: Tower) -> Any:
+        def run(tower: Tower) -> Ran:
             def work(rows: Structure, values: list[Tensor]) -> Any:
                 weights = values[:num_weights]
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch(weights)
-                    loss, outputs, count = loss_of(tower.share, rows)
-                    factor = scale * (tower.share.weight if count is None else 1.0)
-                    target = loss * tf.cast(factor, loss.dtype)
-                return loss, outputs, count, tape.gradient(target, weights)
+                    loss, outputs = loss_of(rows)
+                    target = loss * tf.cast(scale * tower.share.weight, loss.dtype)
+                return loss, outputs, tape.gradient(target, weights)
 
-            return self._run_tower(tower, work)
+            return tower.run(work, jit_compile=self.jit_compile)
 
-        results = self._run_all(run, towers)
-        self._write([updates for _, updates in results], towers)
-        losses, outputs, counts, gradients = zip(*(result for result, _ in results), strict=True)
+        ran = self._run_all(run, towers)
+        self._write(ran, towers)
+        losses, outputs, gradients = zip(*(one.result for one in ran), strict=True)
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
-            weights = _weights(counts, shares)
-            factors = None if counts[0] is None else weights  # else they are in the gradients already
             return LossAndGradients(
-                _weighted_sum(losses, weights),
+                _mean(losses, shares),
                 merge(outputs, shares),
-                [_sum_gradients(column, factors) for column in zip(*gradients, strict=True)],
+                [_sum_gradients(column) for column in zip(*gradients, strict=True)],
             )
 
     def _cut(self, batch: Structure) -> list[Tower]:
         batch = as_tensors(batch)
-        towers = []
-        for index, (device, share) in enumerate(
-            zip(self.devices, share_out(batch, len(self.devices)), strict=True)
-        ):
-            with tf.device(device):
-                values = [self._copy(variable, index) for variable in self._variables]
-                towers.append(Tower(device, share, share.rows(batch), values))
-        return towers
+        inner, num_towers = self.inner, len(self.devices)
+        # the trainable ones first
+        variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
+        return [
+            Tower.on(device, TowerContext(index, num_towers, share), batch, variables)
+            for index, (device, share) in enumerate(
+                zip(self.devices, share_out(batch, num_towers), strict=True)
+            )
+        ]
 
-    @property
-    def _variables(self) -> list[Any]:
-        """All that a tower may read; the trainable ones first."""
-        rest = self.inner.non_trainable_variables
-        return [*self.inner.trainable_variables, *rest, *self.inner.metrics_variables]
+    def _run_all(self, forward: Callable[..., Ran], *columns: Iterable[Any]) -> list[Ran]:
+        """Run every tower; in lockstep if one asks for a sum over all."""
+        calls = _calls(forward, *columns)
+        if not self._must_meet:
+            try:
+                return _run_in_turn(calls)
+            except TowersMustMeet:
+                self._must_meet = True
+                if self.jit_compile:
+                    warnings.warn("towers that meet cannot be compiled: going on without XLA", stacklevel=2)
+                    self.jit_compile = False
+        self.inner._clear_losses()
+        return run_in_lockstep([functools.partial(call_as_outermost, call) for call in calls])
 
-    def _copy(self, variable: Any, tower_index: int) -> Tensor:
-        value = tf.identity(variable.value)
-        if variable.name == SEED_STATE and tower_index:
-            value += tf.constant([tower_index * SEED_STEP, 0], value.dtype)
-        return value
-
-    def _run_tower(self, tower: Tower, work: Callable[..., Any]) -> tuple[Any, Updates]:
-        """Result of `work(rows, values)` under the tower's device, and what it wrote."""
-        changed: list[Any] = []
-
-        def pure(rows: Structure, values: list[Tensor]) -> tuple[Any, list[Tensor]]:
-            mapping = zip(self._variables, values, strict=True)
-            with _Recording(mapping) as scope:
-                result = work(rows, values)
-            changed[:] = scope.changed.values()
-            return result, [scope.get_current_value(variable) for variable in changed]
-
-        if self.jit_compile and not tf.executing_eagerly():
-            pure = tf.function(pure, jit_compile=True, autograph=False)
-        with tf.device(tower.device):
-            result, written = pure(tower.rows, tower.values)
-        return result, list(zip(changed, written, strict=True))
-
-    def _run_all(self, function: Callable[..., Any], *columns: Iterable[Any]) -> list[Any]:
-        calls = [functools.partial(function, *arguments) for arguments in zip(*columns, strict=True)]
-        return run_in_lockstep(calls) if self.synchronized else [call() for call in calls]
-
-    def _write(self, written: Sequence[Updates], towers: Sequence[Tower]) -> None:
+    def _write(self, ran: Sequence[Ran], towers: Sequence[Tower]) -> None:
         """Give each variable that towers wrote to what they make of it together."""
-        sums = {id(variable) for variable in self.inner.metrics_variables}
         shares = [tower.share for tower in towers]
+        sums = {id(variable) for variable in self.inner.metrics_variables}
+        if not isinstance(shares[0].size, int) and self.inner._compile_loss is not None:
+            # where Keras cannot see the number of rows, it counts a batch's loss as one
+            sums -= {id(variable) for variable in self.inner._compile_loss.variables}
         with tf.device(self.merge_on):
-            for column in zip(*written, strict=True):
+            for column in zip(*(one.updates for one in ran), strict=True):
                 variable = column[0][0]
                 values = [value for _, value in column]
-                if not values[0].dtype.is_floating:
-                    variable.assign(values[0])  # a seed or a counter: as one device would have it
-                elif id(variable) in sums:
+                if id(variable) in sums:
                     old = tf.convert_to_tensor(variable.value)
-                    more = [value - old for value in values]
-                    variable.assign(old + _weighted_sum(more, [share.in_use for share in shares]))
+                    more = [
+                        (value - old) * tf.cast(share.in_use, old.dtype)
+                        for value, share in zip(values, shares, strict=True)
+                    ]
+                    variable.assign(tf.add_n([old, *more]))
+                elif values[0].dtype.is_floating:
+                    variable.assign(_mean(values, shares))
                 else:
-                    variable.assign(_weighted_sum(values, [share.weight for share in shares]))
-
-
-class _Recording(keras.StatelessScope):
-    """Also keeps which variables are written to."""
-
-    def __init__(self, mapping: Iterable[tuple[Any, Tensor]]) -> None:
-        super().__init__(mapping, collect_losses=True, initialize_variables=False)
-        self.changed: dict[int, Any] = {}
-
-    def add_update(self, update: tuple[Any, Tensor]) -> None:
-        super().add_update(update)
-        self.changed[id(update[0])] = update[0]
+                    variable.assign(values[0])  # a seed or a counter: as one device would have it
 
 
 def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Structure]]:
@@ -260,35 +226,28 @@ def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if tensor.dtype.is_floating]
 
 
-def _weights(counts: Sequence[Tensor | None], shares: Sequence[Share]) -> list[Tensor]:
-    """Of each tower's loss in the batch's."""
-    if counts[0] is None:
-        return [share.weight for share in shares]
-    own = [tf.cast(count, tf.float32) * share.in_use for count, share in zip(counts, shares, strict=True)]
-    return [tf.math.divide_no_nan(count, tf.add_n(own)) for count in own]
+def _mean(values: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
+    """Of the towers' values, weighted by their rows."""
+    return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
 
 
-def _weighted_sum(values: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    return tf.add_n([v * tf.cast(w, v.dtype) for v, w in zip(values, weights, strict=True)])
-
-
-def _sum_gradients(gradients: Sequence[Any], factors: Sequence[Tensor] | None) -> Any:
+def _sum_gradients(gradients: Sequence[Any]) -> Any:
     """Of one variable over the towers; sparse ones, of embeddings, stay sparse."""
-    there = [(g, factors[i] if factors else None) for i, g in enumerate(gradients) if g is not None]
+    there = [gradient for gradient in gradients if gradient is not None]
     if not there:
         return None
-    scaled = [gradient if factor is None else _times(gradient, factor) for gradient, factor in there]
-    if all(isinstance(gradient, tf.IndexedSlices) for gradient in scaled):
+    if all(isinstance(gradient, tf.IndexedSlices) for gradient in there):
         return tf.IndexedSlices(
-            tf.concat([gradient.values for gradient in scaled], axis=0),
-            tf.concat([gradient.indices for gradient in scaled], axis=0),
-            scaled[0].dense_shape,
+            tf.concat([gradient.values for gradient in there], axis=0),
+            tf.concat([gradient.indices for gradient in there], axis=0),
+            there[0].dense_shape,
         )
-    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in scaled])
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in there])
 
 
-def _times(gradient: Any, factor: Tensor) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(factor, gradient.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)
+def _calls(function: Callable[..., Any], *columns: Iterable[Any]) -> list[Callable[[], Any]]:
+    return [functools.partial(function, *arguments) for arguments in zip(*columns, strict=True)]
+
+
+def _run_in_turn(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    return [call() for call in calls]

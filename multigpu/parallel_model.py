@@ -20,9 +20,10 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.devices import DeviceError, DeviceSpec, parse_devices
+from multigpu.devices import DeviceSpec, parse_devices
+from multigpu.losses import TowersCompileLoss
 from multigpu.model_towers import LossAndGradients, ModelTowers
-from multigpu.towers import Share, Structure, Tensor, as_tensors
+from multigpu.towers import Structure, Tensor, as_tensors
 
 LossOf: TypeAlias = Callable[..., tuple[Tensor, Structure]]
 
@@ -37,18 +38,25 @@ class ParallelModel(keras.Model):
     on any number of devices.
 
     Inputs and outputs may be tensors, or lists, tuples and dicts of them. Inputs of rank 0 go to every
-    tower; outputs of rank 0, such as the loss of a model that computes it itself, are averaged over the
-    rows.
+    tower. Outputs without rows, such as the loss of a model that computes it itself, are averaged, weighted
+    by the towers' rows.
+
+    Losses may have any reduction but none, and masks and weights: the gradient is that of the whole batch.
+    What layers give to `add_loss` is to be a mean over rows, as Keras's regularisers of activity make it, and
+    is averaged; so is the loss of a `compute_loss` of the model's own. Metrics that layers update themselves
+    are added up.
 
     Batch normalisation uses the statistics of each tower's own rows, as `MirroredStrategy` does, and its
     moving statistics take the towers' mean, weighted by their rows. A layer made with `synchronized=True`
     (`keras.layers.BatchNormalization` has it) uses the statistics of the whole batch, summed over the
-    towers in the forward and in the backward pass; the step then is that of one device here, too.
+    towers in the forward and in the backward pass; the step then is that of one device here, too. It cannot
+    stand in a loop, such as a recurrent layer's.
 
-    Every tower draws masks of its own in dropout; the first one draws those that one device would.
+    Every tower draws masks of its own in dropout; the first one draws those that one device would. A layer
+    that draws random numbers must have a `keras.random.SeedGenerator`, as those of Keras do.
 
-    Losses may have any reduction; where the mean is over something else than rows (the frames that a mask
-    leaves, the sum of the weights), models with one output get it exactly.
+    XLA compiles each tower, except towers that meet: those with synchronized layers, and those whose losses
+    are a mean over frames that a mask leaves or over weights.
 
     Args:
         inner: the model; it keeps its weights and may be used on its own at any time.
@@ -58,25 +66,26 @@ class ParallelModel(keras.Model):
 
     Raises:
         DeviceError: a device is not there.
-        TypeError: `inner` has a `train_step`, `test_step` or `compute_metrics` of its own.
+        TypeError: `inner` has a `train_step` or `test_step` of its own.
     """
 
     def __init__(
         self, inner: keras.Model, devices: DeviceSpec, *, merge_on: str | None = None, name: str | None = None
     ) -> None:
-        for method in ("train_step", "test_step", "compute_metrics"):
+        for method in ("train_step", "test_step"):
             if getattr(type(inner), method) is not getattr(keras.Model, method):
                 raise TypeError(
                     f"{type(inner).__name__} has a {method} of its own, which cannot be cut into towers; "
                     "override compute_loss instead, or write a loop with ParallelModel.loss_and_gradients"
                 )
-        super().__init__(name=name or f"parallel_{inner.name}", dtype=inner.dtype_policy, autocast=False)
+        super().__init__(name=name or f"parallel_{inner.name}", dtype="float32", autocast=False)
         self.inner = inner
         self.devices = parse_devices(devices)
         self._towers = ModelTowers(inner, self.devices, merge_on or self.devices[0])
+        if inner.built:
+            self.build()
         if inner.compiled:  # a model that was loaded goes on with its optimiser's state
-            settings = {**inner._compile_config.config, "optimizer": inner.optimizer}
-            self._compile_self(**settings)
+            self._compile_as_inner()
 
     def loss_and_gradients(
         self, loss_of: LossOf, *batch: Structure, scale: Tensor | float = 1.0
@@ -97,9 +106,7 @@ class ParallelModel(keras.Model):
             *batch: tensors or structures of them, with rows.
             scale: gradients come multiplied by it, as loss scaling in mixed precision wants them.
         """
-        return self._towers.loss_and_gradients(
-            lambda _, rows: (*loss_of(self.inner, *rows), None), batch, scale
-        )
+        return self._towers.loss_and_gradients(lambda rows: loss_of(self.inner, *rows), batch, scale)
 
     # what Keras calls
 
@@ -121,33 +128,45 @@ class ParallelModel(keras.Model):
         if jit_compile is True and self._towers.synchronized:
             raise ValueError("jit_compile=True: towers that meet in synchronized layers cannot be compiled")
         self.inner.compile(optimizer, *args, jit_compile=jit_compile, **kwargs)
-        self._compile_self(self.inner.optimizer, *args, **kwargs)
+        self._compile_as_inner()
 
-    def _compile_self(self, optimizer: Any, *args: Any, jit_compile: Any = None, **kwargs: Any) -> None:
-        super().compile(optimizer, *args, jit_compile=False, **kwargs)
-        self._towers.jit_compile = bool(self.inner.jit_compile) and not self._towers.synchronized
+    def _compile_as_inner(self) -> None:
+        inner = self.inner
+        if inner._compile_loss is not None:
+            inner._compile_loss = TowersCompileLoss.like(inner._compile_loss)
+        super().compile(
+            inner.optimizer,
+            inner.loss,
+            run_eagerly=inner.run_eagerly,
+            steps_per_execution=inner.steps_per_execution,
+            jit_compile=False,
+        )
+        self._towers.jit_compile = bool(inner.jit_compile)
 
     def build(self, *_: Any, **__: Any) -> None:
         """Nothing: the weights are the inner model's."""
 
     def call(self, inputs: Structure, *args: Structure, training: bool | None = None) -> Structure:
-        """The outputs of the whole batch; gradients taken through it stay on the device of each share."""
+        """The outputs of the whole batch; gradients taken through it stay on the device of each share.
+
+        What layers gave to `add_loss` stands in `losses` afterwards.
+        """
         batch = as_tensors((inputs, *args))
-        if not self.inner.built:
-            self.inner(*tf.nest.map_structure(lambda t: keras.KerasTensor(t.shape, t.dtype.name), batch))
+        self._build_inner(*batch)
 
         def forward(rows: Structure) -> Structure:
             outputs = self._forward(rows, training)
-            losses = [tf.cast(loss, tf.float32) for loss in self.losses] if training else []
-            return outputs, _masks(outputs), losses
+            return outputs, _masks(outputs)
 
-        outputs, masks, losses = self._towers.outputs(forward, batch)
-        del losses
+        (outputs, masks), added_losses = self._towers.outputs(forward, batch)
+        for loss in added_losses:
+            self.inner.add_loss(loss)
         return _with_masks(outputs, masks)
 
     def train_step(self, data: Structure) -> dict[str, Tensor]:
         """One update of the weights, for `fit` and `train_on_batch`."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(as_tensors(data))
+        self._build_step(x, y, sample_weight)
         loss, (outputs, masks), gradients = self._towers.loss_and_gradients(
             self._compiled_loss(training=True), (x, y, sample_weight), self.optimizer.scale_loss(1.0)
         )
@@ -157,11 +176,33 @@ class ParallelModel(keras.Model):
 
     def test_step(self, data: Structure) -> dict[str, Tensor]:
         """One step of `evaluate`."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(as_tensors(data))
+        self._build_step(x, y, sample_weight)
         loss, (outputs, masks) = self._towers.losses(
             self._compiled_loss(training=False), (x, y, sample_weight)
         )
         return self._tell(loss, x, y, _with_masks(outputs, masks), sample_weight)
+
+    # loss and metrics: the inner model's
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The inner model's."""
+        return list(self.inner.metrics)
+
+    def reset_metrics(self) -> None:
+        """As the inner model does it."""
+        self.inner.reset_metrics()
+
+    def get_metrics_result(self) -> dict[str, Tensor]:
+        """As the inner model gives it."""
+        results: dict[str, Tensor] = self.inner.get_metrics_result()
+        return results
+
+    def compute_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """As the inner model does it, for the whole batch."""
+        results: dict[str, Tensor] = self.inner.compute_metrics(*args, **kwargs)
+        return results
 
     def compute_loss(
         self,
@@ -171,9 +212,7 @@ class ParallelModel(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """The inner model's own, where it has one."""
-        if type(self.inner).compute_loss is keras.Model.compute_loss:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        """As the inner model does it, which in `fit` and `evaluate` sees the rows of one tower."""
         return self.inner._compute_loss(x, y, y_pred, sample_weight, training)
 
     # saving and loading: the inner model's
@@ -205,86 +244,51 @@ class ParallelModel(keras.Model):
             TypeError: always.
         """
         raise TypeError(
-            "a ParallelModel is not saved itself, its inner model is: use parallel.save(path), or "
-            "keras.saving.save_model(parallel.inner, path)"
+            "a ParallelModel is not saved or cloned itself, its inner model is: use parallel.save(path), "
+            "keras.saving.save_model(parallel.inner, path) or keras.models.clone_model(parallel.inner)"
         )
 
     # shared by the steps
 
+    def _build_inner(self, *inputs: Structure) -> None:
+        if not self.inner.built:
+            self.inner(*tf.nest.map_structure(_any_number_of_rows, inputs))
+        self.built = True
+
+    def _build_step(self, *batch: Structure) -> None:
+        """Make the variables of the model, and of the losses if they are several, outside of the towers."""
+        self._build_inner(batch[0])
+        losses = self.inner._compile_loss
+        several = tf.nest.is_nested(batch[1]) or tf.nest.is_nested(self.inner.loss)
+        if losses is not None and not losses.built and several:
+            self.inner._symbolic_build(data_batch=tf.nest.map_structure(_any_number_of_rows, batch))
+
     def _forward(self, rows: Structure, training: bool | None) -> Structure:
-        if self.inner._call_has_training_arg:
+        if training is not None and self.inner._call_has_training_arg:
             return self.inner(*rows, training=training)
         return self.inner(*rows)
 
-    def _compiled_loss(self, training: bool) -> Callable[[Share, Structure], Any]:
-        """The loss given to `compile`, of a share; see `ModelTowers.losses`."""
+    def _compiled_loss(self, training: bool) -> Callable[[Structure], Any]:
+        """The loss given to `compile`, of a tower's rows."""
 
-        def loss_of(share: Share, rows: Structure) -> Any:
+        def loss_of(rows: Structure) -> tuple[Tensor, Structure]:
             x, y, sample_weight = rows
             predicted = self._forward((x,), training)
-            loss = self._compute_loss(x, y, predicted, sample_weight, training)
-            if _reduction(self.loss) == "sum":
-                others = sum((tf.reduce_sum(other) for other in self.losses), tf.zeros((), loss.dtype))
-                num_own = tf.maximum(tf.cast(share.size, loss.dtype), 1)
-                loss = others + (loss - others) * tf.cast(share.num_rows, loss.dtype) / num_own
-            masks = _masks(predicted)
-            return loss, (predicted, masks), _counted(self.loss, predicted, masks, sample_weight)
+            loss = self.compute_loss(x, y, predicted, sample_weight, training)
+            return loss, (predicted, _masks(predicted))
 
         return loss_of
 
     def _tell(self, loss: Tensor, x: Any, y: Any, predicted: Any, sample_weight: Any) -> dict[str, Tensor]:
         num_rows = next(tf.shape(t)[0] for t in tf.nest.flatten(x) if t is not None and t.shape.rank != 0)
-        self._loss_tracker.update_state(loss, sample_weight=num_rows)
-        results: dict[str, Tensor] = self.compute_metrics(x, y, predicted, sample_weight=sample_weight)
-        return results
-
-    @property
-    def output_names(self) -> Any:
-        """Of a functional inner model, for losses by name."""
-        return self.inner.output_names
+        self.inner._loss_tracker.update_state(loss, sample_weight=num_rows)
+        return self.compute_metrics(x, y, predicted, sample_weight=sample_weight)
 
 
-def multi_gpu_model(
-    model: keras.Model, gpus: int | Sequence[int], cpu_merge: bool = True, cpu_relocation: bool = False
-) -> ParallelModel:
-    """The function of Keras 2 by this name, on top of `ParallelModel`.
-
-    Args:
-        model: the template; it shares its weights with what is returned.
-        gpus: a number of devices, or a list of ids; at least two.
-        cpu_merge: whether results are put together on the CPU, else on the first device.
-        cpu_relocation: whether the weights are moved to the CPU first.
-
-    Raises:
-        DeviceError: fewer than two devices, or one that is not there.
-    """
-    num_devices = gpus if isinstance(gpus, int) else len(gpus)
-    if num_devices < 2:
-        raise DeviceError(
-            f"multi_gpu_model: expected at least 2 devices, received gpus={gpus!r}; use the model as it is"
-        )
-    devices = parse_devices(gpus)
-    if cpu_relocation:
-        for variable in model.variables:
-            value = variable.numpy()
-            with tf.device("/CPU:0"):
-                variable._initialize(value)
-    return ParallelModel(model, devices, merge_on="/CPU:0" if cpu_merge else devices[0])
-
-
-def _reduction(loss: Any) -> str | None:
-    """Of what was given to `compile`, if it is one loss."""
-    losses = tf.nest.flatten(loss)
-    return str(getattr(losses[0], "reduction", "mean")) if len(losses) == 1 else None
-
-
-def _counted(loss: Any, predicted: Structure, masks: Sequence[Tensor], sample_weight: Any) -> Tensor | None:
-    """What a loss is a mean over, where that is not the rows: valid frames, or the sum of the weights."""
-    if len(tf.nest.flatten(predicted)) != 1 or _reduction(loss) == "sum":
+def _any_number_of_rows(tensor: Any) -> Any:
+    if tensor is None:
         return None
-    if _reduction(loss) == "mean_with_sample_weight" and sample_weight is not None:
-        return tf.reduce_sum(sample_weight)
-    return tf.reduce_sum(tf.cast(masks[0], tf.float32)) if masks[0] is not None else None
+    return keras.KerasTensor([None, *tensor.shape[1:]] if tensor.shape.rank else (), tensor.dtype.name)
 
 
 def _masks(outputs: Structure) -> list[Tensor | None]:

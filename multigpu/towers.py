@@ -53,25 +53,47 @@ class Share:
         """The share of every tensor of a batch; what has no rows goes to all towers."""
         return tf.nest.map_structure(self._rows_of, batch)
 
+    def has_rows_of(self, output: Any) -> bool:
+        """Whether a tower's output has as many rows as the tower worked on."""
+        if not has_rows(output):
+            return False
+        num_worked_on = max(self.size, 1) if isinstance(self.size, int) else None
+        return bool(output.shape[0] in (None, num_worked_on))
+
     def _rows_of(self, value: Any) -> Any:
         if not has_rows(value):
             return value
         stop = self.start + (max(self.size, 1) if isinstance(self.size, int) else tf.maximum(self.size, 1))
-        return value[self.start : stop]
+        # cut where the batch is, the host for most, so that only the share travels to the tower's device
+        with tf.device(getattr(value, "device", "") or "/CPU:0"):
+            own = value[self.start : stop]
+        return tf.identity(own)
 
 
 def share_out(batch: Structure, num_towers: int) -> list[Share]:
-    """Cut a batch's rows into shares that differ by one row at most, the larger ones first.
+    """The share of each tower in a batch.
 
     Raises:
-        ValueError: no tensor of the batch has rows.
+        ValueError: no tensor of the batch has rows, they have different numbers of them, or one is sparse.
     """
     with_rows = [value for value in tf.nest.flatten(batch) if has_rows(value)]
-    if not with_rows:
-        raise ValueError("expected a batch with rows to cut, received only scalars")
-    num_rows = with_rows[0].shape[0]
-    if num_rows is None:
-        num_rows = tf.shape(with_rows[0])[0]
+    if any(isinstance(value, tf.SparseTensor) for value in with_rows):
+        raise ValueError("expected dense or ragged tensors, received a sparse one; use tf.sparse.to_dense")
+    known = {value.shape[0] for value in with_rows} - {None}
+    if not with_rows or known == {0}:
+        raise ValueError("expected a batch with rows to cut, received none")
+    if len(known) > 1:
+        raise ValueError(f"expected as many rows in every tensor of a batch, received {sorted(known)}")
+    return cut_rows(known.pop() if known else tf.shape(with_rows[0])[0], num_towers)
+
+
+def cut_rows(num_rows: Tensor, num_towers: int) -> list[Share]:
+    """Shares that differ by one row at most, the larger ones first.
+
+    Args:
+        num_rows: at least 1; a number, or () int32.
+        num_towers: number of shares.
+    """
     each, rest = num_rows // num_towers, num_rows % num_towers
     least = min if isinstance(num_rows, int) else tf.minimum
     return [
@@ -85,12 +107,12 @@ def share_out(batch: Structure, num_towers: int) -> list[Share]:
 
 
 def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
-    """One output of the whole batch: rows one after the other; scalars as the mean over the rows."""
+    """One output of the whole batch: rows one after the other; what has none as the mean over the rows."""
 
     def merge_one(*values: Any) -> Any:
         if not tf.is_tensor(values[0]):
             return values[0]
-        if has_rows(values[0]):
+        if all(share.has_rows_of(value) for value, share in zip(values, shares, strict=True)):
             return tf.concat([v[: share.size] for v, share in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]
@@ -116,7 +138,7 @@ def data_parallelism(
 
     Returns:
         What the function returns for the whole batch: outputs with rows in the order of the inputs, of
-        scalar floating-point outputs the mean over the rows.
+        floating-point outputs without rows the mean over the rows.
     """
     inputs = as_tensors((args, kwargs))
     if len(devices) == 1:
@@ -127,7 +149,7 @@ def data_parallelism(
     for device, share in zip(devices, shares, strict=True):
         with tf.device(device):
             own_args, own_kwargs = share.rows(inputs)
-            outputs.append(function(*own_args, **own_kwargs))
+            outputs.append(as_tensors(function(*own_args, **own_kwargs)))
     with tf.device(devices[0]):
         return merge(outputs, shares)
 

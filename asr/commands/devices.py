@@ -1,20 +1,25 @@
-"""`--gpus` and `--simulate`, as the commands that take them understand them."""
+"""`--gpus`, `--simulate` and `--engine`, as the commands that take them understand them."""
 
 from __future__ import annotations
 
 import argparse
-import re
+import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from asr.quiet import import_tensorflow
 from asr.types import UserError
+
+if TYPE_CHECKING:
+    from multigpu.engines import Engine
+
+ONE_DEVICE = "1"
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--gpus` and `--simulate`."""
     parser.add_argument(
         "--gpus",
-        default="1",
         metavar="DEVICES",
         help="how many, such as 2; which, such as 0,2 (just number 2: '2,'); or all (default: 1)",
     )
@@ -25,41 +30,93 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_engine_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--engine`."""
+    parser.add_argument(
+        "--engine",
+        choices=("single", "parallel-model", "mirrored", "multi-worker"),
+        help="how devices share the work (default: parallel-model for several; multi-worker takes part in a "
+        "run of several processes, named by TF_CONFIG or Slurm)",
+    )
+
+
+def device_options(arguments: argparse.Namespace) -> list[str]:
+    """The options of this module as they were given, to be shown in a command that goes on."""
+    options = ["--gpus", arguments.gpus] if arguments.gpus else []
+    options += ["--engine", arguments.engine] if arguments.engine else []
+    return [*options, "--simulate"] if arguments.simulate else options
+
+
 def start_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
     """Start TensorFlow and return the names of the devices asked for.
 
     Raises:
         UserError: a device is not there.
     """
+    if arguments.simulate and not arguments.gpus:
+        raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
     import_tensorflow(prepare=_preparation(arguments))
     from multigpu.devices import DeviceError, parse_devices
 
     try:
-        return parse_devices(arguments.gpus)
+        return parse_devices(arguments.gpus or ONE_DEVICE)
     except DeviceError as error:
-        raise UserError(f"--gpus {arguments.gpus}: {error}") from None
+        raise UserError(f"--gpus: {error}") from None
+
+
+def start_engine(arguments: argparse.Namespace) -> Engine:
+    """Start TensorFlow and the engine asked for.
+
+    Raises:
+        UserError: a device is not there, or the workers cannot meet.
+    """
+    if arguments.engine == "multi-worker":
+        return _join_workers(arguments)
+    devices = start_devices(arguments)
+    from multigpu.devices import DeviceError
+    from multigpu.engines import make_engine
+
+    try:
+        return make_engine(arguments.engine or "", devices)
+    except DeviceError as error:
+        raise UserError(f"--engine {error}") from None
+
+
+def _join_workers(arguments: argparse.Namespace) -> Engine:
+    if arguments.gpus or arguments.simulate:
+        raise UserError(
+            "--engine multi-worker: takes all GPUs that its process sees; choose them by "
+            "CUDA_VISIBLE_DEVICES instead of --gpus and --simulate"
+        )
+    engines: list[Engine] = []
+
+    def join() -> None:
+        from multigpu.devices import DeviceError, allow_memory_growth
+        from multigpu.engines import MultiWorkerEngine
+
+        allow_memory_growth()
+        try:
+            engines.append(MultiWorkerEngine())
+        except DeviceError as error:
+            raise UserError(f"--engine {error}") from None
+
+    print("waiting for the other workers", file=sys.stderr)
+    import_tensorflow(prepare=join)
+    return engines[0]
 
 
 def _preparation(arguments: argparse.Namespace) -> Callable[[], object]:
     """What has to be said to TensorFlow before it looks at its devices."""
 
     def prepare() -> None:
-        from multigpu.devices import DeviceError, allow_memory_growth, simulate_devices
+        from multigpu.devices import DeviceError, allow_memory_growth, num_named, simulate_devices
 
         if not arguments.simulate:
             allow_memory_growth()
             return
         try:
-            simulate_devices(_num_named(arguments.gpus))
+            simulate_devices(num_named(arguments.gpus))
         except DeviceError as error:
             raise UserError(f"--simulate: {error}") from None
 
     return prepare
-
-
-def _num_named(spec: str) -> int:
-    """How many devices there must be for a specification to be met; two for `all`."""
-    numbers = [int(number) for number in re.findall(r"\d+", spec)]
-    if re.fullmatch(r"\s*\d+\s*", spec):
-        return max(1, numbers[0])
-    return max(numbers) + 1 if numbers else 2

@@ -3,80 +3,69 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.commands.devices import device_options, start_engine
 from asr.commands.evaluate import evaluation_data, report
-from asr.quiet import import_tensorflow
 from asr.types import UserError
 
 if TYPE_CHECKING:
     from asr.acoustic import AcousticModel
     from asr.config import Config
     from asr.run import Run
+    from asr.trainer import Trainer
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
+    from multigpu.engines import Engine
 
 
 def train_command(arguments: argparse.Namespace) -> int:
     """Train, evaluate on the test set, write the report; returns the exit status."""
     from asr.config import find_config
-    from asr.run import Run
 
     config_path = find_config(arguments.config)
     name = arguments.name or config_path.stem
     if Path(name).name != name:
         raise UserError(f"--name {name}: expected a name, not a path; folders are chosen by train.runs_dir")
     if arguments.resume:
-        run, config, vocabulary = _old_run(config_path, name, arguments.overrides)
+        run, config = _old_run(config_path, name, arguments.overrides)
     else:
-        run, config, vocabulary = _new_run(config_path, name, arguments.overrides)
-
-    import_tensorflow()
-    from asr import console
-    from asr.acoustic import make_acoustic_model
-    from asr.trainer import Trainer
-
-    model = make_acoustic_model(config, vocabulary)
-    train_data, left_out = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
-    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
-    test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
-    console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances))
-    if not arguments.resume:
-        run = Run.create(run.directory, config, vocabulary)
-    run.write_left_out(left_out)
-    trainer = Trainer(model, config, vocabulary, train_data, dev_data, run)
-    if arguments.resume:
-        trainer.resume()
-    try:
-        trainer.train()
-    except KeyboardInterrupt:
-        done = trainer.progress.epochs_done
-        command = [*shlex.split(console.asr_command()), "train", arguments.config, "--name", name, "--resume"]
-        command += ["--set", f"train.runs_dir={config.train.runs_dir}"] * bool(arguments.overrides)
-        print(f"\n{done} epochs are saved; go on by\n    {shlex.join(command)}", file=sys.stderr)
-        raise
-    _finish(run, vocabulary, test_data, Path(config.data.test))
+        run, config = _new_run(config_path, name, arguments.overrides, arguments.engine == "multi-worker")
+    command = _resume_command(arguments, name, config)
+    engine = start_engine(arguments)
+    with _lost_workers_told(engine, command):
+        trainer, test_data = _prepare(engine, run, config, arguments.resume)
+        try:
+            trainer.train()
+        except KeyboardInterrupt:
+            print(
+                f"\n{trainer.progress.epochs_done} epochs are saved; go on by\n    {command}", file=sys.stderr
+            )
+            raise
+    if engine.is_chief:
+        _finish(trainer, test_data)
     return 0
 
 
-def _new_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config, Vocabulary]:
-    """A run still to be made, its corpus prepared."""
+def _new_run(path: Path, name: str, overrides: Sequence[str], with_others: bool) -> tuple[Run, Config]:
+    """A run still to be made; where other processes take part, one of them may have made it by now."""
     from asr.config import load_config
     from asr.run import Run
 
     config = load_config(path, overrides)
     directory = Path(config.train.runs_dir) / name
-    Run.refuse_existing(directory)
-    config = _with_manifests(config)
-    return Run(directory), config, _make_vocabulary(config)
+    if not with_others:
+        Run.refuse_existing(directory)
+    return Run(directory), config
 
 
-def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config, Vocabulary]:
+def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config]:
     """A run to go on with; `train.runs_dir` alone may be set, to find it."""
     from asr.config import load_config
     from asr.run import Run
@@ -84,17 +73,90 @@ def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Conf
     if any(not override.startswith("train.runs_dir=") for override in overrides):
         raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
     run = Run.open(Path(load_config(path, overrides).train.runs_dir) / name)
-    return run, run.config(), run.vocabulary()
+    return run, run.config()
 
 
-def _finish(run: Run, vocabulary: Vocabulary, test_data: Dataset, manifest: Path) -> None:
+def _resume_command(arguments: argparse.Namespace, name: str, config: Config) -> str:
+    """What to type to go on with a run."""
+    from asr import console
+
+    command = [*shlex.split(console.asr_command()), "train", arguments.config, "--name", name, "--resume"]
+    command += ["--set", f"train.runs_dir={config.train.runs_dir}"] * bool(arguments.overrides)
+    return shlex.join([*command, *device_options(arguments)])
+
+
+def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> tuple[Trainer, Dataset]:
+    """What there is to do before the first step: the trainer, and the test set."""
+    from asr import console
+    from asr.acoustic import make_acoustic_model
+    from asr.run import Run
+    from asr.trainer import Trainer
+
+    if resume:
+        vocabulary = run.vocabulary()
+    else:
+        config = _chief_first(engine, lambda: _with_manifests(config))
+        vocabulary = _make_vocabulary(config)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
+    train_data, left_out = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
+    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
+    test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
+    if engine.is_chief:
+        console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances), engine)
+        if not resume:
+            run = Run.create(run.directory, config, vocabulary)
+        run.write_left_out(left_out)
+    else:
+        print(f"worker {engine.worker} of {engine.num_workers}: worker 0 tells how training goes")
+    trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
+    if resume:
+        trainer.resume()
+    return trainer, test_data
+
+
+def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:
+    """What `prepare` returns; of several processes the chief prepares, and the others find it prepared."""
+    if not engine.is_chief:
+        engine.wait_for_all()
+    prepared = prepare()
+    if engine.is_chief:
+        engine.wait_for_all()
+    return prepared
+
+
+@contextlib.contextmanager
+def _lost_workers_told(engine: Engine, command: str) -> Iterator[None]:
+    """One line instead of TensorFlow's stack where another process is gone."""
+    import tensorflow as tf
+
+    errors = tf.errors
+    try:
+        yield
+    except (
+        errors.UnavailableError,
+        errors.AbortedError,
+        errors.CancelledError,
+        errors.InternalError,
+    ) as error:
+        if engine.num_workers == 1:
+            raise
+        raise UserError(
+            f"another worker is gone ({type(error).__name__}), and none can train alone; its own output tells "
+            "why. The epochs whose lines the chief printed are saved: start every worker again, as before, "
+            f"by\n    {command}"
+        ) from None
+
+
+def _finish(trainer: Trainer, test_data: Dataset) -> None:
     """Evaluate the best model, and say how to use it."""
     from asr import console
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 
+    run, manifest = trainer.run, Path(trainer.config.data.test)
     best = Recognizer.load(run.directory)
-    evaluation = Evaluator(best.model, vocabulary).evaluate(test_data)
+    evaluation = Evaluator(best.model, best.vocabulary, trainer.engine.spread).evaluate(test_data)
     report(evaluation, run, manifest, run.report_path)
     sample = evaluation.utterances[0].audio_path
     print("\nTranscribe any recording with what was trained:\n")

@@ -3,32 +3,132 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
+import stat
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from asr.commands import EXIT_MISTAKE
-from asr.quiet import import_tensorflow
+from asr.commands.devices import start_devices
 from asr.types import UserError
+
+if TYPE_CHECKING:
+    from asr.journal import Journal
+    from asr.recognizer import Recognizer
+    from asr.transcripts import Result
 
 
 def transcribe_command(arguments: argparse.Namespace) -> int:
     """Transcribe files and folders; returns the exit status."""
-    from asr.transcripts import audio_files, open_writer
+    from asr.transcripts import audio_files
 
     sources = audio_files(arguments.files)
-    if arguments.out and arguments.out.resolve() in {source.resolve() for source in sources}:
-        raise UserError(
-            f"--out {arguments.out}: one of the recordings; choose another file for the transcripts"
+    if arguments.out:
+        _refuse_bad_out(arguments.out, sources)
+    devices = start_devices(arguments)
+    if arguments.out:
+        num_failed = _write_file(arguments, devices, sources)
+    else:
+        num_failed = _print(arguments, devices, sources)
+    return EXIT_MISTAKE if num_failed else 0
+
+
+def _write_file(arguments: argparse.Namespace, devices: Sequence[str], sources: Sequence[Path]) -> int:
+    """Write the results to `--out`, going on with what is there; returns how many recordings failed."""
+    from asr.journal import model_digest, open_journal
+    from asr.run import Run
+    from asr.transcripts import write_transcripts
+
+    run = Run.open(arguments.run)
+    described_by = [run.checkpoint(), run.directory / "config.toml", run.directory / "vocabulary.txt"]
+    model = model_digest(described_by)  # before they are loaded: a training may go on meanwhile
+    recognizer = _load(arguments.run, devices)
+    with open_journal(arguments.out, model, sources) as journal:
+        chunks = journal.left_of(recognizer.chunks(sources))
+        _tell_found(journal, len(sources))
+        with _progress_bar(len(sources), journal.num_rows, shown=True) as bar:
+            for _, results in _hear(recognizer, chunks, bar):
+                journal.add(results)
+        write_transcripts(arguments.out, arguments.format, sources, journal.results())
+        return journal.num_failed
+
+
+def _print(arguments: argparse.Namespace, devices: Sequence[str], sources: Sequence[Path]) -> int:
+    """Print the results as they come; returns how many recordings failed."""
+    from asr.transcripts import standard_output_writer
+
+    recognizer = _load(arguments.run, devices)
+    num_failed = 0
+    with _progress_bar(len(sources), 0, shown=_only_errors_reach_the_terminal()) as bar:
+        writer = standard_output_writer(arguments.format, len(sources))
+        for chunk, results in _hear(recognizer, recognizer.chunks(sources), bar):
+            for source, result in zip(chunk, results, strict=True):
+                num_failed += isinstance(result, UserError)
+                writer.write(str(source), result)
+    return num_failed
+
+
+def _load(run: Path, devices: Sequence[str]) -> Recognizer:
+    import tensorflow as tf
+
+    from asr.recognizer import Recognizer
+    from multigpu.towers import data_parallelism
+
+    with tf.device(devices[0]):
+        return Recognizer.load(
+            run, lambda function: functools.partial(data_parallelism, devices, function), len(devices)
         )
 
-    import_tensorflow()
-    from asr.recognizer import Recognizer
 
-    recognizer = Recognizer.load(arguments.run)
-    num_failed = 0
-    with open_writer(arguments.format, arguments.out, num_files=len(sources)) as writer:
-        for source, result in zip(sources, recognizer.transcribe_files(sources), strict=True):
+def _hear(
+    recognizer: Recognizer, chunks: Sequence[list[Path]], bar: Any
+) -> Iterator[tuple[list[Path], list[Result]]]:
+    """Each chunk and its results; errors are told, and the bar advances when the chunk is dealt with."""
+    from tqdm import tqdm
+
+    for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks), strict=True):
+        for result in results:
             if isinstance(result, UserError):
-                num_failed += 1
-                print(f"error: {result}", file=sys.stderr)
-            writer.write(str(source), result)
-    return EXIT_MISTAKE if num_failed else 0
+                tqdm.write(f"error: {result}", file=sys.stderr)  # above the bar, if there is one
+        yield chunk, results
+        bar.update(len(chunk))
+
+
+def _progress_bar(num_recordings: int, num_done: int, *, shown: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(
+        total=num_recordings,
+        initial=num_done,
+        unit=" recordings",
+        mininterval=0.2 if sys.stderr.isatty() else 15.0,
+        disable=not shown,
+    )
+
+
+def _only_errors_reach_the_terminal() -> bool:
+    """Whether standard output is a file: what reads a pipe may well print it."""
+    return sys.stderr.isatty() and stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+
+
+def _tell_found(journal: Journal, num_recordings: int) -> None:
+    """Say what is there from a command that was interrupted."""
+    reason = f"{journal.reason}; " if journal.reason else ""
+    if journal.num_rows:
+        failed = f", {journal.num_failed:,} of them as errors" if journal.num_failed else ""
+        there = f"{journal.num_rows:,} of {num_recordings:,} recordings are there already{failed}; going on"
+        print(f"{journal.path}: {reason}{there}", file=sys.stderr)
+    elif reason:
+        print(f"{journal.path}: {reason}beginning anew", file=sys.stderr)
+
+
+def _refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:
+    if out.resolve() in {source.resolve() for source in sources}:
+        raise UserError(f"--out {out}: one of the recordings; choose another file for the transcripts")
+    if out.exists() and not out.is_file():
+        raise UserError(
+            f"--out {out}: a folder or a device, expected a file; without --out, transcripts are printed"
+        )

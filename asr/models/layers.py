@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from asr.types import Tensor
@@ -20,23 +21,25 @@ class MaskedBatchNorm(keras.layers.Layer):
     Args:
         momentum: share of the moving statistics that a batch leaves as it was.
         epsilon: added to the variance.
+        synchronized: whether, trained on several devices, a batch's statistics are those of all devices'
+            rows (`tf.distribute.get_replica_context` sums them), not of each device's own.
     """
 
-    def __init__(self, *, momentum: float = 0.95, epsilon: float = 1e-3, **kwargs: Any) -> None:
+    def __init__(
+        self, *, momentum: float = 0.95, epsilon: float = 1e-3, synchronized: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.momentum, self.epsilon = momentum, epsilon
+        self.momentum, self.epsilon, self.synchronized = momentum, epsilon, synchronized
 
     def build(self, input_shape: Any) -> None:
         """(B, T, C) or (B, T, F, C)."""
         shape = (input_shape[-1],)
         self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones")
         self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros")
-        self.moving_mean = self.add_weight(
-            name="moving_mean", shape=shape, initializer="zeros", trainable=False
-        )
-        self.moving_variance = self.add_weight(
-            name="moving_variance", shape=shape, initializer="ones", trainable=False
-        )
+        # of several replicas of a tf.distribute.Strategy, all take the mean
+        moving = {"shape": shape, "trainable": False, "aggregation": "mean"}
+        self.moving_mean = self.add_weight(name="moving_mean", initializer="zeros", **moving)
+        self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **moving)
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         """Normalise over all axes but the last.
@@ -51,8 +54,12 @@ class MaskedBatchNorm(keras.layers.Layer):
             axes = tuple(range(len(inputs.shape) - 1))
             positions_per_frame = ops.prod(ops.shape(inputs)[2:-1])
             count = ops.sum(mask) * ops.cast(positions_per_frame, mask.dtype)
-            mean = ops.sum(inputs, axis=axes) / count
-            variance = ops.sum(ops.square(inputs), axis=axes) / count - ops.square(mean)
+            sums = [count, ops.sum(inputs, axis=axes), ops.sum(ops.square(inputs), axis=axes)]
+            if self.synchronized:
+                sums = tf.distribute.get_replica_context().all_reduce("SUM", sums)
+            count, total, total_of_squares = sums
+            mean = total / count
+            variance = total_of_squares / count - ops.square(mean)
             variance = ops.maximum(variance, 0.0)
             for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
                 moving.assign(moving * self.momentum + ops.stop_gradient(batch) * (1 - self.momentum))
@@ -61,7 +68,8 @@ class MaskedBatchNorm(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""
-        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
+        own = {"momentum": self.momentum, "epsilon": self.epsilon, "synchronized": self.synchronized}
+        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("polyphone")

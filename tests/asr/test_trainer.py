@@ -14,7 +14,9 @@ from asr.trainer import Trainer, is_best
 from asr.types import EditCounts, UserError
 from asr.vocabulary import Vocabulary
 from data_pipeline.dataset import Dataset
+from multigpu.engines import make_engine
 
+ONE_DEVICE = make_engine("", ["/CPU:0"])
 CONFIG = Config(
     augment=AugmentConfig(speed_min=0.9, speed_max=1.1, frequency_masks=1, time_masks=1),
     model=ModelConfig(dropout=0.2),
@@ -22,11 +24,13 @@ CONFIG = Config(
 )
 
 
-def make_trainer(config, clips, directory: Path) -> Trainer:
+def make_trainer(config, clips, directory: Path, engine=ONE_DEVICE) -> Trainer:
     vocabulary = Vocabulary.of_utterances(clips)
     data = Dataset(clips, vocabulary, config.train.batch_s)
     run = Run.create(directory, config, vocabulary)
-    return Trainer(make_acoustic_model(config, vocabulary), config, vocabulary, data, data, run)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
+    return Trainer(engine, model, config, vocabulary, data, data, run)
 
 
 def weights(trainer):

@@ -1,0 +1,219 @@
+"""The proof, on the user's own machine, that N devices do N devices' work.
+
+    python -m multigpu check --gpus 2
+
+A small convolutional network takes the same step on one device and on all: what each device did is read from
+the executed graph, gradients are compared, and the step is timed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from multigpu.parallel_model import ParallelModel
+from multigpu.placement import DeviceWork, backward_is_home, measure_work, misplaced_backward
+from multigpu.towers import Tensor
+
+TOLERANCE = 1e-5  # largest relative difference of gradients
+NUM_FRAMES, NUM_BANDS, NUM_CLASSES = 256, 64, 40
+ROWS_PER_DEVICE = {"CPU": 8, "GPU": 64}
+CHANNELS = {"CPU": 32, "GPU": 128}
+TIMED_STEPS = 7
+
+Gradients: TypeAlias = Callable[[Tensor, Tensor], list[Tensor]]  # of a batch (x, y)
+Port: TypeAlias = Callable[[keras.Model, Sequence[str]], Gradients]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median seconds of a step.
+
+    Attributes:
+        whole_batch_s: the whole batch on one device.
+        one_share_s: one device's share of it on one device.
+        all_devices_s: the whole batch on all devices.
+        num_devices: how many these are.
+    """
+
+    whole_batch_s: float
+    one_share_s: float
+    all_devices_s: float
+    num_devices: int
+
+    @property
+    def strong(self) -> float:
+        """How many times as fast all devices are with the same batch."""
+        return self.whole_batch_s / self.all_devices_s
+
+    @property
+    def weak(self) -> float:
+        """How many times as much they get done in a step, with a batch of one device's size for each."""
+        return self.num_devices * self.one_share_s / self.all_devices_s
+
+    @property
+    def limit(self) -> str:
+        """What keeps the step from taking an N-th of the time, and how much of it."""
+        ideal_s = self.whole_batch_s / self.num_devices
+        small_s, together_s = self.one_share_s - ideal_s, self.all_devices_s - self.one_share_s
+        if max(small_s, together_s) < 0.05 * ideal_s:
+            return "nothing to speak of"
+        if small_s > together_s:
+            return (
+                f"the size of the batch: a share of it takes a device {small_s * 1e3:.1f} ms longer than its "
+                "part of the whole; larger batches help"
+            )
+        return (
+            f"working together: copying weights, adding gradients and waiting for each other take "
+            f"{together_s * 1e3:.1f} ms of a step of {self.all_devices_s * 1e3:.1f} ms; larger batches help"
+        )
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found.
+
+    Attributes:
+        work: of each device in a step of one batch.
+        differences: largest relative difference of a gradient from one device's, by what was compared.
+        times: of the step.
+    """
+
+    work: Sequence[DeviceWork]
+    differences: dict[str, float]
+    times: Times
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong; empty where all is well."""
+        asked, others = self.work[: self.times.num_devices], self.work[self.times.num_devices :]
+        problems = [
+            f"{device.device} idles: {device.forward_ops} forward and {device.backward_ops} backward ops"
+            for device in asked
+            if not (device.forward_ops and device.backward_ops)
+        ]
+        problems += [f"{device.device} works, which was not asked for" for device in others]
+        strays = misplaced_backward(self.work)
+        if strays:
+            shown = ", ".join(strays[:3]) + (", ..." if len(strays) > 3 else "")
+            problems.append(f"{len(strays)} backward ops are not on the device of their forward ops: {shown}")
+        elif not problems and not backward_is_home(self.work):
+            problems.append("backward ops are not on the devices of their forward ops")
+        problems += [
+            f"gradients differ from one device's by {difference:.1e} ({what})"
+            for what, difference in self.differences.items()
+            if not difference <= TOLERANCE
+        ]
+        return problems
+
+
+def check_devices(devices: Sequence[str], port: Port | None = None) -> Check:
+    """Take the step on one device and on all, and compare.
+
+    Args:
+        devices: names, at least two.
+        port: (model, devices) -> function of a batch that returns gradients; by default `ParallelModel`'s.
+    """
+    port = port or parallel_port
+    kind = devices[0].strip("/").split(":")[0]
+    model = make_model("float32", CHANNELS[kind], devices[0])
+    batch = make_batch(ROWS_PER_DEVICE[kind] * len(devices), "float32")
+    share = make_batch(ROWS_PER_DEVICE[kind], "float32")
+    on_all, on_one = port(model, devices), one_device(model, devices[:1])
+    work = measure_work(lambda: on_all(*batch), devices)
+    times = Times(
+        whole_batch_s=_median_s(on_one, batch),
+        one_share_s=_median_s(on_one, share),
+        all_devices_s=_median_s(on_all, batch),
+        num_devices=len(devices),
+    )
+    return Check(work, _differences(devices, port), times)
+
+
+def parallel_port(model: keras.Model, devices: Sequence[str]) -> Gradients:
+    """`ParallelModel`'s gradients."""
+    parallel = ParallelModel(model, list(devices))
+    return _compiled(lambda x, y: parallel.loss_and_gradients(loss_of, x, y).gradients)
+
+
+def one_device(model: keras.Model, devices: Sequence[str]) -> Gradients:
+    """The plain model's gradients on the first device."""
+
+    def gradients(x: Tensor, y: Tensor) -> Any:
+        with tf.device(devices[0]), tf.GradientTape() as tape:
+            loss, _ = loss_of(model, x, y)
+            return tape.gradient(loss, model.trainable_variables)
+
+    return _compiled(gradients)
+
+
+def loss_of(model: keras.Model, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy of some rows, and the logits."""
+    logits = model(x, training=True)
+    losses = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
+    return tf.reduce_mean(losses), logits
+
+
+def make_model(dtype: str, channels: int, device: str) -> keras.Model:
+    """Spectrograms -> classes; without batch statistics, so that its gradients can be compared."""
+    layers = keras.layers
+    with tf.device(device):
+        return keras.Sequential(
+            [
+                keras.Input((NUM_FRAMES, NUM_BANDS, 1), dtype=dtype),
+                *(
+                    layers.Conv2D(channels * 2**stage, 3, strides=2, activation="relu", dtype=dtype)
+                    for stage in range(3)
+                ),
+                layers.GlobalAveragePooling2D(dtype=dtype),
+                layers.Dense(256, "relu", dtype=dtype),
+                layers.Dense(NUM_CLASSES, dtype=dtype),
+            ]
+        )
+
+
+def make_batch(num_rows: int, dtype: str) -> tuple[Tensor, Tensor]:
+    """Spectrograms and classes."""
+    rng = np.random.default_rng(num_rows)
+    x = rng.normal(size=(num_rows, NUM_FRAMES, NUM_BANDS, 1)).astype(dtype)
+    return tf.constant(x), tf.constant(rng.integers(NUM_CLASSES, size=num_rows))
+
+
+def _differences(devices: Sequence[str], port: Port) -> dict[str, float]:
+    """In double precision, where rounding does not hide a mistake."""
+    model = make_model("float64", CHANNELS["CPU"], devices[0])
+    on_all, on_one = port(model, devices), one_device(model, devices[:1])
+    sizes = {
+        f"{2 * len(devices) + 1} rows": 2 * len(devices) + 1,
+        "1 row": 1,
+    }
+    batches = {what: make_batch(num_rows, "float64") for what, num_rows in sizes.items()}
+    return {what: _difference(on_all(*batch), on_one(*batch)) for what, batch in batches.items()}
+
+
+def _difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+    """Largest over the gradients of the largest difference, relative to the gradient's largest value."""
+    pairs = zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
+    return max(float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-30)) for a, b in pairs)
+
+
+def _median_s(step: Gradients, batch: tuple[Tensor, Tensor]) -> float:
+    def once() -> float:
+        started = time.perf_counter()
+        np.asarray(step(*batch)[0])  # waits for the device
+        return time.perf_counter() - started
+
+    once()
+    return statistics.median(once() for _ in range(TIMED_STEPS))
+
+
+def _compiled(function: Callable[..., Any]) -> Gradients:
+    compiled: Gradients = tf.function(function, reduce_retracing=True)
+    return compiled

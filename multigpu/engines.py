@@ -1,0 +1,271 @@
+"""One face for the ways to spread a training step: single, parallel-model, mirrored, multi-worker.
+
+from multigpu.engines import make_engine
+
+engine = make_engine("parallel-model", devices)
+with engine.scope():
+    model, optimizer = ...                  # their variables
+step = engine.train_step(model, optimizer, loss_of, prepare, signature)
+loss, outputs = step(num_rows, *batch)      # the loss of all rows, the outputs of this process's
+
+A batch is global: whatever the engine and the number of devices, the step is that of one device with the
+whole batch. Where several processes (workers) train together, each reads only the rows that
+`engine.own_rows` leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import keras
+import tensorflow as tf
+
+from multigpu.devices import DeviceError, short_name
+from multigpu.parallel_model import LossOf, ParallelModel
+from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
+
+ENGINES = ("single", "parallel-model", "mirrored", "multi-worker")
+
+Step: TypeAlias = Callable[..., tuple[Tensor, Structure]]  # (num_rows, *batch) -> (loss, outputs)
+T = TypeVar("T")
+
+
+class Engine(ABC):
+    """Where and how a training step runs.
+
+    Attributes:
+        name: one of `ENGINES`.
+        devices: this process's.
+        worker: this process's number among those that train together.
+        num_workers: how many these are.
+    """
+
+    name: str
+    worker, num_workers = 0, 1
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.devices = tuple(devices)
+
+    @property
+    def num_devices(self) -> int:
+        """Over all workers."""
+        return len(self.devices) * self.num_workers
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes what training leaves."""
+        return self.worker == 0
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """To make the model and the optimiser in."""
+        scope: contextlib.AbstractContextManager[Any] = tf.device(self.devices[0])
+        return scope
+
+    @abstractmethod
+    def train_step(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        loss_of: LossOf,
+        prepare: Callable[[list[Tensor]], list[Tensor]],
+        signature: Sequence[tf.TensorSpec],
+    ) -> Step:
+        """A compiled step.
+
+        Args:
+            model: made in the engine's scope.
+            optimizer: made and built there too.
+            loss_of: (model, *rows) -> (mean loss over these rows, outputs).
+            prepare: what is done to the gradients of the whole batch before the optimiser gets them, such
+                as clipping; they come in the order of `model.trainable_variables`.
+            signature: of the batch's tensors.
+
+        Returns:
+            (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's).
+        """
+
+    def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
+        """A function that works on each row by itself, on all devices of this process."""
+        return functools.partial(data_parallelism, self.devices, function)
+
+    def own_rows(self, rows: Sequence[T]) -> list[T]:
+        """Those that this worker reads; at least one, where all workers must take part."""
+        share = cut_rows(len(rows), self.num_workers)[self.worker]
+        return list(rows[share.start : share.start + max(1, share.size)])
+
+    def wait_for_all(self) -> None:
+        """Return when every worker has come here."""
+        return
+
+
+class SingleEngine(Engine):
+    """One device, the plain model."""
+
+    name = "single"
+
+    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+        """See `Engine`."""
+        device = self.devices[0]
+
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+            with tf.device(device):
+                with tf.GradientTape() as tape:
+                    loss, outputs = loss_of(model, *batch)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                optimizer.apply(prepare(gradients), model.trainable_variables)
+            return loss, outputs
+
+        return _compiled(step, signature)
+
+
+class ParallelModelEngine(Engine):
+    """Several devices of this process, through `ParallelModel`."""
+
+    name = "parallel-model"
+
+    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+        """See `Engine`."""
+        parallel = ParallelModel(model, self.devices)
+
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+            loss, outputs, gradients = parallel.loss_and_gradients(loss_of, *batch)
+            with tf.device(self.devices[0]):
+                optimizer.apply(prepare(gradients), model.trainable_variables)
+            return loss, outputs
+
+        return _compiled(step, signature)
+
+
+class MirroredEngine(Engine):
+    """Several devices of this process, through `tf.distribute.MirroredStrategy`.
+
+    Every device keeps the weights and the optimiser's state. Gradients travel twice: once to be clipped by
+    their common norm, and once in Keras's optimisers, which always sum over the devices. Dropout draws the
+    same masks on every device.
+    """
+
+    name = "mirrored"
+
+    def __init__(self, devices: Sequence[str], strategy: tf.distribute.Strategy | None = None) -> None:
+        super().__init__(devices)
+        self.strategy = strategy or tf.distribute.MirroredStrategy(list(devices))
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """See `Engine`."""
+        scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+        """See `Engine`."""
+        num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
+
+        def replica(num_rows: Tensor, num_own: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+            context = tf.distribute.get_replica_context()
+            share = cut_rows(tf.shape(batch[0])[0], num_local)[_local_id(context, num_local)]
+            in_use = tf.cast(tf.minimum(num_own, 1), tf.float32)
+            weight = tf.cast(share.size, tf.float32) * in_use / tf.cast(num_rows, tf.float32)
+            with tf.GradientTape() as tape:
+                loss, outputs = loss_of(model, *share.rows(batch))
+                target = loss * tf.cast(weight, loss.dtype)
+            gradients = tape.gradient(target, model.trainable_variables)
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+            shares = [gradient / num_replicas for gradient in prepare(gradients)]
+            optimizer.apply(shares, model.trainable_variables)  # which sums them over the devices
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, target), outputs
+
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+            num_own = cut_rows(num_rows, self.num_workers)[self.worker].size
+            per_replica = self.strategy.run(replica, args=(num_rows, num_own, *batch))
+            losses, outputs = zip(*_local_results(self.strategy, per_replica), strict=True)
+            shares = cut_rows(tf.shape(batch[0])[0], num_local)
+            return losses[0], tf.nest.map_structure(lambda o: o[:num_own], merge(outputs, shares))
+
+        return _compiled(step, signature)
+
+
+class MultiWorkerEngine(MirroredEngine):
+    """Several processes, on one machine or many, through `tf.distribute.MultiWorkerMirroredStrategy`.
+
+    Who takes part is read from TF_CONFIG, or from Slurm's variables. To be made before TensorFlow makes
+    its first tensor.
+
+    Raises:
+        DeviceError: neither says who takes part, or TensorFlow is already at work.
+    """
+
+    name = "multi-worker"
+
+    def __init__(self) -> None:
+        if "TF_CONFIG" in os.environ:
+            resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        elif "SLURM_PROCID" in os.environ:
+            resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
+        else:
+            raise DeviceError(
+                "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every "
+                'process, such as {"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
+                '"task": {"type": "worker", "index": 0}}'
+            )
+        try:
+            strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise DeviceError(f"multi-worker: the workers cannot meet: {error}") from None
+        devices = [short_name(device) for device in strategy.extended.worker_devices]
+        super().__init__(devices, strategy)
+        self.worker = strategy.cluster_resolver.task_id or 0
+        self.num_workers = strategy.num_replicas_in_sync // len(devices)
+
+    def wait_for_all(self) -> None:
+        """See `Engine`."""
+        self.strategy.run(
+            tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
+        )
+
+
+def make_engine(name: str, devices: Sequence[str]) -> Engine:
+    """The engine of a name.
+
+    Args:
+        name: one of `ENGINES`, or "" for the usual one of so many devices.
+        devices: names; `multi-worker` takes all of this process's.
+
+    Raises:
+        DeviceError: there is no such engine, or it cannot use these devices.
+    """
+    name = name or ("single" if len(devices) == 1 else "parallel-model")
+    if name == "multi-worker":
+        return MultiWorkerEngine()
+    if name == "single" and len(devices) > 1:
+        raise DeviceError(
+            f"single: expected 1 device, received {', '.join(devices)}; leave the engine out, or choose "
+            "parallel-model or mirrored"
+        )
+    engines = {"single": SingleEngine, "parallel-model": ParallelModelEngine, "mirrored": MirroredEngine}
+    if name not in engines:
+        raise DeviceError(f"{name}: no such engine; there are {', '.join(ENGINES)}")
+    return engines[name](devices)
+
+
+def _compiled(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:
+    compiled: Step = tf.function(step, input_signature=[tf.TensorSpec((), tf.int32), *signature])
+    return compiled
+
+
+def _local_id(context: Any, num_local: int) -> int:
+    return int(tf.get_static_value(context.replica_id_in_sync_group)) % num_local
+
+
+def _local_results(strategy: Any, per_replica: tuple[Any, Any]) -> list[tuple[Any, Any]]:
+    """(loss, outputs) of each replica of this process."""
+    losses, outputs = per_replica
+    flat = [strategy.experimental_local_results(value) for value in tf.nest.flatten(outputs)]
+    return [
+        (loss, tf.nest.pack_sequence_as(outputs, list(column)))
+        for loss, *column in zip(strategy.experimental_local_results(losses), *flat, strict=True)
+    ]

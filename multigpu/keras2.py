@@ -1,0 +1,47 @@
+"""Keras 2's `multi_gpu_model`, on top of `ParallelModel`.
+
+from multigpu import multi_gpu_model
+
+parallel = multi_gpu_model(model, gpus=2)
+parallel.compile("adam", "mse")
+parallel.fit(x, y)
+model.save("model.keras")                   # the template, which shares the weights
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from multigpu.devices import DeviceError, parse_devices
+from multigpu.parallel_model import ParallelModel
+
+
+def multi_gpu_model(
+    model: keras.Model, gpus: int | Sequence[int], cpu_merge: bool = True, cpu_relocation: bool = False
+) -> ParallelModel:
+    """The function of Keras 2 by this name, on top of `ParallelModel`.
+
+    Args:
+        model: the template; it shares its weights with what is returned.
+        gpus: a number of devices, or a list of ids; at least two.
+        cpu_merge: whether results are put together on the CPU, else on the first device.
+        cpu_relocation: whether the weights are moved to the CPU first.
+
+    Raises:
+        DeviceError: fewer than two devices, or one that is not there.
+    """
+    num_devices = gpus if isinstance(gpus, int) else len(gpus)
+    if num_devices < 2:
+        raise DeviceError(
+            f"multi_gpu_model: expected at least 2 devices, received gpus={gpus!r}; use the model as it is"
+        )
+    devices = parse_devices(gpus)
+    if cpu_relocation:
+        for variable in model.variables:
+            value = variable.numpy()
+            with tf.device("/CPU:0"):
+                variable._initialize(value)
+    return ParallelModel(model, devices, merge_on="/CPU:0" if cpu_merge else devices[0])

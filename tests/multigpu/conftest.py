@@ -1,0 +1,60 @@
+"""What one device does with a batch, beside what several do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from multigpu import ParallelModel
+
+
+class Both:
+    """A model on one device and its like on several, compiled alike.
+
+    Attributes:
+        plain: on one device.
+        parallel: on several.
+    """
+
+    def __init__(self, make: Callable[[], keras.Model], devices: Any = 3) -> None:
+        keras.utils.set_random_seed(1)
+        self.plain = make()
+        keras.utils.set_random_seed(1)
+        self.parallel = ParallelModel(make(), devices)
+
+    def compile(self, optimizer=lambda: keras.optimizers.SGD(0.5), **settings):
+        """With optimisers of their own; settings that are to be made anew come as functions of nothing."""
+        for model in (self.plain, self.parallel):
+            model.compile(optimizer(), **{k: v() if k == "metrics" else v for k, v in settings.items()})
+        return self
+
+    def train(self, x, y=None, **kwargs):
+        """One step of each, and see that it is the same: losses, metrics and what it adds to the weights."""
+        if not self.plain.built:
+            self.plain(x)
+            self.parallel(x)
+            self.parallel.set_weights(self.plain.get_weights())
+        before = [self.plain.get_weights(), self.parallel.inner.get_weights()]
+        logs = [m.train_on_batch(x, y, return_dict=True, **kwargs) for m in (self.plain, self.parallel)]
+        after = [self.plain.get_weights(), self.parallel.inner.get_weights()]
+        assert logs[1] == pytest.approx(logs[0], rel=1e-5, abs=1e-6)
+        for name, *values in zip([v.path for v in self.plain.weights], *before, *after, strict=True):
+            one, several = values[2] - values[0], values[3] - values[1]
+            if not np.issubdtype(one.dtype, np.floating):
+                assert np.array_equal(one, several), name
+                continue
+            size = np.abs(one).max()
+            rounding = 3e-7 * np.abs(values[0]).max()
+            assert np.abs(several - one).max() <= 1e-5 * size + rounding, (name, one, several)
+            assert size > 0 or not self.plain.get_layer(name.split("/")[-2]).trainable, (
+                f"{name} is not trained"
+            )
+        return self
+
+
+@pytest.fixture(scope="session")
+def both() -> type[Both]:
+    """The class."""
+    return Both

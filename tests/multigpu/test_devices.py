@@ -1,0 +1,202 @@
+"""Which devices a specification means, and what is said when they cannot be had."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from multigpu import devices
+from multigpu.devices import DeviceError, available_devices, parse_devices, short_name, simulate_devices
+
+ALL = ("/CPU:0", "/CPU:1", "/CPU:2")  # as tests/conftest.py simulates them
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (2, ALL[:2]),
+        ("2", ALL[:2]),
+        ("3", ALL),
+        ("2,", ALL[2:]),
+        ("0,2", ("/CPU:0", "/CPU:2")),
+        (" 2 , 0 ", ("/CPU:2", "/CPU:0")),
+        ([0, 2], ("/CPU:0", "/CPU:2")),
+        ((1,), ("/CPU:1",)),
+        ("all", ALL),
+        (" ALL", ALL),
+        (["/CPU:1", "cpu:2", 0], ("/CPU:1", "/CPU:2", "/CPU:0")),
+        ("/CPU:1,/CPU:2", ALL[1:]),
+        (["/job:localhost/replica:0/task:0/device:CPU:1"], ("/CPU:1",)),
+    ],
+)
+def test_a_specification_means_devices(spec, expected):
+    assert parse_devices(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (4, "4 devices asked for"),
+        ("0,3", "/CPU:3 asked for"),
+        ("/GPU:0", "/GPU:0 asked for"),
+        ([0, 1, 0], "/CPU:0 named more than once"),
+        ([1, "/CPU:1"], "/CPU:1 named more than once"),
+        (-1, "at least 1 device"),
+        ("-1", "at least 1 device"),
+        ([0, -1], "ids from 0, received -1"),
+        ("1,-2", "ids from 0, received -2"),
+        (0, "at least 1 device"),
+        ("0", "at least 1 device"),
+        ([], "no device named"),
+        ("", "no device named"),
+        (",", "'' is neither"),
+        ("1.5", "'1.5' is neither"),
+        ("gpu", "'gpu' is neither"),
+        (["all"], "'all' is neither"),
+        ([1.0], "received 1.0"),
+        ([True], "received True"),
+        (True, "expected a number, ids"),
+        (2.0, "expected a number, ids"),
+        (None, "expected a number, ids"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is_and_the_remedy(spec, complaint):
+    with pytest.raises(DeviceError) as error:
+        parse_devices(spec)
+    message = str(error.value)
+    assert message.startswith(f"devices {spec!r}: ")
+    assert complaint in message
+    assert "there is /CPU:0, /CPU:1, /CPU:2: " in message
+    assert "CUDA_VISIBLE_DEVICES" in message
+    assert "--simulate" in message
+
+
+def test_a_name_that_is_none_is_refused():
+    assert short_name("/job:worker/replica:0/task:3/device:GPU:07") == "/GPU:7"
+    with pytest.raises(DeviceError, match="expected one such as /GPU:1"):
+        short_name("cuda")
+
+
+def test_simulating_too_late_is_an_error_and_once_more_the_same_is_not():
+    assert simulate_devices(3) == ALL == available_devices()
+    with pytest.raises(DeviceError, match=r"cannot simulate 2 devices: TensorFlow already works on /CPU:0, "):
+        simulate_devices(2)
+    with pytest.raises(DeviceError, match="at least 1, received 0"):
+        simulate_devices(0)
+
+
+def test_a_fresh_process_gets_devices_that_work_and_the_error_after_its_first_tensor():
+    program = """
+import tensorflow as tf
+from multigpu import DeviceError, data_parallelism, parse_devices, simulate_devices
+assert simulate_devices(2) == parse_devices("all") == ("/CPU:0", "/CPU:1")
+assert data_parallelism(parse_devices(2), lambda x: x + 1.0, tf.zeros(3)).numpy().tolist() == [1, 1, 1]
+try:
+    simulate_devices(4)
+except DeviceError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "call simulate_devices before the first tensor or model is made" in done.stdout
+
+
+class Machine:
+    """What TensorFlow says on a machine with GPUs, and what it is told there."""
+
+    def __init__(self, num_gpus, *, at_work=False, cut=()):
+        self.cards = [SimpleNamespace(name=f"/physical_device:GPU:{n}") for n in range(num_gpus)]
+        self.at_work, self.cut = at_work, cut
+        self.growing, self.visible, self.parts = [], None, {}
+
+    def list_physical_devices(self, kind):
+        return self.cards if kind == "GPU" else [SimpleNamespace(name="/physical_device:CPU:0")]
+
+    def list_logical_devices(self, kind):
+        parts = [part for parts in self.parts.values() for part in parts]
+        number = 1 if kind == "CPU" else len(parts) or len(self.cards)
+        return [SimpleNamespace(name=f"/device:{kind}:{n}") for n in range(number)]
+
+    def get_logical_device_configuration(self, card):
+        return ["part", "part"] if card in [self.cards[n] for n in self.cut] else None
+
+    def set_memory_growth(self, card, enable):
+        self._touch()
+        assert enable
+        self.growing.append(card)
+
+    def set_visible_devices(self, cards, kind):
+        self._touch()
+        assert kind == "GPU"
+        self.visible = cards
+
+    def set_logical_device_configuration(self, card, parts):
+        self._touch()
+        self.parts[card.name] = parts
+
+    def _touch(self):
+        if self.at_work:
+            raise RuntimeError("devices cannot be modified after being initialized")
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    def make(num_gpus, memory_mb="16000\n", **kwargs):
+        made = Machine(num_gpus, **kwargs)
+        for name in (
+            "list_physical_devices",
+            "list_logical_devices",
+            "get_logical_device_configuration",
+            "set_visible_devices",
+            "set_logical_device_configuration",
+        ):
+            monkeypatch.setattr(tf.config, name, getattr(made, name))
+        monkeypatch.setattr(tf.config.experimental, "set_memory_growth", made.set_memory_growth)
+        monkeypatch.setattr(devices.shutil, "which", lambda _: memory_mb and "/usr/bin/nvidia-smi")
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
+
+        def nvidia_smi(command, **_):
+            assert "--id=1" in command
+            return SimpleNamespace(stdout=memory_mb)
+
+        monkeypatch.setattr(devices.subprocess, "run", nvidia_smi)
+        return made
+
+    return make
+
+
+def test_where_there_are_gpus_they_are_meant_and_their_memory_grows(machine):
+    there = machine(4)
+    assert parse_devices("all") == ("/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3")
+    assert there.growing == there.cards
+    assert parse_devices("0,2,3") == ("/GPU:0", "/GPU:2", "/GPU:3")
+    assert parse_devices(["/GPU:1", "/CPU:0"]) == ("/GPU:1", "/CPU:0")
+    with pytest.raises(DeviceError, match=r"there is /GPU:0, .*/GPU:3: choose among these, .* 0,2") as error:
+        parse_devices([4])
+    assert "simulate" not in str(error.value)
+
+
+def test_gpus_that_are_at_work_or_cut_are_left_as_they_are(machine):
+    assert parse_devices(machine(2, at_work=True).cards and 2) == ("/GPU:0", "/GPU:1")
+    there = machine(2, cut=[0])
+    parse_devices(2)
+    assert there.growing == there.cards[1:]
+
+
+@pytest.mark.parametrize(("memory_mb", "expected"), [("16000\n", 16000), ("", 8192)])
+def test_the_first_gpu_is_cut_into_equal_parts_within_its_memory(machine, memory_mb, expected):
+    there = machine(2, memory_mb)
+    assert simulate_devices(3) == ("/GPU:0", "/GPU:1", "/GPU:2")
+    assert there.visible == there.cards[:1]
+    (parts,) = there.parts.values()
+    assert list(there.parts) == [there.cards[0].name]
+    limits = [part.memory_limit for part in parts]
+    assert limits == [pytest.approx(expected * devices.SHARE_OF_CARD / 3)] * 3
+
+
+def test_gpus_that_are_at_work_cannot_be_cut(machine):
+    machine(2, at_work=True)
+    assert simulate_devices(2) == ("/GPU:0", "/GPU:1")  # two real ones will do
+    with pytest.raises(DeviceError, match="TensorFlow already works on /GPU:0, /GPU:1"):
+        simulate_devices(3)

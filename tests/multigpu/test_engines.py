@@ -1,0 +1,106 @@
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from multigpu.devices import DeviceError, available_devices
+from multigpu.engines import make_engine
+
+ROWS = [7, 6, 7, 1]  # uneven on two and on three devices, and fewer than devices
+SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
+# TensorFlow's collectives allow one size of MirroredStrategy in a process
+ENGINES = [("single", 1), ("parallel-model", 2), ("parallel-model", 3), ("mirrored", 2)]
+
+
+def batches(num_steps):
+    rng = np.random.default_rng(1)
+    for step in range(num_steps):
+        rows = ROWS[step % len(ROWS)]
+        yield rng.normal(size=(rows, 6)).astype("f"), rng.normal(size=(rows, 2)).astype("f")
+
+
+def loss_of(model, x, y):
+    predicted = model(x, training=True)
+    return tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, axis=1)), predicted
+
+
+def train(engine, num_steps):
+    """Losses, outputs and last weights of some steps of a model without batch statistics."""
+    with engine.scope():
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.Input((6,)),
+                keras.layers.Dense(5, "tanh"),
+                keras.layers.LayerNormalization(),
+                keras.layers.Dense(2),
+            ]
+        )
+        optimizer = keras.optimizers.AdamW(1e-2, weight_decay=1e-2)
+        optimizer.build(model.trainable_variables)
+
+    def clip(gradients):
+        return tf.clip_by_global_norm(gradients, 1.0)[0]
+
+    step = engine.train_step(model, optimizer, loss_of, clip, SIGNATURE)
+    results = [step(tf.constant(len(x)), x, y) for x, y in batches(num_steps)]
+    losses = [float(loss) for loss, _ in results]
+    outputs = [np.asarray(predicted) for _, predicted in results]
+    return losses, outputs, [np.asarray(v) for v in (*model.variables, *optimizer.variables)]
+
+
+@pytest.fixture(scope="module")
+def on_one_device():
+    return train(make_engine("", ["/CPU:0"]), 20)
+
+
+@pytest.mark.parametrize(("name", "num_devices"), ENGINES[1:])
+def test_engines_agree_with_one_device_over_twenty_steps(name, num_devices, on_one_device):
+    engine = make_engine(name, available_devices()[:num_devices])
+    assert engine.num_devices == num_devices
+    losses, outputs, values = train(engine, 20)
+    np.testing.assert_allclose(losses, on_one_device[0], rtol=1e-5)
+    for own, other in zip(outputs, on_one_device[1], strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+    for own, other in zip(values, on_one_device[2], strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "num_devices"), ENGINES)
+def test_spread_keeps_the_order_of_rows(name, num_devices):
+    engine = make_engine(name, available_devices()[:num_devices])
+    rows = np.arange(5, dtype="f")
+    np.testing.assert_array_equal(engine.spread(lambda x: 2 * x)(rows), 2 * rows)
+
+
+def test_the_usual_engine_is_parallel_model_for_several_devices():
+    assert make_engine("", available_devices()[:2]).name == "parallel-model"
+    assert make_engine("", available_devices()[:1]).name == "single"
+
+
+def test_workers_read_every_row_once_and_none_reads_nothing():
+    workers = []
+    for index in range(3):
+        engine = make_engine("", ["/CPU:0"])
+        engine.worker, engine.num_workers = index, 3
+        workers.append(engine)
+    for places in ([4, 8, 1, 9, 7, 3, 2], [5, 6, 1]):
+        assert [place for engine in workers for place in engine.own_rows(places)] == places
+    assert [engine.own_rows([5]) for engine in workers] == [[5], [5], [5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "words"),
+    [
+        ("single", ["/CPU:0", "/CPU:1"], "expected 1 device"),
+        ("horovod", ["/CPU:0"], "there are single, parallel-model"),
+        ("multi-worker", ["/CPU:0"], "TF_CONFIG"),
+    ],
+)
+def test_an_engine_that_cannot_be_had_is_an_error(name, devices, words, monkeypatch):
+    for variable in ("TF_CONFIG", "SLURM_PROCID"):
+        monkeypatch.delitem(os.environ, variable, raising=False)
+    with pytest.raises(DeviceError, match=words):
+        make_engine(name, devices)
