@@ -50,9 +50,14 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot write this {what} ({error.strerror}); free space there, or choose another place"
-        ) from None
+        raise cannot_write(path, what, error) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, what: str, error: OSError) -> UserError:
+    """The error to raise where a file cannot be written."""
+    return UserError(
+        f"{path}: cannot write this {what} ({error.strerror}); free space there, or choose another place"
+    )

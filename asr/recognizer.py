@@ -9,6 +9,7 @@ print(recognizer.transcribe("question.mp3").text)
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,10 +24,12 @@ from asr.audio import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms, read
 from asr.checkpoint import restore_checkpoint
 from asr.decoding.greedy import BestPath, best_path, hypotheses_of
 from asr.run import Run
-from asr.transcripts import STANDARD_INPUT
+from asr.spread import Spread, on_one_device
+from asr.transcripts import STANDARD_INPUT, Result
 from asr.types import Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
 
+# for each device
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
 BYTES_AT_ONCE = 64 << 20
 BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ
@@ -38,14 +41,28 @@ class Recognizer:
     Args:
         model: with its weights.
         vocabulary: of its outputs.
+        spread: puts a function of a batch on several devices.
+        num_devices: on how many; a batch holds so many times what one device takes.
     """
 
-    def __init__(self, model: AcousticModel, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        model: AcousticModel,
+        vocabulary: Vocabulary,
+        spread: Spread = on_one_device,
+        num_devices: int = 1,
+    ) -> None:
         self.model, self.vocabulary = model, vocabulary
+        self.spread, self.num_devices = spread, num_devices
 
     @classmethod
-    def load(cls, run: str | Path) -> Recognizer:
+    def load(cls, run: str | Path, spread: Spread = on_one_device, num_devices: int = 1) -> Recognizer:
         """The best model of a run directory.
+
+        Args:
+            run: its path.
+            spread: see `Recognizer`.
+            num_devices: see `Recognizer`.
 
         Raises:
             UserError: there is no run, or it has no checkpoint yet.
@@ -54,7 +71,7 @@ class Recognizer:
         vocabulary = opened.vocabulary()
         model = make_acoustic_model(opened.config(), vocabulary)
         restore_checkpoint(opened.checkpoint(), model)
-        return cls(model, vocabulary)
+        return cls(model, vocabulary, spread, num_devices)
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
         """What is said in one recording.
@@ -68,17 +85,41 @@ class Recognizer:
         name = str(audio) if isinstance(audio, str | Path) else "-"
         return self.transcribe_waveforms([read_audio(audio)], [name])[0]
 
-    def transcribe_files(self, paths: Sequence[Path]) -> Iterator[Hypothesis | UserError]:
+    def transcribe_files(self, paths: Sequence[Path]) -> Iterator[Result]:
         """What is said in each file, in order; for a file that cannot be read, why."""
+        return itertools.chain.from_iterable(self.transcribe_chunks(self.chunks(paths)))
+
+    def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
+        """Files cut into those to read together: not too many, and not too large."""
+        max_files, max_bytes = FILES_AT_ONCE * self.num_devices, BYTES_AT_ONCE * self.num_devices
+        chunks: list[list[Path]] = []
+        num_bytes = 0
+        for path in paths:
+            size = _size_bytes(path)
+            if not chunks or len(chunks[-1]) == max_files or num_bytes + size > max_bytes:
+                chunks.append([])
+                num_bytes = 0
+            chunks[-1].append(path)
+            num_bytes += size
+        return chunks
+
+    def transcribe_chunks(self, chunks: Sequence[Sequence[Path]]) -> Iterator[list[Result]]:
+        """What is said in the files of each chunk.
+
+        Scores depend on what shares a batch, in their last digits: the same chunk gives the same results.
+        """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for chunk in _chunks(paths):
-                read = list(pool.map(_read_or_error, chunk))
-                sound = [
-                    (str(p), w) for p, w in zip(chunk, read, strict=True) if not isinstance(w, UserError)
-                ]
-                heard = iter(self.transcribe_waveforms([w for _, w in sound], [name for name, _ in sound]))
-                for waveform in read:
-                    yield waveform if isinstance(waveform, UserError) else next(heard)
+            reading: Iterator[Waveform | UserError] = iter(())
+            for chunk, following in itertools.pairwise([[], *chunks, []]):
+                read = list(reading)
+                reading = pool.map(_read_or_error, following)  # while this chunk is being heard
+                if chunk:
+                    yield self._hear(chunk, read)
+
+    def _hear(self, paths: Sequence[Path], read: Sequence[Waveform | UserError]) -> list[Result]:
+        sound = [(str(p), w) for p, w in zip(paths, read, strict=True) if not isinstance(w, UserError)]
+        heard = iter(self.transcribe_waveforms([w for _, w in sound], [name for name, _ in sound]))
+        return [waveform if isinstance(waveform, UserError) else next(heard) for waveform in read]
 
     def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
         """What is said in each waveform, in order.
@@ -91,7 +132,7 @@ class Recognizer:
         heard: dict[int, Hypothesis] = {}
         while by_length:
             longest = len(waveforms[by_length[-1]])
-            size = max(1, BATCH_SAMPLES // longest)
+            size = self.num_devices * max(1, BATCH_SAMPLES // longest)
             places, by_length = by_length[-size:], by_length[:-size]
             audio, num_samples = pad_waveforms([waveforms[place] for place in places])
             path = BestPath(*self._decode(audio, num_samples))
@@ -105,25 +146,14 @@ class Recognizer:
             return best_path(self.model(audio, num_samples))
 
         signature = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
-        return tf.function(decode, input_signature=signature)
+        return tf.function(self.spread(decode), input_signature=signature)
 
 
-def _chunks(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Files to read together: not too many, and not too large."""
-    chunk: list[Path] = []
-    num_bytes = 0
-    for path in paths:
-        try:
-            size = path.stat().st_size
-        except (OSError, ValueError):
-            size = 0  # reading it will tell why
-        if chunk and (len(chunk) == FILES_AT_ONCE or num_bytes + size > BYTES_AT_ONCE):
-            yield chunk
-            chunk, num_bytes = [], 0
-        chunk.append(path)
-        num_bytes += size
-    if chunk:
-        yield chunk
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0  # reading it will tell why
 
 
 def _read_or_error(path: Path) -> Waveform | UserError:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 from asr.files import whole_file
 from asr.types import Hypothesis, UserError
@@ -21,6 +20,9 @@ AUDIO_SUFFIXES = {
     *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".sd2", ".htk"),
 }
 FIELDS = ("file", "text", "score", "error")
+
+Result: TypeAlias = Hypothesis | UserError
+"""What was heard in a file, or why nothing was."""
 
 
 def audio_files(arguments: Sequence[str]) -> list[Path]:
@@ -67,7 +69,7 @@ class TranscriptWriter:
         if format_name == "csv":
             self._csv.writerow(FIELDS)
 
-    def write(self, name: str, result: Hypothesis | UserError) -> None:
+    def write(self, name: str, result: Result) -> None:
         """Write what was heard in a file, or why nothing was; text leaves failures to standard error."""
         if self._format == "csv":
             self._csv.writerow(_row(name, result))
@@ -78,33 +80,38 @@ class TranscriptWriter:
         self._file.flush()
 
 
-@contextlib.contextmanager
-def open_writer(format_name: str, out: Path | None, num_files: int) -> Iterator[TranscriptWriter]:
-    """A writer to a file, which takes its name when all is written, or to standard output.
+def standard_output_writer(format_name: str, num_files: int) -> TranscriptWriter:
+    """A writer to standard output."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return TranscriptWriter(sys.stdout, format_name, num_files > 1)
+
+
+def write_transcripts(
+    path: Path, format_name: str, sources: Sequence[Path], results: Iterable[Result]
+) -> None:
+    """Write a file of results, which takes its name when all are written.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: it cannot be written.
     """
-    if out is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-        yield TranscriptWriter(sys.stdout, format_name, num_files > 1)
-        return
-    with whole_file(out, "list of transcripts") as file:
+    with whole_file(path, "list of transcripts") as file:
         # a file's name may be no UTF-8
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
-        yield TranscriptWriter(text, format_name, num_files > 1)
+        writer = TranscriptWriter(text, format_name, len(sources) > 1)
+        for source, result in zip(sources, results, strict=True):
+            writer.write(str(source), result)
         text.flush()
         text.detach()
 
 
-def _row(name: str, result: Hypothesis | UserError) -> tuple[str, str, str, str]:
+def _row(name: str, result: Result) -> tuple[str, str, str, str]:
     if isinstance(result, UserError):
         return name, "", "", str(result)
     return name, result.text, f"{result.score:.3f}", ""
 
 
-def _record(name: str, result: Hypothesis | UserError) -> dict[str, object]:
+def _record(name: str, result: Result) -> dict[str, object]:
     if isinstance(result, UserError):
         return {"file": name, "error": str(result)}
     return {

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from multigpu.errors import DeviceError
+from multigpu.quiet import import_tensorflow
+
 if TYPE_CHECKING:
     from multigpu.check import Check
 
@@ -21,8 +24,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--simulate", action="store_true", help="cut this machine's one device into as many (default: 2)"
     )
     arguments = parser.parse_args(argv)
-    from multigpu.devices import DeviceError
-
     try:
         return _check(arguments.gpus, arguments.simulate)
     except DeviceError as error:
@@ -34,10 +35,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(spec: str, simulate: bool) -> int:
-    from multigpu.devices import DeviceError, num_named, parse_devices, simulate_devices
+    def prepare() -> None:
+        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
 
-    if simulate:
-        simulate_devices(num_named(spec))
+        if simulate:
+            simulate_devices(num_named(spec))
+        allow_memory_growth()
+
+    import_tensorflow(prepare)
+    from multigpu.devices import parse_devices
+
     devices = parse_devices(spec)
     if len(devices) == 1:
         raise DeviceError(f"{devices[0]} alone has nobody to share with; try `--gpus 2 --simulate`")

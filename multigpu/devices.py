@@ -17,14 +17,12 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from multigpu.errors import DeviceError
+
 DeviceSpec: TypeAlias = int | str | Sequence[int | str]
 
 NAME = re.compile(r"(?:.*/)?(?:device:)?(CPU|GPU):(\d+)", re.IGNORECASE)
 SHARE_OF_CARD = 0.9  # of its memory, for simulated devices: CUDA itself needs some
-
-
-class DeviceError(ValueError):
-    """A device that is asked for cannot be had; the message lists what can, and the remedy."""
 
 
 def available_devices() -> tuple[str, ...]:

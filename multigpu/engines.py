@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -25,7 +26,8 @@ from typing import Any, TypeAlias, TypeVar
 import keras
 import tensorflow as tf
 
-from multigpu.devices import DeviceError, short_name
+from multigpu.devices import allow_memory_growth, short_name
+from multigpu.errors import DeviceError
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
 
@@ -202,23 +204,17 @@ class MultiWorkerEngine(MirroredEngine):
     name = "multi-worker"
 
     def __init__(self) -> None:
-        if "TF_CONFIG" in os.environ:
-            resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        elif "SLURM_PROCID" in os.environ:
-            resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
-        else:
-            raise DeviceError(
-                "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every "
-                'process, such as {"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
-                '"task": {"type": "worker", "index": 0}}'
-            )
         try:
+            resolver = _cluster()
+            allow_memory_growth()  # the resolver has chosen this process's GPUs
             strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
-        except (RuntimeError, ValueError, KeyError) as error:
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, DeviceError):
+                raise
             raise DeviceError(f"multi-worker: the workers cannot meet: {error}") from None
         devices = [short_name(device) for device in strategy.extended.worker_devices]
         super().__init__(devices, strategy)
-        self.worker = strategy.cluster_resolver.task_id or 0
+        self.worker = resolver.task_id or 0
         self.num_workers = strategy.num_replicas_in_sync // len(devices)
 
     def wait_for_all(self) -> None:
@@ -250,6 +246,33 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     if name not in engines:
         raise DeviceError(f"{name}: no such engine; there are {', '.join(ENGINES)}")
     return engines[name](devices)
+
+
+def _cluster() -> Any:
+    """Who takes part, as TF_CONFIG or Slurm tells."""
+    resolvers = tf.distribute.cluster_resolver
+    if os.environ.get("TF_CONFIG"):
+        return resolvers.TFConfigClusterResolver()
+    if "SLURM_PROCID" in os.environ:
+        if shutil.which("nvidia-smi"):
+            resolver = resolvers.SlurmClusterResolver()
+            resolver.cluster_spec()  # sets CUDA_VISIBLE_DEVICES
+            return resolver
+        # it knows only tasks with GPUs: one each is made up, and not passed on
+        named = resolvers.SlurmClusterResolver(gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False)
+        return resolvers.SimpleClusterResolver(
+            named.cluster_spec(),
+            "",
+            named.task_type,
+            named.task_id,
+            num_accelerators={"GPU": 0},
+            rpc_layer="grpc",
+        )
+    raise DeviceError(
+        "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every process, "
+        'such as {"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
+        '"task": {"type": "worker", "index": 0}}'
+    )
 
 
 def _compiled(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:

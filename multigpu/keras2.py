@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from multigpu.devices import DeviceError, parse_devices
+from multigpu.devices import parse_devices
+from multigpu.errors import DeviceError
 from multigpu.parallel_model import ParallelModel
 
 
@@ -28,7 +29,8 @@ def multi_gpu_model(
         model: the template; it shares its weights with what is returned.
         gpus: a number of devices, or a list of ids; at least two.
         cpu_merge: whether results are put together on the CPU, else on the first device.
-        cpu_relocation: whether the weights are moved to the CPU first.
+        cpu_relocation: whether the weights are moved to the CPU first; a `tf.function` of yours that has
+            used them must be made anew.
 
     Raises:
         DeviceError: fewer than two devices, or one that is not there.
@@ -44,4 +46,6 @@ def multi_gpu_model(
             value = variable.numpy()
             with tf.device("/CPU:0"):
                 variable._initialize(value)
+        # they were traced with the variables as they were
+        model.train_function = model.test_function = model.predict_function = None
     return ParallelModel(model, devices, merge_on="/CPU:0" if cpu_merge else devices[0])

@@ -163,6 +163,10 @@ class ModelTowers:
     def _cut(self, batch: Structure) -> list[Tower]:
         batch = as_tensors(batch)
         inner, num_towers = self.inner, len(self.devices)
+        if not inner.built:
+            raise ValueError(
+                f"{inner.name}: not built yet, so that towers have no weights; call it on a batch"
+            )
         # the trainable ones first
         variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
         return [
@@ -223,7 +227,7 @@ def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Ten
 
 
 def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [tensor for tensor in tensors if tensor.dtype.is_floating]
+    return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
 
 
 def _mean(values: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:

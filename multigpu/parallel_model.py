@@ -13,7 +13,7 @@ Keras 2, which differentiate outside of the devices' scopes, so that the first o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ import tensorflow as tf
 from multigpu.devices import DeviceSpec, parse_devices
 from multigpu.losses import TowersCompileLoss
 from multigpu.model_towers import LossAndGradients, ModelTowers
+from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors
 
 LossOf: TypeAlias = Callable[..., tuple[Tensor, Structure]]
@@ -126,7 +127,10 @@ class ParallelModel(keras.Model):
             ValueError: towers that meet in synchronized layers cannot be compiled.
         """
         if jit_compile is True and self._towers.synchronized:
-            raise ValueError("jit_compile=True: towers that meet in synchronized layers cannot be compiled")
+            raise ValueError(
+                "jit_compile=True: towers that meet in synchronized layers cannot be compiled; "
+                "leave jit_compile out"
+            )
         self.inner.compile(optimizer, *args, jit_compile=jit_compile, **kwargs)
         self._compile_as_inner()
 
@@ -146,22 +150,25 @@ class ParallelModel(keras.Model):
     def build(self, *_: Any, **__: Any) -> None:
         """Nothing: the weights are the inner model's."""
 
-    def call(self, inputs: Structure, *args: Structure, training: bool | None = None) -> Structure:
+    def call(
+        self, inputs: Structure, *args: Structure, training: bool | None = None, **kwargs: Structure
+    ) -> Structure:
         """The outputs of the whole batch; gradients taken through it stay on the device of each share.
 
         What layers gave to `add_loss` stands in `losses` afterwards.
         """
-        batch = as_tensors((inputs, *args))
-        self._build_inner(*batch)
+        batch = as_tensors(((inputs, *args), kwargs))
+        self._build_inner(*batch[0], **batch[1])
 
         def forward(rows: Structure) -> Structure:
-            outputs = self._forward(rows, training)
-            return outputs, _masks(outputs)
+            outputs = self._forward(*rows[0], training=training, **rows[1])
+            return outputs, masks_of(outputs)
 
         (outputs, masks), added_losses = self._towers.outputs(forward, batch)
         for loss in added_losses:
-            self.inner.add_loss(loss)
-        return _with_masks(outputs, masks)
+            # where compute_loss finds it; a functional model's own add_loss refuses all
+            keras.layers.Layer.add_loss(self.inner, loss)
+        return with_masks(outputs, masks)
 
     def train_step(self, data: Structure) -> dict[str, Tensor]:
         """One update of the weights, for `fit` and `train_on_batch`."""
@@ -172,7 +179,7 @@ class ParallelModel(keras.Model):
         )
         if gradients:
             self.optimizer.apply(gradients, self.trainable_variables)
-        return self._tell(loss, x, y, _with_masks(outputs, masks), sample_weight)
+        return self._tell(loss, x, y, with_masks(outputs, masks), sample_weight)
 
     def test_step(self, data: Structure) -> dict[str, Tensor]:
         """One step of `evaluate`."""
@@ -181,7 +188,7 @@ class ParallelModel(keras.Model):
         loss, (outputs, masks) = self._towers.losses(
             self._compiled_loss(training=False), (x, y, sample_weight)
         )
-        return self._tell(loss, x, y, _with_masks(outputs, masks), sample_weight)
+        return self._tell(loss, x, y, with_masks(outputs, masks), sample_weight)
 
     # loss and metrics: the inner model's
 
@@ -250,9 +257,10 @@ class ParallelModel(keras.Model):
 
     # shared by the steps
 
-    def _build_inner(self, *inputs: Structure) -> None:
+    def _build_inner(self, *args: Structure, **kwargs: Structure) -> None:
         if not self.inner.built:
-            self.inner(*tf.nest.map_structure(_any_number_of_rows, inputs))
+            args, kwargs = tf.nest.map_structure(_any_number_of_rows, (args, kwargs))
+            self.inner(*args, **kwargs)
         self.built = True
 
     def _build_step(self, *batch: Structure) -> None:
@@ -263,19 +271,19 @@ class ParallelModel(keras.Model):
         if losses is not None and not losses.built and several:
             self.inner._symbolic_build(data_batch=tf.nest.map_structure(_any_number_of_rows, batch))
 
-    def _forward(self, rows: Structure, training: bool | None) -> Structure:
+    def _forward(self, *args: Structure, training: bool | None, **kwargs: Structure) -> Structure:
         if training is not None and self.inner._call_has_training_arg:
-            return self.inner(*rows, training=training)
-        return self.inner(*rows)
+            kwargs["training"] = training
+        return self.inner(*args, **kwargs)
 
     def _compiled_loss(self, training: bool) -> Callable[[Structure], Any]:
         """The loss given to `compile`, of a tower's rows."""
 
         def loss_of(rows: Structure) -> tuple[Tensor, Structure]:
             x, y, sample_weight = rows
-            predicted = self._forward((x,), training)
+            predicted = self._forward(x, training=training)
             loss = self.compute_loss(x, y, predicted, sample_weight, training)
-            return loss, (predicted, _masks(predicted))
+            return loss, (predicted, masks_of(predicted))
 
         return loss_of
 
@@ -286,18 +294,6 @@ class ParallelModel(keras.Model):
 
 
 def _any_number_of_rows(tensor: Any) -> Any:
-    if tensor is None:
-        return None
+    if not tf.is_tensor(tensor):
+        return tensor
     return keras.KerasTensor([None, *tensor.shape[1:]] if tensor.shape.rank else (), tensor.dtype.name)
-
-
-def _masks(outputs: Structure) -> list[Tensor | None]:
-    """The masks that Keras hangs on outputs."""
-    return [getattr(output, "_keras_mask", None) for output in tf.nest.flatten(outputs)]
-
-
-def _with_masks(outputs: Structure, masks: Sequence[Tensor | None]) -> Structure:
-    for output, mask in zip(tf.nest.flatten(outputs), masks, strict=True):
-        if mask is not None:
-            output._keras_mask = mask
-    return outputs

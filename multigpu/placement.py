@@ -25,7 +25,8 @@ import tensorflow as tf
 # TensorFlow's public interface has no parser of the profiler's files
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from multigpu.devices import DeviceError, short_name
+from multigpu.devices import short_name
+from multigpu.errors import DeviceError
 from multigpu.executed_graph import ExecutedGraph, executed_graph
 
 CLOSING_S = 0.1  # the profiler drops events that threads close late, after their results are out

@@ -107,13 +107,17 @@ class _Recording(keras.StatelessScope):
         self.changed: dict[int, Any] = {}
 
     def add_update(self, update: tuple[Any, Tensor]) -> None:
-        variable, _ = update
+        variable, value = update
         if variable.name == SEED_STATE and id(variable) not in self.state_mapping:
             raise ValueError(
                 "random numbers without a seed generator would be the same in every tower: let the layer "
                 "make a keras.random.SeedGenerator, and draw with seed=self.seed_generator"
             )
-        super().add_update(update)
+        if variable.trainable and id(variable) in self.state_mapping:
+            # as with a variable, gradients are with respect to the weight, not to what was assigned to it
+            old = self.state_mapping[id(variable)]
+            value = old + tf.stop_gradient(value - old)
+        super().add_update((variable, value))
         self.changed[id(variable)] = variable
 
     def add_loss(self, loss: Tensor) -> None:
@@ -123,6 +127,19 @@ class _Recording(keras.StatelessScope):
                 "use keras.ops.mean"
             )
         super().add_loss(loss)
+
+
+def masks_of(outputs: Structure) -> list[Tensor | None]:
+    """The masks that Keras hangs on tensors, which go where it does not carry them."""
+    return [getattr(output, "_keras_mask", None) for output in tf.nest.flatten(outputs)]
+
+
+def with_masks(outputs: Structure, masks: Sequence[Tensor | None]) -> Structure:
+    """Outputs with masks hung on them."""
+    for output, mask in zip(tf.nest.flatten(outputs), masks, strict=True):
+        if mask is not None:
+            output._keras_mask = mask
+    return outputs
 
 
 def _copy(variable: Any, tower_index: int) -> Tensor:

@@ -53,20 +53,23 @@ class Share:
         """The share of every tensor of a batch; what has no rows goes to all towers."""
         return tf.nest.map_structure(self._rows_of, batch)
 
-    def has_rows_of(self, output: Any) -> bool:
-        """Whether a tower's output has as many rows as the tower worked on."""
-        if not has_rows(output):
-            return False
-        num_worked_on = max(self.size, 1) if isinstance(self.size, int) else None
-        return bool(output.shape[0] in (None, num_worked_on))
+    @property
+    def num_worked_on(self) -> Tensor:
+        """Number of rows that the tower works on, 1 for a tower that has none of its own."""
+        return max(self.size, 1) if isinstance(self.size, int) else tf.maximum(self.size, 1)
+
+    def left(self, output: Any) -> Any:
+        """A tower's output if the tower has rows of its own, none of it if not."""
+        if isinstance(self.size, int):
+            return output if self.size else output[:0]
+        return output[: tf.shape(output)[0] * tf.minimum(self.size, 1)]
 
     def _rows_of(self, value: Any) -> Any:
         if not has_rows(value):
             return value
-        stop = self.start + (max(self.size, 1) if isinstance(self.size, int) else tf.maximum(self.size, 1))
         # cut where the batch is, the host for most, so that only the share travels to the tower's device
         with tf.device(getattr(value, "device", "") or "/CPU:0"):
-            own = value[self.start : stop]
+            own = value[self.start : self.start + self.num_worked_on]
         return tf.identity(own)
 
 
@@ -107,13 +110,16 @@ def cut_rows(num_rows: Tensor, num_towers: int) -> list[Share]:
 
 
 def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
-    """One output of the whole batch: rows one after the other; what has none as the mean over the rows."""
+    """One output of the whole batch: rows one after the other; what has none as the mean over the rows.
+
+    What a tower without rows of its own puts out is left out.
+    """
 
     def merge_one(*values: Any) -> Any:
         if not tf.is_tensor(values[0]):
             return values[0]
-        if all(share.has_rows_of(value) for value, share in zip(values, shares, strict=True)):
-            return tf.concat([v[: share.size] for v, share in zip(values, shares, strict=True)], axis=0)
+        if _follow_rows(values, shares):
+            return tf.concat([s.left(v) for v, s in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]
         return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
@@ -160,6 +166,16 @@ def as_tensors(structure: Structure) -> Structure:
         lambda value: tf.convert_to_tensor(value) if isinstance(value, np.ndarray | tf.Variable) else value,
         structure,
     )
+
+
+def _follow_rows(outputs: Sequence[Any], shares: Sequence[Share]) -> bool:
+    """Whether outputs have a row, or the same number of rows, for each that their tower worked on."""
+    if not has_rows(outputs[0]) or outputs[0].shape[0] is None:
+        return has_rows(outputs[0])
+    if not isinstance(shares[0].size, int):
+        return False  # their number is known, that of the batch is not
+    quotients = {divmod(o.shape[0], s.num_worked_on) for o, s in zip(outputs, shares, strict=True)}
+    return len(quotients) == 1 and quotients.pop()[1] == 0
 
 
 def has_rows(value: Any) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from asr.quiet import import_tensorflow
 from asr.types import UserError
+from multigpu.errors import DeviceError
+from multigpu.quiet import import_tensorflow
 
 if TYPE_CHECKING:
     from multigpu.engines import Engine
@@ -55,13 +57,19 @@ def start_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
     """
     if arguments.simulate and not arguments.gpus:
         raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
-    import_tensorflow(prepare=_preparation(arguments))
-    from multigpu.devices import DeviceError, parse_devices
 
-    try:
+    def prepare() -> None:
+        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
+
+        if arguments.simulate:
+            simulate_devices(num_named(arguments.gpus))
+        allow_memory_growth()
+
+    with _refusals_told("--gpus"):
+        import_tensorflow(prepare)
+        from multigpu.devices import parse_devices
+
         return parse_devices(arguments.gpus or ONE_DEVICE)
-    except DeviceError as error:
-        raise UserError(f"--gpus: {error}") from None
 
 
 def start_engine(arguments: argparse.Namespace) -> Engine:
@@ -73,13 +81,10 @@ def start_engine(arguments: argparse.Namespace) -> Engine:
     if arguments.engine == "multi-worker":
         return _join_workers(arguments)
     devices = start_devices(arguments)
-    from multigpu.devices import DeviceError
     from multigpu.engines import make_engine
 
-    try:
+    with _refusals_told("--engine"):
         return make_engine(arguments.engine or "", devices)
-    except DeviceError as error:
-        raise UserError(f"--engine {error}") from None
 
 
 def _join_workers(arguments: argparse.Namespace) -> Engine:
@@ -91,32 +96,19 @@ def _join_workers(arguments: argparse.Namespace) -> Engine:
     engines: list[Engine] = []
 
     def join() -> None:
-        from multigpu.devices import DeviceError, allow_memory_growth
         from multigpu.engines import MultiWorkerEngine
 
-        allow_memory_growth()
-        try:
-            engines.append(MultiWorkerEngine())
-        except DeviceError as error:
-            raise UserError(f"--engine {error}") from None
+        engines.append(MultiWorkerEngine())
 
     print("waiting for the other workers", file=sys.stderr)
-    import_tensorflow(prepare=join)
+    with _refusals_told("--engine"):
+        import_tensorflow(prepare=join)
     return engines[0]
 
 
-def _preparation(arguments: argparse.Namespace) -> Callable[[], object]:
-    """What has to be said to TensorFlow before it looks at its devices."""
-
-    def prepare() -> None:
-        from multigpu.devices import DeviceError, allow_memory_growth, num_named, simulate_devices
-
-        if not arguments.simulate:
-            allow_memory_growth()
-            return
-        try:
-            simulate_devices(num_named(arguments.gpus))
-        except DeviceError as error:
-            raise UserError(f"--simulate: {error}") from None
-
-    return prepare
+@contextlib.contextmanager
+def _refusals_told(option: str) -> Iterator[None]:
+    try:
+        yield
+    except DeviceError as error:
+        raise UserError(f"{option}: {error}") from None

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.commands import EXIT_MISTAKE
-from asr.quiet import import_tensorflow
 from asr.types import UserError
+from multigpu.quiet import import_tensorflow
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation

@@ -142,9 +142,9 @@ def _lost_workers_told(engine: Engine, command: str) -> Iterator[None]:
         if engine.num_workers == 1:
             raise
         raise UserError(
-            f"another worker is gone ({type(error).__name__}), and none can train alone; its own output tells "
-            "why. The epochs whose lines the chief printed are saved: start every worker again, as before, "
-            f"by\n    {command}"
+            f"another worker is gone ({type(error).__name__}), and none can train alone; its own output "
+            "tells why. The epochs whose lines the chief printed are saved: start every worker again, as "
+            f"before, by\n    {command}"
         ) from None
 
 

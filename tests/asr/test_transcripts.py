@@ -1,9 +1,10 @@
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
-from asr.transcripts import audio_files, open_writer
+from asr.transcripts import audio_files, write_transcripts
 from asr.types import Hypothesis, UserError
 
 HEARD = Hypothesis("a.wav", ("ni3", "hao3"), "ni3 hao3", -1.5, (0.1, 0.4))
@@ -12,9 +13,9 @@ FAILED = UserError("b.wav: empty file")
 
 def written(tmp_path, format_name, results):
     out = tmp_path / "out"
-    with open_writer(format_name, out, num_files=len(results)) as writer:
-        for name, result in results:
-            writer.write(name, result)
+    write_transcripts(
+        out, format_name, [Path(name) for name, _ in results], [result for _, result in results]
+    )
     return out.read_text(encoding="utf-8")
 
 
@@ -63,5 +64,5 @@ def test_csv_survives_names_with_commas(tmp_path):
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(UserError, match="cannot write this list"), open_writer("text", tmp_path, 1):
-        pass
+    with pytest.raises(UserError, match="cannot write this list"):
+        write_transcripts(tmp_path, "text", [Path("a.wav")], [HEARD])

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from multigpu import devices
-from multigpu.devices import DeviceError, available_devices, parse_devices, short_name, simulate_devices
+from multigpu.devices import available_devices, parse_devices, short_name, simulate_devices
+from multigpu.errors import DeviceError
 
 ALL = ("/CPU:0", "/CPU:1", "/CPU:2")  # as tests/conftest.py simulates them
 

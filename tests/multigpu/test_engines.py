@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from multigpu.devices import DeviceError, available_devices
+from multigpu.devices import available_devices
 from multigpu.engines import make_engine
+from multigpu.errors import DeviceError
 
 ROWS = [7, 6, 7, 1]  # uneven on two and on three devices, and fewer than devices
 SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]

@@ -4,7 +4,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from multigpu.devices import DeviceError, available_devices
+from multigpu.devices import available_devices
+from multigpu.errors import DeviceError
 from multigpu.placement import backward_is_home, measure_work, misplaced_backward
 
 NUM_ROWS = 5  # not the same for each tower

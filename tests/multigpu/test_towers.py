@@ -93,6 +93,7 @@ def test_outputs_are_put_together_by_rows_and_what_has_none_is_averaged():
             "rows": tf.fill((max(int(share.size), 1), 2), float(index)),
             "loss": tf.constant(float(index)),
             "kernel": tf.fill((5,), float(index)),
+            "frames": tf.fill((max(int(share.size), 1) * 3, 2), float(index)),
             "count": tf.constant(index),
             "name": "a",
         }
@@ -102,7 +103,21 @@ def test_outputs_are_put_together_by_rows_and_what_has_none_is_averaged():
     assert merged["rows"].numpy()[:, 0].tolist() == [0, 0, 1, 2]
     assert float(merged["loss"]) == pytest.approx((2 * 0 + 1 + 2) / 4)
     assert np.allclose(merged["kernel"], [3 / 4] * 5)
+    assert merged["frames"].numpy()[:, 0].tolist() == [0] * 6 + [1] * 3 + [2] * 3
     assert (int(merged["count"]), merged["name"]) == (0, "a")
+
+
+@pytest.mark.parametrize("num_rows", [None, 2])
+def test_the_outputs_of_a_tower_without_rows_are_left_out(num_rows):
+    @tf.function(input_signature=[tf.TensorSpec((num_rows, 2))])
+    def work(batch):
+        return data_parallelism(DEVICES, lambda x: {"rows": x, "frames": tf.repeat(x, 3, axis=0)}, batch)
+
+    batch = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    outputs = work(batch)
+    assert np.array_equal(outputs["rows"], batch)
+    assert np.array_equal(outputs["frames"], np.repeat(batch, 3, axis=0))
+    assert work.get_concrete_function().structured_outputs["rows"].shape[0] == num_rows
 
 
 @pytest.mark.parametrize("compiled", [False, True])

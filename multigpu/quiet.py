@@ -17,7 +17,7 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
     2, and shown if the import fails. Who sets TF_CPP_MIN_LOG_LEVEL sees them all.
 
     Args:
-        prepare: called before TensorFlow looks for its devices.
+        prepare: called before TensorFlow looks for its devices; its errors tell enough by themselves.
     """
     if LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
         prepare()
@@ -27,14 +27,18 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
+        preparing = False
         try:
             import tensorflow as tf
 
+            preparing = True
             prepare()
+            preparing = False
             tf.config.list_logical_devices()
         except BaseException:
-            held.seek(0)
-            os.write(stderr, held.read())
+            if not preparing:
+                held.seek(0)
+                os.write(stderr, held.read())
             raise
         finally:
             os.dup2(stderr, 2)
