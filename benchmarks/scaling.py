@@ -2,10 +2,9 @@
 
     python benchmarks/scaling.py
 
-Two simulated devices (on a CPU, one core each; on a machine with a GPU, two halves of its card) against one:
-on a CPU that one is pinned to one core. Every way runs in a process of its own, with the same batches; they
-take turns, so that each pair sees the same machine. Strong scaling keeps the batch, weak scaling the batch
-of each device.
+Two simulated devices (on a CPU one core each, on a machine with a GPU two halves of its card) against one: on
+a CPU that one is pinned to one core. Every way runs in a process of its own, on the same clips; they take
+turns, so that each pair sees the same machine.
 """
 
 from __future__ import annotations
@@ -23,37 +22,36 @@ from pathlib import Path
 
 from common import seconds, show
 
-RUNS, NUM_BATCHES = 3, 24
+RUNS, NUM_BATCHES = 9, 24
+BATCH_S = 30.0  # the demo's
 WAYS = ("single", "parallel-model", "mirrored")
+CASES = {
+    "strong scaling, the demo's batch shared": BATCH_S,
+    "weak scaling, the demo's batch on each": 2 * BATCH_S,
+}
 
 
 def main() -> None:
-    for title, factor in (
-        ("strong scaling: the demo's batch", 1),
-        ("weak scaling: a batch on each device", 2),
-    ):
-        batch_s = {way: 30.0 * (factor if way != "single" else 1) for way in WAYS}
-        workers = {way: Worker(way, batch_s[way]) for way in WAYS}
+    for case, batch_s in CASES.items():
+        workers = {way: Worker(way, BATCH_S if way == "single" else batch_s) for way in WAYS}
         for worker in workers.values():
             worker.run()
         rounds = [{way: worker.run() for way, worker in workers.items()} for _ in range(RUNS)]
         for worker in workers.values():
             worker.close()
+        rows = {way: f"{median_of(way, rounds):6.0f} s of audio per second" for way in WAYS}
+        rows["parallel-model to single"] = ratio("parallel-model", "single", rounds)
+        rows["parallel-model to mirrored"] = ratio("parallel-model", "mirrored", rounds)
+        show(f"two devices, {case}", rows)
 
-        def ratio(one: str, other: str, rounds=rounds) -> str:
-            return f"{statistics.median(r[one] / r[other] for r in rounds):.2f}"
 
-        rows = {
-            way: f"{statistics.median(r[way] for r in rounds):6.0f} s of audio per second" for way in WAYS
-        }
-        show(
-            f"two devices, {title}",
-            {
-                **rows,
-                "parallel-model to single": ratio("parallel-model", "single"),
-                "parallel-model to mirrored": ratio("parallel-model", "mirrored"),
-            },
-        )
+def median_of(way, rounds):
+    return statistics.median(each[way] for each in rounds)
+
+
+def ratio(one, other, rounds):
+    ratios = sorted(each[one] / each[other] for each in rounds)
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 class Worker:
@@ -88,9 +86,8 @@ def work(way: str, batch_s: float) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
-    trainer, plan, batches = trainer_and_batches(
-        make_engine(way, parse_devices(1 if way == "single" else 2)), batch_s
-    )
+    engine = make_engine(way, parse_devices(1 if way == "single" else 2))
+    trainer, plan, batches = trainer_and_batches(engine, batch_s)
     audio_s = sum(float(tf.reduce_sum(batch.num_samples)) for batch in batches) / 16000
 
     def epoch() -> None:
@@ -117,8 +114,7 @@ def trainer_and_batches(engine, batch_s):
     data = Dataset(utterances, vocabulary, batch_s)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
-    run = Run(Path(tempfile.mkdtemp()))
-    trainer = Trainer(engine, model, config, vocabulary, data, data, run)
+    trainer = Trainer(engine, model, config, vocabulary, data, data, Run(Path(tempfile.mkdtemp())))
     plan, batches = data.epoch(0, 1, config.augment, model.fits)
     batches = [batch for batch, _ in zip(batches, range(NUM_BATCHES), strict=False)]
     return trainer, plan[:NUM_BATCHES], batches

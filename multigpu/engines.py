@@ -155,7 +155,7 @@ class MirroredEngine(Engine):
 
     def __init__(self, devices: Sequence[str], strategy: tf.distribute.Strategy | None = None) -> None:
         super().__init__(devices)
-        self.strategy = strategy or tf.distribute.MirroredStrategy(list(devices))
+        self.strategy = strategy or _mirrored_strategy(self.devices)
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """See `Engine`."""
@@ -246,6 +246,12 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     if name not in engines:
         raise DeviceError(f"{name}: no such engine; there are {', '.join(ENGINES)}")
     return engines[name](devices)
+
+
+def _mirrored_strategy(devices: Sequence[str]) -> tf.distribute.Strategy:
+    # the collectives that it takes on CPUs allow one strategy in a process
+    ops = None if devices[0].startswith("/GPU") else tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(list(devices), ops)
 
 
 def _cluster() -> Any:
