@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -26,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 import keras
 import tensorflow as tf
 
+from multigpu.cluster import find_cluster
 from multigpu.devices import allow_memory_growth, short_name
 from multigpu.errors import DeviceError
 from multigpu.parallel_model import LossOf, ParallelModel
@@ -205,7 +204,7 @@ class MultiWorkerEngine(MirroredEngine):
 
     def __init__(self) -> None:
         try:
-            resolver = _cluster()
+            resolver = find_cluster()
             allow_memory_growth()  # the resolver has chosen this process's GPUs
             strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
@@ -249,35 +248,11 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
 
 
 def _mirrored_strategy(devices: Sequence[str]) -> tf.distribute.Strategy:
-    # the collectives that it takes on CPUs allow one strategy in a process
-    ops = None if devices[0].startswith("/GPU") else tf.distribute.ReductionToOneDevice()
-    return tf.distribute.MirroredStrategy(list(devices), ops)
-
-
-def _cluster() -> Any:
-    """Who takes part, as TF_CONFIG or Slurm tells."""
-    resolvers = tf.distribute.cluster_resolver
-    if os.environ.get("TF_CONFIG"):
-        return resolvers.TFConfigClusterResolver()
-    if "SLURM_PROCID" in os.environ:
-        if shutil.which("nvidia-smi"):
-            resolver = resolvers.SlurmClusterResolver()
-            resolver.cluster_spec()  # sets CUDA_VISIBLE_DEVICES
-            return resolver
-        # it knows only tasks with GPUs: one each is made up, and not passed on
-        named = resolvers.SlurmClusterResolver(gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False)
-        return resolvers.SimpleClusterResolver(
-            named.cluster_spec(),
-            "",
-            named.task_type,
-            named.task_id,
-            num_accelerators={"GPU": 0},
-            rpc_layer="grpc",
-        )
-    raise DeviceError(
-        "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every process, "
-        'such as {"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
-        '"task": {"type": "worker", "index": 0}}'
+    logical, cards = tf.config.list_logical_devices("GPU"), tf.config.get_visible_devices("GPU")
+    # NCCL takes no two devices of one card, and the collectives for CPUs no two strategies in a process
+    by_nccl = devices[0].startswith("/GPU") and len(logical) == len(cards)
+    return tf.distribute.MirroredStrategy(
+        list(devices), None if by_nccl else tf.distribute.ReductionToOneDevice()
     )
 
 
