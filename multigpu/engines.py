@@ -207,9 +207,9 @@ class MultiWorkerEngine(MirroredEngine):
             resolver = find_cluster()
             allow_memory_growth()  # the resolver has chosen this process's GPUs
             strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        except DeviceError:
+            raise
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, DeviceError):
-                raise
             raise DeviceError(f"multi-worker: the workers cannot meet: {error}") from None
         devices = [short_name(device) for device in strategy.extended.worker_devices]
         super().__init__(devices, strategy)

@@ -44,8 +44,8 @@ class ParallelModel(keras.Model):
 
     Losses may have any reduction but none, and masks and weights: the gradient is that of the whole batch.
     What layers give to `add_loss` is to be a mean over rows, as Keras's regularisers of activity make it, and
-    is averaged; so is the loss of a `compute_loss` of the model's own. Metrics that layers update themselves
-    are added up.
+    is averaged; so is what a `compute_loss` of the model's own gives, or a loss function that returns one
+    number. Metrics that layers update themselves are added up.
 
     Batch normalisation uses the statistics of each tower's own rows, as `MirroredStrategy` does, and its
     moving statistics take the towers' mean, weighted by their rows. A layer made with `synchronized=True`

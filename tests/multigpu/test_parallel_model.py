@@ -61,6 +61,12 @@ def test_a_step_is_that_of_one_device(both, make):
     assert np.allclose(models.parallel.predict(X, verbose=0), models.plain.predict(X, verbose=0), rtol=1e-5)
 
 
+def test_a_model_is_built_for_any_number_of_rows():
+    parallel = ParallelModel(sequential_unbuilt(), 3)
+    parallel(X)
+    assert parallel.inner.input_shape == (None, 5)
+
+
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_batches_smaller_than_the_number_of_devices(both, num_rows, run_eagerly):
@@ -146,7 +152,7 @@ def test_a_model_that_computes_its_loss(both, scalar):
         np.array([2, 1, 2, 2, 1, 2, 2]),
     ]
     name = "ctc_mean" if scalar else "ctc"
-    models = both(make).compile(loss={name: lambda y_true, y_pred: y_pred})
+    models = both(make).compile(loss={name: lambda y_true, y_pred: y_pred}, run_eagerly=scalar)
     models.train(batch, np.zeros(7, "float32"))
 
 
@@ -180,12 +186,12 @@ class Gathering(keras.Model):
     def call(self, inputs, lengths=None, scale=None):
         assert inputs["speaker"] is None
         counts = inputs["tokens"].row_lengths() if isinstance(inputs["tokens"], tf.RaggedTensor) else 0.0
-        outputs = self.dense(inputs["x"]) + tf.cast(counts, tf.float32)[..., None]
+        outputs = self.dense(inputs["audio"]) + tf.cast(counts, tf.float32)[..., None]
         return outputs if lengths is None else outputs * lengths[:, None] * scale
 
 
 def test_inputs_that_are_none_or_scalar_or_ragged(both):
-    batch = {"x": tf.constant(X[:4]), "tokens": tf.constant(0.0), "speaker": None}
+    batch = {"audio": tf.constant(X[:4]), "tokens": tf.constant(0.0), "speaker": None}
     inner = Gathering()
     parallel = ParallelModel(inner, 3)
     extra = {"lengths": tf.range(4.0), "scale": tf.constant(2.0)}
@@ -193,7 +199,7 @@ def test_inputs_that_are_none_or_scalar_or_ragged(both):
     assert np.allclose(parallel(batch, tf.range(4.0), extra["scale"]), inner(batch, **extra), rtol=1e-5)
     batch["tokens"] = tf.ragged.constant([[1], [2, 3], [], [4, 5]])
     assert np.allclose(parallel(batch), inner(batch), rtol=1e-5)
-    both(Gathering).compile(loss="mse").train({"x": X, "tokens": np.float32(0), "speaker": None}, Y)
+    both(Gathering).compile(loss="mse").train({"audio": X, "tokens": np.float32(0), "speaker": None}, Y)
 
 
 def test_layers_that_assign_to_their_weights(both):

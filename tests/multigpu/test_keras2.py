@@ -1,0 +1,63 @@
+"""Keras 2's multi_gpu_model."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from multigpu import DeviceError, multi_gpu_model
+
+X = np.random.default_rng(0).normal(size=(7, 5)).astype("float32")
+Y = X[:, :2]
+
+
+@pytest.fixture
+def template():
+    with tf.device("/CPU:1"):
+        return keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
+
+
+def merging_devices(parallel):
+    graph = tf.function(parallel).get_concrete_function(tf.constant(X)).graph
+    return {op.device[-5:] for op in graph.get_operations() if op.type == "ConcatV2"}
+
+
+@pytest.mark.parametrize("gpus", [2, [0, 2], 3])
+@pytest.mark.parametrize("cpu_relocation", [False, True])
+def test_the_template_shares_its_weights(template, gpus, cpu_relocation):
+    expected = template.predict(X, verbose=0)
+    weights = template.get_weights()
+    parallel = multi_gpu_model(template, gpus, cpu_relocation=cpu_relocation)
+    assert {v.value.device[-5:] for v in template.variables} == {"CPU:0" if cpu_relocation else "CPU:1"}
+    for one, relocated in zip(weights, template.get_weights(), strict=True):
+        assert np.array_equal(one, relocated)
+    assert len(parallel.devices) == (gpus if isinstance(gpus, int) else len(gpus))
+    assert np.allclose(parallel(X), expected, rtol=1e-5, atol=1e-6)
+    parallel.compile("sgd", "mse")
+    parallel.train_on_batch(X, Y)
+    assert not np.allclose(template.predict(X, verbose=0), expected)
+    assert np.allclose(template.predict(X, verbose=0), parallel(X), rtol=1e-5, atol=1e-6)
+
+
+def test_a_template_that_was_used_before_follows_its_relocated_weights(template):
+    template.predict(X, verbose=0)
+    multi_gpu_model(template, 2, cpu_relocation=True)
+    template.set_weights([0 * weight for weight in template.get_weights()])
+    assert not template.predict(X, verbose=0).any()
+
+
+def test_results_are_put_together_on_the_cpu_or_on_the_first_device(template):
+    assert merging_devices(multi_gpu_model(template, [1, 2])) == {"CPU:0"}
+    assert merging_devices(multi_gpu_model(template, [1, 2], cpu_merge=False)) == {"CPU:1"}
+
+
+@pytest.mark.parametrize("gpus", [1, 0, -2, [0], [], True])
+def test_fewer_than_two_devices_are_an_error(template, gpus):
+    with pytest.raises(DeviceError, match="expected at least 2 devices, received gpus="):
+        multi_gpu_model(template, gpus)
+
+
+@pytest.mark.parametrize("gpus", [4, [0, 3], [1, 1]])
+def test_devices_that_are_not_there_are_an_error(template, gpus):
+    with pytest.raises(DeviceError, match="there is /CPU:0, /CPU:1, /CPU:2"):
+        multi_gpu_model(template, gpus)

@@ -1,0 +1,81 @@
+"""Batch statistics: of each tower, or of the whole batch where layers are synchronized."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from multigpu import ParallelModel
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 5)).astype("float32")
+Y = RNG.normal(size=(7, 2)).astype("float32")
+
+
+def make(**settings):
+    return keras.Sequential(
+        [
+            keras.Input((5,)),
+            keras.layers.Dense(4, use_bias=False),  # normalisation takes biases away
+            keras.layers.BatchNormalization(momentum=0.5, name="norm", **settings),
+            keras.layers.Dense(2),
+        ]
+    )
+
+
+def synchronized():
+    return make(synchronized=True)
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+@pytest.mark.parametrize("num_rows", [7, 2])
+def test_synchronized_statistics_are_those_of_one_device(both, num_rows, run_eagerly):
+    models = both(synchronized).compile(loss="mse", run_eagerly=run_eagerly)
+    models.train(X[:num_rows], Y[:num_rows])
+    models.train(X[:num_rows], Y[:num_rows])
+
+
+def test_synchronized_statistics_in_a_loop_of_ones_own(both):
+    models = both(synchronized)
+
+    def gradients(model):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(X, training=True) - Y) ** 2)
+        return tape.gradient(loss, model.trainable_variables)
+
+    for run in (gradients, tf.function(gradients)):
+        for a, b in zip(run(models.plain), run(models.parallel), strict=True):
+            assert np.allclose(a, b, rtol=1e-4, atol=1e-6)
+        for a, b in zip(models.plain.get_weights(), models.parallel.get_weights(), strict=True):
+            assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_synchronized_towers_cannot_be_compiled(both):
+    models = both(synchronized)
+    with pytest.raises(ValueError, match="synchronized layers cannot be compiled; leave jit_compile out"):
+        models.parallel.compile("sgd", "mse", jit_compile=True)
+    # as a file tells it that was made where XLA is the rule
+    models.plain.compile("sgd", "mse", jit_compile=True)
+    parallel = ParallelModel(models.plain, 3)
+    with pytest.warns(UserWarning, match="going on without XLA"):
+        parallel.train_on_batch(X, Y)
+
+
+def test_each_tower_has_its_own_statistics_and_their_mean_moves():
+    inner = keras.Sequential([keras.Input((5,)), keras.layers.BatchNormalization(momentum=0.5, epsilon=1e-6)])
+    outputs = ParallelModel(inner, 3)(X, training=True).numpy()
+    shares = [X[:3], X[3:5], X[5:]]
+    for own, share in zip(np.split(outputs, [3, 5]), shares, strict=True):
+        assert np.allclose(own, (share - share.mean(0)) / np.sqrt(share.var(0) + 1e-6), atol=1e-3)
+    weights = np.array([3, 2, 2]) / 7
+    mean = sum(w * share.mean(0) for w, share in zip(weights, shares, strict=True))
+    variance = sum(w * share.var(0) for w, share in zip(weights, shares, strict=True))
+    assert np.allclose(inner.layers[0].moving_mean, 0.5 * mean, rtol=1e-4, atol=1e-6)
+    assert np.allclose(inner.layers[0].moving_variance, 0.5 + 0.5 * variance, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_one_row_on_three_devices_is_one_row(both, run_eagerly):
+    models = both(make).compile(loss="mse", run_eagerly=run_eagerly)
+    models.train(X[:1], Y[:1])
+    assert all(np.isfinite(weight).all() for weight in models.parallel.get_weights())
