@@ -69,9 +69,7 @@ def _tell(found: Check, simulated: bool) -> None:
     times = found.times
     print(f"\nstrong scaling, the same batch on all:        {times.strong:.2f} times as fast as one device")
     print(f"weak scaling, a device's batch on each:       {times.weak:.2f} times as much in a step")
-    print(f"limited by {times.limit}")
-    if simulated:
-        print("Simulated devices share one: the figures tell what sharing costs, not what more devices win.")
+    print(f"limited by {'the one device that simulated ones share' if simulated else times.limit}")
     print()
     for problem in found.problems:
         print(f"PROBLEM  {problem}")

@@ -1,42 +1,98 @@
-"""Which processes train together, and which of them this one is."""
+"""Which processes train together, and which of them this one is: from TF_CONFIG, or from Slurm."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from typing import Any
+import subprocess
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from multigpu.errors import DeviceError
 
+EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}'
+FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each has its own, by its number
 
-def find_cluster() -> Any:
-    """A `ClusterResolver` of what TF_CONFIG says, or else Slurm, which gives each process its GPUs as well.
+
+class Cluster(NamedTuple):
+    """Some processes.
+
+    Attributes:
+        resolver: TensorFlow's view of them.
+        addresses: host:port of each, the chief first.
+        worker: which of them this one is.
+    """
+
+    resolver: Any
+    addresses: tuple[str, ...]
+    worker: int
+
+
+def find_cluster() -> Cluster:
+    """The processes that TF_CONFIG names, or else Slurm, which gives each process its GPUs as well.
 
     Raises:
-        DeviceError: neither is there.
+        DeviceError: neither is there, or what it says cannot be understood.
     """
-    resolvers = tf.distribute.cluster_resolver
     if os.environ.get("TF_CONFIG"):
-        return resolvers.TFConfigClusterResolver()
+        return _from_tf_config(os.environ["TF_CONFIG"])
     if "SLURM_PROCID" in os.environ:
-        if shutil.which("nvidia-smi"):
-            resolver = resolvers.SlurmClusterResolver()
-            resolver.cluster_spec()  # sets CUDA_VISIBLE_DEVICES
-            return resolver
-        # it knows only tasks with GPUs: one each is made up, and not passed on
-        named = resolvers.SlurmClusterResolver(gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False)
-        return resolvers.SimpleClusterResolver(
-            named.cluster_spec(),
-            "",
-            named.task_type,
-            named.task_id,
-            num_accelerators={"GPU": 0},
-            rpc_layer="grpc",
-        )
+        return _from_slurm()
     raise DeviceError(
         "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every process, "
-        'such as {"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
-        '"task": {"type": "worker", "index": 0}}'
+        f"such as {EXAMPLE}"
     )
+
+
+def _from_tf_config(text: str) -> Cluster:
+    try:
+        settings = json.loads(text)
+        jobs, task = settings["cluster"], settings["task"]
+        kind, index = task["type"], int(task["index"])
+        chiefs, workers = list(jobs.get("chief", ())), list(jobs.get("worker", ()))
+        addresses = (*chiefs, *workers)
+        worker = {"chief": 0, "worker": len(chiefs)}[kind] + index
+        if not 0 <= index < len(jobs[kind]) or not all(":" in address for address in addresses):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DeviceError(f"TF_CONFIG: expected one such as {EXAMPLE}, received {text}") from None
+    return Cluster(tf.distribute.cluster_resolver.TFConfigClusterResolver(), addresses, worker)
+
+
+def _from_slurm() -> Cluster:
+    try:
+        # It knows only tasks with GPUs of their own: one for each is made up. Its addresses are not taken,
+        # for it sorts hosts as text, and gives rank 0 of node[2,10] the address of node10.
+        named = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
+        )
+        tasks_of_host: dict[str, int] = named._task_configuration
+        worker = int(os.environ["SLURM_PROCID"])
+        port = FIRST_PORT + int(os.environ.get("SLURM_JOB_ID", 0)) % NUM_PORTS
+    except (RuntimeError, ValueError) as error:
+        raise DeviceError(f"multi-worker: Slurm's variables: {error}; start it by srun") from None
+    places = [(host, task) for host, num_tasks in tasks_of_host.items() for task in range(num_tasks)]
+    host, task = places[worker]
+    _choose_gpus(task, tasks_of_host[host])
+    addresses = tuple(f"{host}:{port + task}" for host, task in places)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(addresses)}),
+        task_type="worker",
+        task_id=worker,
+        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
+        rpc_layer="grpc",
+    )
+    return Cluster(resolver, addresses, worker)
+
+
+def _choose_gpus(task: int, num_tasks: int) -> None:
+    """Share a host's GPUs among its tasks, where Slurm has not done so."""
+    program = shutil.which("nvidia-smi")
+    if "CUDA_VISIBLE_DEVICES" in os.environ or num_tasks == 1 or not program:
+        return
+    answer = subprocess.run([program, "--list-gpus"], capture_output=True, text=True, check=False)
+    each = answer.stdout.count("GPU ") // num_tasks
+    if each:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(task * each, (task + 1) * each)))

@@ -22,6 +22,7 @@ from multigpu.errors import DeviceError
 DeviceSpec: TypeAlias = int | str | Sequence[int | str]
 
 NAME = re.compile(r"(?:.*/)?(?:device:)?(CPU|GPU):(\d+)", re.IGNORECASE)
+MOST_PARTS = 64  # of one device
 SHARE_OF_CARD = 0.9  # of its memory, for simulated devices: CUDA itself needs some
 
 
@@ -55,7 +56,7 @@ def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
         if parts < 1:
             raise _refusal(spec, "expected at least 1 device", there)
         if parts > len(there):
-            raise _refusal(spec, f"{parts} devices asked for", there)
+            raise _refusal(spec, f"{parts} devices asked for", there, _more_devices(there))
         return there[:parts]
     chosen = tuple(_one_device(part, spec, there) for part in parts)
     if not chosen:
@@ -70,17 +71,18 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
     """Cut this machine's one device into several logical ones, which TensorFlow treats as devices.
 
     On a machine with a GPU its first card is cut, each part with an equal share of its memory; without
-    one, the CPU, each part with an equal share of its threads. To be called before TensorFlow makes its
-    first tensor.
+    one, the CPU, an operation then taking only a part's share of the threads. To be called before
+    TensorFlow makes its first tensor.
 
     Returns:
         The short names of the new devices.
 
     Raises:
-        DeviceError: TensorFlow is already at work, or the number is below 1.
+        DeviceError: TensorFlow is already at work, or the number is not from 1 to 64.
     """
-    if num_devices < 1:
-        raise DeviceError(f"simulated devices: expected at least 1, received {num_devices}")
+    if not 1 <= num_devices <= MOST_PARTS:
+        raise DeviceError(f"simulated devices: expected 1 to {MOST_PARTS}, received {num_devices}; try 2")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     cards = tf.config.list_physical_devices("GPU")
     whole = (cards or tf.config.list_physical_devices("CPU"))[0]
     limit = _card_memory_mb() * SHARE_OF_CARD / num_devices if cards else None
@@ -149,24 +151,32 @@ def _one_device(part: int | str, spec: DeviceSpec, there: Sequence[str]) -> str:
             raise _refusal(spec, f"expected ids from 0, received {part}", there)
         name = f"/{kind}:{part}"
     elif not NAME.fullmatch(part):
-        raise _refusal(spec, f"{part!r} is neither an id nor a name such as /{kind}:1", there)
+        raise _refusal(spec, f"{part!r} is neither an id nor a name such as /{kind}:0", there)
     else:
         name = short_name(part)
     cpus = tuple(short_name(device.name) for device in tf.config.list_logical_devices("CPU"))
     if name not in (*there, *cpus):
-        raise _refusal(spec, f"{name} asked for", there)
+        raise _refusal(spec, f"{name} asked for", there, _more_devices(there))
     return name
 
 
-def _refusal(spec: DeviceSpec, what: str, there: Sequence[str]) -> DeviceError:
-    if there[0].startswith("/GPU"):
-        remedy = "choose among these, by number or as ids such as 0,2"
-    else:
-        remedy = (
-            "this machine shows TensorFlow no GPU (look at nvidia-smi, CUDA_VISIBLE_DEVICES, and "
-            "`pip install tensorflow[and-cuda]`); --simulate tries several devices on one"
-        )
+def _refusal(
+    spec: DeviceSpec,
+    what: str,
+    there: Sequence[str],
+    remedy: str = "say how many, such as 1, or which, as 0,",
+) -> DeviceError:
     return DeviceError(f"devices {spec!r}: {what}; there is {', '.join(there)}: {remedy}")
+
+
+def _more_devices(there: Sequence[str]) -> str:
+    """What to do for them."""
+    if there[0].startswith("/GPU"):
+        return "choose among these, by number or as ids such as 0,2"
+    return (
+        "this machine shows TensorFlow no GPU (look at nvidia-smi, CUDA_VISIBLE_DEVICES, and "
+        "`pip install tensorflow[and-cuda]`); --simulate tries several devices on one"
+    )
 
 
 def _card_memory_mb() -> float:
@@ -174,7 +184,7 @@ def _card_memory_mb() -> float:
     program = shutil.which("nvidia-smi")
     if program:
         first_card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        command = [program, f"--id={first_card}", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+        command = [program, f"--id={first_card}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         first = answer.stdout.strip().splitlines()[:1]
         if first and first[0].strip().isdigit():

@@ -24,8 +24,8 @@ from typing import Any, TypeAlias, TypeVar
 import keras
 import tensorflow as tf
 
-from multigpu.cluster import find_cluster
-from multigpu.devices import allow_memory_growth, short_name
+from multigpu.cluster import Cluster, find_cluster
+from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.errors import DeviceError
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
@@ -147,7 +147,8 @@ class MirroredEngine(Engine):
 
     Every device keeps the weights and the optimiser's state. Gradients travel twice: once to be clipped by
     their common norm, and once in Keras's optimisers, which always sum over the devices. Dropout draws the
-    same masks on every device.
+    same masks on every device. Where a batch has fewer rows than there are devices, batch normalisation
+    counts the rows that stand in for none; `ParallelModel` does not.
     """
 
     name = "mirrored"
@@ -174,9 +175,10 @@ class MirroredEngine(Engine):
                 loss, outputs = loss_of(model, *share.rows(batch))
                 target = loss * tf.cast(weight, loss.dtype)
             gradients = tape.gradient(target, model.trainable_variables)
-            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-            shares = [gradient / num_replicas for gradient in prepare(gradients)]
+            there = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+            sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, there))
+            gradients = prepare([None if gradient is None else next(sums) for gradient in gradients])
+            shares = [None if gradient is None else gradient / num_replicas for gradient in gradients]
             optimizer.apply(shares, model.trainable_variables)  # which sums them over the devices
             return context.all_reduce(tf.distribute.ReduceOp.SUM, target), outputs
 
@@ -193,34 +195,34 @@ class MirroredEngine(Engine):
 class MultiWorkerEngine(MirroredEngine):
     """Several processes, on one machine or many, through `tf.distribute.MultiWorkerMirroredStrategy`.
 
-    Who takes part is read from TF_CONFIG, or from Slurm's variables. To be made before TensorFlow makes
-    its first tensor.
+    To be made before TensorFlow makes its first tensor; returns when all processes are there.
+
+    Args:
+        cluster: who takes part.
 
     Raises:
-        DeviceError: neither says who takes part, or TensorFlow is already at work.
+        DeviceError: TensorFlow is already at work, or this process's port is taken.
     """
 
     name = "multi-worker"
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        allow_memory_growth()
         try:
-            resolver = find_cluster()
-            allow_memory_growth()  # the resolver has chosen this process's GPUs
-            strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
-        except DeviceError:
-            raise
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise DeviceError(f"multi-worker: the workers cannot meet: {error}") from None
+            strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster.resolver)
+        except (RuntimeError, ValueError, tf.errors.OpError) as error:
+            raise DeviceError(
+                f"multi-worker: {cluster.addresses[cluster.worker]} cannot meet the others: {error}; is its "
+                "port taken? choose another in TF_CONFIG, and make the engine before TensorFlow is at work"
+            ) from None
         devices = [short_name(device) for device in strategy.extended.worker_devices]
         super().__init__(devices, strategy)
-        self.worker = resolver.task_id or 0
-        self.num_workers = strategy.num_replicas_in_sync // len(devices)
+        self.worker, self.num_workers = cluster.worker, len(cluster.addresses)
 
     def wait_for_all(self) -> None:
         """See `Engine`."""
-        self.strategy.run(
-            tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
-        )
+        meet = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
+        float(self.strategy.experimental_local_results(self.strategy.run(meet))[0])
 
 
 def make_engine(name: str, devices: Sequence[str]) -> Engine:
@@ -235,11 +237,12 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     """
     name = name or ("single" if len(devices) == 1 else "parallel-model")
     if name == "multi-worker":
-        return MultiWorkerEngine()
-    if name == "single" and len(devices) > 1:
+        return MultiWorkerEngine(find_cluster())
+    devices = parse_devices(devices)
+    if (name == "single") != (len(devices) == 1):
         raise DeviceError(
-            f"single: expected 1 device, received {', '.join(devices)}; leave the engine out, or choose "
-            "parallel-model or mirrored"
+            f"{name}: expected {'1 device' if name == 'single' else 'several devices'}, received "
+            f"{', '.join(devices)}; name the devices that it should use, or leave the engine out"
         )
     engines = {"single": SingleEngine, "parallel-model": ParallelModelEngine, "mirrored": MirroredEngine}
     if name not in engines:

@@ -70,7 +70,9 @@ class TowerLoss(keras.Loss):
                 return value
             counts = context.all_reduce("SUM", tf.stop_gradient(count))
             part = tf.math.divide_no_nan(count, counts)
-        return value * tf.cast(tf.math.divide_no_nan(part, context.share.weight), value.dtype)
+        return value * tf.cast(
+            tf.math.divide_no_nan(tf.cast(part, tf.float64), context.share.weight), value.dtype
+        )
 
     def _count(self, y_pred: Any, sample_weight: Any) -> Tensor | None:
         """What the loss is a mean over, () float32; None for the rows."""

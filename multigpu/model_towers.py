@@ -144,7 +144,8 @@ class ModelTowers:
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch(weights)
                     loss, outputs = loss_of(rows)
-                    target = loss * tf.cast(scale * tower.share.weight, loss.dtype)
+                    factor = tf.cast(scale, tf.float64) * tower.share.weight
+                    target = loss * tf.cast(factor, loss.dtype)
                 return loss, outputs, tape.gradient(target, weights)
 
             return tower.run(work, jit_compile=self.jit_compile)

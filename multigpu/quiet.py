@@ -35,7 +35,7 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
             prepare()
             preparing = False
             tf.config.list_logical_devices()
-        except BaseException:
+        except Exception:
             if not preparing:
                 held.seek(0)
                 os.write(stderr, held.read())

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from multigpu.devices import DeviceSpec, parse_devices
+
 Tensor: TypeAlias = Any
 Structure: TypeAlias = Any  # a tensor, or lists, tuples and dicts of them
 
@@ -41,8 +43,8 @@ class Share:
 
     @property
     def weight(self) -> Tensor:
-        """Share of the batch, () float32; a batch's weights add up to 1."""
-        return tf.cast(self.size, tf.float32) / tf.cast(self.num_rows, tf.float32)
+        """Share of the batch, () float64; a batch's weights add up to 1."""
+        return tf.cast(self.size, tf.float64) / tf.cast(self.num_rows, tf.float64)
 
     @property
     def in_use(self) -> Tensor:
@@ -128,7 +130,7 @@ def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
 
 
 def data_parallelism(
-    devices: Sequence[str], function: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    devices: DeviceSpec, function: Callable[..., Structure], *args: Structure, **kwargs: Structure
 ) -> Structure:
     """Call a function once on each device with its share of the rows, and put the outputs together.
 
@@ -137,7 +139,7 @@ def data_parallelism(
     through it from outside are computed on the first device: use `ParallelModel` for training.
 
     Args:
-        devices: names; one of them calls the function as it is.
+        devices: what `multigpu.devices.parse_devices` takes; one alone calls the function as it is.
         function: works on each row by itself.
         *args: its arguments.
         **kwargs: its arguments by name.
@@ -147,6 +149,7 @@ def data_parallelism(
         floating-point outputs without rows the mean over the rows.
     """
     inputs = as_tensors((args, kwargs))
+    devices = parse_devices(devices)
     if len(devices) == 1:
         with tf.device(devices[0]):
             return function(*inputs[0], **inputs[1])

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the same on a machine with a GPU
 
 import pytest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -44,32 +44,36 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 def device_options(arguments: argparse.Namespace) -> list[str]:
     """The options of this module as they were given, to be shown in a command that goes on."""
-    options = ["--gpus", arguments.gpus] if arguments.gpus else []
+    options = ["--gpus", arguments.gpus] if arguments.gpus is not None else []
     options += ["--engine", arguments.engine] if arguments.engine else []
     return [*options, "--simulate"] if arguments.simulate else options
 
 
-def start_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
+def start_devices(spec: str | None = None, *, simulate: bool = False) -> tuple[str, ...]:
     """Start TensorFlow and return the names of the devices asked for.
+
+    Args:
+        spec: what `--gpus` says, if it is given.
+        simulate: whether `--simulate` is.
 
     Raises:
         UserError: a device is not there.
     """
-    if arguments.simulate and not arguments.gpus:
+    if simulate and spec is None:
         raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
 
     def prepare() -> None:
         from multigpu.devices import allow_memory_growth, num_named, simulate_devices
 
-        if arguments.simulate:
-            simulate_devices(num_named(arguments.gpus))
+        if simulate and spec is not None:
+            simulate_devices(num_named(spec))
         allow_memory_growth()
 
     with _refusals_told("--gpus"):
         import_tensorflow(prepare)
         from multigpu.devices import parse_devices
 
-        return parse_devices(arguments.gpus or ONE_DEVICE)
+        return parse_devices(ONE_DEVICE if spec is None else spec)
 
 
 def start_engine(arguments: argparse.Namespace) -> Engine:
@@ -80,7 +84,7 @@ def start_engine(arguments: argparse.Namespace) -> Engine:
     """
     if arguments.engine == "multi-worker":
         return _join_workers(arguments)
-    devices = start_devices(arguments)
+    devices = start_devices(arguments.gpus, simulate=arguments.simulate)
     from multigpu.engines import make_engine
 
     with _refusals_told("--engine"):
@@ -88,7 +92,7 @@ def start_engine(arguments: argparse.Namespace) -> Engine:
 
 
 def _join_workers(arguments: argparse.Namespace) -> Engine:
-    if arguments.gpus or arguments.simulate:
+    if arguments.gpus is not None or arguments.simulate:
         raise UserError(
             "--engine multi-worker: takes all GPUs that its process sees; choose them by "
             "CUDA_VISIBLE_DEVICES instead of --gpus and --simulate"
@@ -96,11 +100,18 @@ def _join_workers(arguments: argparse.Namespace) -> Engine:
     engines: list[Engine] = []
 
     def join() -> None:
+        from multigpu.cluster import find_cluster
         from multigpu.engines import MultiWorkerEngine
 
-        engines.append(MultiWorkerEngine())
+        cluster = find_cluster()
+        others = [address for index, address in enumerate(cluster.addresses) if index != cluster.worker]
+        if others:
+            print(f"worker {cluster.worker}: waiting for {', '.join(others)}", flush=True)
+        # TensorFlow waits without end, and would not hear Ctrl-C; there is nothing to be saved yet
+        handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        engines.append(MultiWorkerEngine(cluster))
+        signal.signal(signal.SIGINT, handler)
 
-    print("waiting for the other workers", file=sys.stderr)
     with _refusals_told("--engine"):
         import_tensorflow(prepare=join)
     return engines[0]

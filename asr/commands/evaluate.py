@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.commands import EXIT_MISTAKE
+from asr.commands.devices import start_devices
 from asr.types import UserError
-from multigpu.quiet import import_tensorflow
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation
@@ -25,7 +25,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
     run = Run.open(arguments.run)
 
-    import_tensorflow()
+    start_devices()
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 

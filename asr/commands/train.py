@@ -16,6 +16,8 @@ from asr.commands.evaluate import evaluation_data, report
 from asr.types import UserError
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from asr.acoustic import AcousticModel
     from asr.config import Config
     from asr.run import Run
@@ -95,6 +97,7 @@ def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> tuple[Tr
     if resume:
         vocabulary = run.vocabulary()
     else:
+        Run.refuse_existing(run.directory)  # the chief makes it when all workers have come by here
         config = _chief_first(engine, lambda: _with_manifests(config))
         vocabulary = _make_vocabulary(config)
     with engine.scope():
@@ -130,32 +133,42 @@ def _lost_workers_told(engine: Engine, command: str) -> Iterator[None]:
     """One line instead of TensorFlow's stack where another process is gone."""
     import tensorflow as tf
 
-    errors = tf.errors
     try:
         yield
-    except (
-        errors.UnavailableError,
-        errors.AbortedError,
-        errors.CancelledError,
-        errors.InternalError,
-    ) as error:
+    except tf.errors.OpError as error:
         if engine.num_workers == 1:
             raise
+        gone = isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)
+        what = (
+            "another worker is gone; its own output tells why"
+            if gone
+            else "the workers cannot go on together"
+        )
         raise UserError(
-            f"another worker is gone ({type(error).__name__}), and none can train alone; its own output "
-            "tells why. The epochs whose lines the chief printed are saved: start every worker again, as "
-            f"before, by\n    {command}"
+            f"{what} ({_cause(error)}). The epochs whose lines the chief printed are saved: start every "
+            f"worker again, as before, by\n    {command}"
         ) from None
+
+
+def _cause(error: tf.errors.OpError) -> str:
+    """The line of TensorFlow's message that says it."""
+    lines = [line.strip() for line in str(error.message).splitlines()]
+    skipped = ("[[", "Detected at", "File ", "Graph execution error", "The error could be")
+    said = [line for line in lines if line and not line.startswith(skipped)]
+    return said[-1] if said else type(error).__name__
 
 
 def _finish(trainer: Trainer, test_data: Dataset) -> None:
     """Evaluate the best model, and say how to use it."""
+    import tensorflow as tf
+
     from asr import console
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 
     run, manifest = trainer.run, Path(trainer.config.data.test)
-    best = Recognizer.load(run.directory)
+    with tf.device(trainer.engine.devices[0]):
+        best = Recognizer.load(run.directory)
     evaluation = Evaluator(best.model, best.vocabulary, trainer.engine.spread).evaluate(test_data)
     report(evaluation, run, manifest, run.report_path)
     sample = evaluation.utterances[0].audio_path

@@ -28,7 +28,7 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     sources = audio_files(arguments.files)
     if arguments.out:
         _refuse_bad_out(arguments.out, sources)
-    devices = start_devices(arguments)
+    devices = start_devices(arguments.gpus, simulate=arguments.simulate)
     if arguments.out:
         num_failed = _write_file(arguments, devices, sources)
     else:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from multigpu.__main__ import main
-from multigpu.check import Times, check_devices, loss_of, one_device
+from multigpu.check import Times, check_devices, loss_of, one_device, parallel_port
 from multigpu.devices import available_devices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def wrong_port(model, devices):
 def test_the_check_rejects_the_naive_port():
     found = check_devices(available_devices()[:2], naive_port)
     assert any("not on the device of their forward ops" in problem for problem in found.problems)
-    assert any("/CPU:1 idles" in problem or "backward" in problem for problem in found.problems)
+    assert "/CPU:1 idles: 5 forward and 0 backward ops" in found.problems
 
 
 def test_the_check_rejects_an_idle_device_and_a_wrong_gradient():
@@ -66,11 +66,28 @@ def test_the_command_passes_parallel_model_and_shows_what_each_device_did(capsys
     assert "Every device does its part" in told
 
 
+def test_the_command_s_exit_status_tells_of_problems(monkeypatch, capsys):
+    monkeypatch.setattr("multigpu.check.parallel_port", naive_port)
+    assert main(["check", "--gpus", "2"]) == 1
+    told = capsys.readouterr().out
+    assert "PROBLEM" in told
+    assert "Every device does its part" not in told
+
+
+def test_a_device_that_was_not_asked_for_is_told():
+    def port(model, devices):
+        return parallel_port(model, ["/CPU:0", "/CPU:2"])
+
+    problems = check_devices(["/CPU:0", "/CPU:1"], port).problems
+    assert "/CPU:2 works, which was not asked for" in problems
+
+
 @pytest.mark.parametrize(
     ("times", "words"),
     [
         (Times(1.0, 0.5, 0.5, 2), "nothing"),
         (Times(1.0, 0.8, 0.85, 2), "the size of the batch"),
+        (Times(1.0, 0.5, 0.55, 4), "the size of the batch"),
         (Times(1.0, 0.52, 0.9, 2), "working together"),
     ],
 )
