@@ -9,6 +9,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the same on a machine with a GPU
 
 import pytest
+import tensorflow as tf
 
 from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.cli import main
@@ -17,7 +18,8 @@ from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.manifest import write_manifest
 from multigpu.devices import simulate_devices
 
-# before anything makes a tensor; what does not ask for devices works on the first alone
+# before anything makes a tensor; what does not ask for devices works on the first alone, with all threads
+tf.config.threading.set_intra_op_parallelism_threads(os.cpu_count() or 1)
 DEVICES = simulate_devices(3)
 
 NUM_CLIPS = 12
