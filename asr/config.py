@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from asr.files import read_lines
+from asr.files import is_utf8, read_lines
 from asr.types import UserError
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "configs"
@@ -161,7 +161,7 @@ def find_config(name: str) -> Path:
         if candidate.is_file():
             return candidate
     known = sorted(p.stem for p in BUILT_IN.glob("*.toml"))
-    raise UserError(f"{name}: no such configuration{_nearest(name, known)}; built in are {', '.join(known)}")
+    raise UserError(f"{name}: no such configuration{nearest(name, known)}; built in are {', '.join(known)}")
 
 
 def dump_config(config: Config) -> str:
@@ -214,7 +214,7 @@ def _apply(config: Config, layers: list[_Layer]) -> Config:
         for name, values in table.items():
             if name not in sections:
                 raise UserError(
-                    f"{source}: {name}: no such section{_nearest(name, sections)}; "
+                    f"{source}: {name}: no such section{nearest(name, sections)}; "
                     f"sections are {', '.join(sections)}"
                 )
             if not isinstance(values, dict):
@@ -229,7 +229,7 @@ def _apply_section(source: str, name: str, section: Any, values: dict[str, Any])
     for key, value in values.items():
         where = f"{source}: {name}.{key}"
         if key not in types:
-            raise UserError(f"{where}: no such key{_nearest(key, types)}; keys are {', '.join(types)}")
+            raise UserError(f"{where}: no such key{nearest(key, types)}; keys are {', '.join(types)}")
         section = dataclasses.replace(section, **{key: _checked(where, value, types[key])})
     return section
 
@@ -240,7 +240,7 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
         if value not in choices:
             raise UserError(
                 f"{where}: expected one of {', '.join(choices)}, received {value!r}"
-                f"{_nearest(str(value), choices)}"
+                f"{nearest(str(value), choices)}"
             )
         return value
     bounds = None
@@ -253,11 +253,12 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
         raise UserError(f"{where}: expected {expected.__name__}, received {value!r}{remedy}")
     if bounds and not bounds.low <= value <= bounds.high:
         raise UserError(f"{where}: expected {bounds.low:g} to {bounds.high:g}, received {value!r}")
-    if expected is str and value != value.encode(errors="replace").decode():
+    if expected is str and not is_utf8(value):
         raise UserError(f"{where}: {value!r} cannot be written as UTF-8; rename it")
     return value
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question after the known name that comes closest; empty where none does."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {matches[0]}?)" if matches else ""

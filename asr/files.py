@@ -11,6 +11,11 @@ from typing import BinaryIO
 from asr.types import UserError
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written: half a surrogate pair, which JSON and TOML may hold, cannot."""
+    return text == text.encode(errors="replace").decode()
+
+
 def read_lines(path: Path, what: str) -> list[str]:
     """Lines of a UTF-8 file, with or without a byte order mark.
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from asr.files import read_lines, whole_file
+from asr.files import is_utf8, read_lines, whole_file
 from asr.types import UserError, Utterance
 
 LONGEST_S = 1e6  # eleven days: what is longer is a mistake in the unit
@@ -99,6 +99,6 @@ def _text(where: str, record: dict[str, Any], key: str, default: str | None = No
         return default
     if not isinstance(value, str):
         raise UserError(f"{where}: {key}: expected a string, received {value!r}")
-    if "\0" in value or value != value.encode(errors="replace").decode():
+    if "\0" in value or not is_utf8(value):
         raise UserError(f"{where}: {key}: {value!r} cannot be written as UTF-8 text; rename it")
     return value

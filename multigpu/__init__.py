@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from multigpu.parallel_model import ParallelModel
     from multigpu.towers import data_parallelism
 
+ENGINES = ("single", "parallel-model", "mirrored", "multi-worker")
+"""The names of what `multigpu.engines.make_engine` makes."""
+
 __all__ = [
+    "ENGINES",
     "DeviceError",
     "ParallelModel",
     "available_devices",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multigpu.errors import DeviceError
-from multigpu.quiet import import_tensorflow
+from multigpu.quiet import start_devices
 
 if TYPE_CHECKING:
     from multigpu.check import Check
@@ -35,17 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(spec: str, simulate: bool) -> int:
-    def prepare() -> None:
-        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
-
-        if simulate:
-            simulate_devices(num_named(spec))
-        allow_memory_growth()
-
-    import_tensorflow(prepare)
-    from multigpu.devices import parse_devices
-
-    devices = parse_devices(spec)
+    devices = start_devices(spec, simulate=simulate)
     if len(devices) == 1:
         raise DeviceError(f"{devices[0]} alone has nobody to share with; try `--gpus 2 --simulate`")
     from multigpu.check import check_devices

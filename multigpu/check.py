@@ -18,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from multigpu.devices import device_kind
 from multigpu.parallel_model import ParallelModel
 from multigpu.placement import DeviceWork, backward_is_home, measure_work, misplaced_backward
 from multigpu.towers import Tensor
@@ -122,7 +123,7 @@ def check_devices(devices: Sequence[str], port: Port | None = None) -> Check:
         port: (model, devices) -> function of a batch that returns gradients; by default `ParallelModel`'s.
     """
     port = port or parallel_port
-    kind = devices[0].strip("/").split(":")[0]
+    kind = device_kind(devices[0])
     model = make_model("float32", CHANNELS[kind], devices[0])
     batch = make_batch(ROWS_PER_DEVICE[kind] * len(devices), "float32")
     share = make_batch(ROWS_PER_DEVICE[kind], "float32")

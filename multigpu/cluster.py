@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from multigpu.devices import ask_nvidia_smi
 from multigpu.errors import DeviceError
 
 EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}'
@@ -89,10 +88,8 @@ def _from_slurm() -> Cluster:
 
 def _choose_gpus(task: int, num_tasks: int) -> None:
     """Share a host's GPUs among its tasks, where Slurm has not done so."""
-    program = shutil.which("nvidia-smi")
-    if "CUDA_VISIBLE_DEVICES" in os.environ or num_tasks == 1 or not program:
+    if "CUDA_VISIBLE_DEVICES" in os.environ or num_tasks == 1:
         return
-    answer = subprocess.run([program, "--list-gpus"], capture_output=True, text=True, check=False)
-    each = answer.stdout.count("GPU ") // num_tasks
+    each = sum(line.startswith("GPU ") for line in ask_nvidia_smi("--list-gpus")) // num_tasks
     if each:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(task * each, (task + 1) * each)))

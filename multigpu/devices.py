@@ -143,7 +143,7 @@ def _parse_text(text: str, there: Sequence[str]) -> int | list[int | str]:
 
 
 def _one_device(part: int | str, spec: DeviceSpec, there: Sequence[str]) -> str:
-    kind = there[0].strip("/").split(":")[0]
+    kind = device_kind(there[0])
     if isinstance(part, bool) or not isinstance(part, int | str):
         raise _refusal(spec, f"expected an id or a name, received {part!r}", there)
     if isinstance(part, int):
@@ -179,14 +179,23 @@ def _more_devices(there: Sequence[str]) -> str:
     )
 
 
-def _card_memory_mb() -> float:
-    """Of the first card in sight; nvidia-smi comes with its driver, and TensorFlow itself does not tell."""
+def ask_nvidia_smi(*options: str) -> list[str]:
+    """The lines that it answers; none without it. It comes with the driver, and TensorFlow tells less."""
     program = shutil.which("nvidia-smi")
-    if program:
-        first_card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        command = [program, f"--id={first_card}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        first = answer.stdout.strip().splitlines()[:1]
-        if first and first[0].strip().isdigit():
-            return float(first[0])
-    return 8192.0
+    if not program:
+        return []
+    answer = subprocess.run([program, *options], capture_output=True, text=True, check=False)
+    return answer.stdout.strip().splitlines()
+
+
+def device_kind(device: str) -> str:
+    """The first word of a short name: GPU or CPU."""
+    return device.strip("/").split(":")[0]
+
+
+def _card_memory_mb() -> float:
+    """Of the first card in sight."""
+    first_card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    options = (f"--id={first_card}", "--query-gpu=memory.free", "--format=csv,noheader,nounits")
+    first = ask_nvidia_smi(*options)[:1]
+    return float(first[0]) if first and first[0].strip().isdigit() else 8192.0

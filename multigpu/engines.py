@@ -24,13 +24,12 @@ from typing import Any, TypeAlias, TypeVar
 import keras
 import tensorflow as tf
 
+from multigpu import ENGINES
 from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.errors import DeviceError
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
-
-ENGINES = ("single", "parallel-model", "mirrored", "multi-worker")
 
 Step: TypeAlias = Callable[..., tuple[Tensor, Structure]]  # (num_rows, *batch) -> (loss, outputs)
 T = TypeVar("T")
@@ -40,7 +39,7 @@ class Engine(ABC):
     """Where and how a training step runs.
 
     Attributes:
-        name: one of `ENGINES`.
+        name: one of `multigpu.ENGINES`.
         devices: this process's.
         worker: this process's number among those that train together.
         num_workers: how many these are.
@@ -97,7 +96,7 @@ class Engine(ABC):
     def own_rows(self, rows: Sequence[T]) -> list[T]:
         """Those that this worker reads; at least one, where all workers must take part."""
         share = cut_rows(len(rows), self.num_workers)[self.worker]
-        return list(rows[share.start : share.start + max(1, share.size)])
+        return list(rows[share.start : share.start + share.num_worked_on])
 
     def wait_for_all(self) -> None:
         """Return when every worker has come here."""
@@ -166,10 +165,9 @@ class MirroredEngine(Engine):
         """See `Engine`."""
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
 
-        def replica(num_rows: Tensor, num_own: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+        def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
             context = tf.distribute.get_replica_context()
             share = cut_rows(tf.shape(batch[0])[0], num_local)[_local_id(context, num_local)]
-            in_use = tf.cast(tf.minimum(num_own, 1), tf.float32)
             weight = tf.cast(share.size, tf.float32) * in_use / tf.cast(num_rows, tf.float32)
             with tf.GradientTape() as tape:
                 loss, outputs = loss_of(model, *share.rows(batch))
@@ -183,11 +181,11 @@ class MirroredEngine(Engine):
             return context.all_reduce(tf.distribute.ReduceOp.SUM, target), outputs
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
-            num_own = cut_rows(num_rows, self.num_workers)[self.worker].size
-            per_replica = self.strategy.run(replica, args=(num_rows, num_own, *batch))
+            own = cut_rows(num_rows, self.num_workers)[self.worker]
+            per_replica = self.strategy.run(replica, args=(num_rows, own.in_use, *batch))
             losses, outputs = zip(*_local_results(self.strategy, per_replica), strict=True)
             shares = cut_rows(tf.shape(batch[0])[0], num_local)
-            return losses[0], tf.nest.map_structure(lambda o: o[:num_own], merge(outputs, shares))
+            return losses[0], tf.nest.map_structure(own.left, merge(outputs, shares))
 
         return _compiled(step, signature)
 
@@ -229,7 +227,7 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     """The engine of a name.
 
     Args:
-        name: one of `ENGINES`, or "" for the usual one of so many devices.
+        name: one of `multigpu.ENGINES`, or "" for the usual one of so many devices.
         devices: names; `multi-worker` takes all of this process's.
 
     Raises:

@@ -15,13 +15,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
 
-from multigpu.towers import Share
-
-Tensor: TypeAlias = Any
+from multigpu.towers import Share, Tensor
 
 
 class TowersMustMeet(BaseException):

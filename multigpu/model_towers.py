@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from multigpu.lockstep import TowerContext, TowersMustMeet, run_in_lockstep
 from multigpu.stateless import Ran, Tower, call_as_outermost
-from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out
+from multigpu.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
@@ -123,7 +123,7 @@ class ModelTowers:
         losses, outputs = zip(*(one.result for one in ran), strict=True)
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
-            return _mean(losses, shares), merge(outputs, shares)
+            return weighted_mean(losses, shares), merge(outputs, shares)
 
     def loss_and_gradients(
         self, loss_of: LossOfRows, batch: Structure, scale: Tensor | float
@@ -156,7 +156,7 @@ class ModelTowers:
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
             return LossAndGradients(
-                _mean(losses, shares),
+                weighted_mean(losses, shares),
                 merge(outputs, shares),
                 [_sum_gradients(column) for column in zip(*gradients, strict=True)],
             )
@@ -210,7 +210,7 @@ class ModelTowers:
                     ]
                     variable.assign(tf.add_n([old, *more]))
                 elif values[0].dtype.is_floating:
-                    variable.assign(_mean(values, shares))
+                    variable.assign(weighted_mean(values, shares))
                 else:
                     variable.assign(values[0])  # a seed or a counter: as one device would have it
 
@@ -229,11 +229,6 @@ def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Ten
 
 def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
-
-
-def _mean(values: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
-    """Of the towers' values, weighted by their rows."""
-    return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
 
 
 def _sum_gradients(gradients: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""TensorFlow without its greetings."""
+"""TensorFlow started without its greetings, on the devices that a command line asks for."""
 
 from __future__ import annotations
 
@@ -43,3 +43,27 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def start_devices(spec: str, *, simulate: bool) -> tuple[str, ...]:
+    """Start TensorFlow and return the names of the devices asked for.
+
+    Args:
+        spec: what `multigpu.devices.parse_devices` takes.
+        simulate: whether the machine's one device is cut into as many as are named.
+
+    Raises:
+        DeviceError: a device is not there.
+    """
+
+    def prepare() -> None:
+        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
+
+        if simulate:
+            simulate_devices(num_named(spec))
+        allow_memory_growth()
+
+    import_tensorflow(prepare)
+    from multigpu.devices import parse_devices
+
+    return parse_devices(spec)

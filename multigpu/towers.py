@@ -124,9 +124,14 @@ def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
             return tf.concat([s.left(v) for v, s in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]
-        return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
+        return weighted_mean(values, shares)
 
     return tf.nest.map_structure(merge_one, *outputs)
+
+
+def weighted_mean(values: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
+    """Of the towers' values, weighted by their rows."""
+    return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
 
 
 def data_parallelism(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from asr.types import UserError
+from multigpu import ENGINES, quiet
 from multigpu.errors import DeviceError
-from multigpu.quiet import import_tensorflow
 
 if TYPE_CHECKING:
     from multigpu.engines import Engine
@@ -36,7 +36,7 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
     """Declare `--engine`."""
     parser.add_argument(
         "--engine",
-        choices=("single", "parallel-model", "mirrored", "multi-worker"),
+        choices=ENGINES,
         help="how devices share the work (default: parallel-model for several; multi-worker takes part in a "
         "run of several processes, named by TF_CONFIG or Slurm)",
     )
@@ -61,19 +61,8 @@ def start_devices(spec: str | None = None, *, simulate: bool = False) -> tuple[s
     """
     if simulate and spec is None:
         raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
-
-    def prepare() -> None:
-        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
-
-        if simulate and spec is not None:
-            simulate_devices(num_named(spec))
-        allow_memory_growth()
-
     with _refusals_told("--gpus"):
-        import_tensorflow(prepare)
-        from multigpu.devices import parse_devices
-
-        return parse_devices(ONE_DEVICE if spec is None else spec)
+        return quiet.start_devices(ONE_DEVICE if spec is None else spec, simulate=simulate)
 
 
 def start_engine(arguments: argparse.Namespace) -> Engine:
@@ -113,7 +102,7 @@ def _join_workers(arguments: argparse.Namespace) -> Engine:
         signal.signal(signal.SIGINT, handler)
 
     with _refusals_told("--engine"):
-        import_tensorflow(prepare=join)
+        quiet.import_tensorflow(prepare=join)
     return engines[0]
 
 

@@ -100,11 +100,13 @@ def _hear(
 def _progress_bar(num_recordings: int, num_done: int, *, shown: bool) -> Any:
     from tqdm import tqdm
 
+    from asr.console import bar_interval_s
+
     return tqdm(
         total=num_recordings,
         initial=num_done,
         unit=" recordings",
-        mininterval=0.2 if sys.stderr.isatty() else 15.0,
+        mininterval=bar_interval_s(),
         disable=not shown,
     )
 

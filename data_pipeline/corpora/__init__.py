@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.config import nearest
 from asr.types import UserError, Utterance
 from data_pipeline.corpora import digits, hsk_words, mandarin_demo
 from data_pipeline.manifest import write_manifest
@@ -49,10 +49,8 @@ def prepare_corpus(name: str, source: str, target: Path) -> dict[str, Path]:
         UserError: there is no such corpus, or no such source.
     """
     if name not in CORPORA:
-        nearest = "".join(
-            f" (did you mean {match}?)" for match in difflib.get_close_matches(name, CORPORA, n=1)
-        )
-        raise UserError(f"data.corpus: expected one of {', '.join(CORPORA)}, received {name!r}{nearest}")
+        known = ", ".join(CORPORA)
+        raise UserError(f"data.corpus: expected one of {known}, received {name!r}{nearest(name, CORPORA)}")
     manifests = {split: target / f"{split}.jsonl" for split in SPLITS}
     corpus = CORPORA[name]
     origin = target / "source.txt"
