@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import struct
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -16,17 +17,34 @@ import scipy.signal
 import soundfile
 
 from asr.types import UserError
+from asr.wav import RATES_HZ, checked_wav, cut_off, read_plain
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
 INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
-UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
-RATES_HZ = (1000, 768_000)
 MPEG_TAIL_BYTES = 1 << 14  # tags may follow the sound
+PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class AudioHeader:
+    """What a file says of itself.
+
+    Attributes:
+        rate_hz: samples per second and channel.
+        num_channels: at least 1.
+        duration_s: seconds of audio.
+        container: as libsndfile calls it: WAV, FLAC, OGG, MP3, ...
+    """
+
+    rate_hz: int
+    num_channels: int
+    duration_s: float
+    container: str
 
 
 def read_audio(source: AudioSource) -> Waveform:
@@ -34,7 +52,8 @@ def read_audio(source: AudioSource) -> Waveform:
 
     Args:
         source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
-            rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...).
+            rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...). A path may also
+            name a piece of a larger file that holds a whole recording: see `piece_of_file`.
 
     Returns:
         (S,) int16 samples at 16 kHz.
@@ -42,16 +61,12 @@ def read_audio(source: AudioSource) -> Waveform:
     Raises:
         UserError: the file is missing, empty, cut off, not audio, or shorter than one 25 ms window.
     """
-    with _open(source) as (file, name, stream):
-        parts = list(_blocks(file, name))
-        rate_hz, declared = file.samplerate, file.frames
-        if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
-            raise UserError(
-                f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV"
-            )
-    samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
-    if len(samples) < declared:
-        raise UserError(_cut_off(name, declared / rate_hz, len(samples) / rate_hz))
+    with _open_stream(source) as (stream, name):
+        wav = checked_wav(stream, name)
+        if wav and wav.is_plain:
+            samples, rate_hz = read_plain(stream, wav), wav.rate_hz
+        else:
+            samples, rate_hz = _decode(stream, name)
     waveform = resample(_mix_down(samples), rate_hz)
     if len(waveform) < WINDOW_SAMPLES:
         raise UserError(
@@ -61,61 +76,102 @@ def read_audio(source: AudioSource) -> Waveform:
     return waveform
 
 
-def audio_duration_s(path: Path) -> float:
-    """Seconds of audio by the file's header; of other containers than WAV the end is read too.
+def audio_header(path: str | Path) -> AudioHeader:
+    """Rate, channels and length by the file's header; of other containers than WAV the end is read too.
 
     Raises:
         UserError: the file is missing, empty, cut off or not audio.
     """
-    with _open(path) as (file, name, _):
-        duration_s = float(file.frames / file.samplerate)
-        if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
-            # a WAV's length is checked when it is opened; others show only at their end that it is missing
-            try:
-                file.seek(file.frames - WINDOW_SAMPLES)
-                num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
-            except soundfile.LibsndfileError:
-                num_read = 0
-            if num_read < WINDOW_SAMPLES:
-                raise UserError(
-                    f"{name}: cut off: its header declares {duration_s:.2f} s, whose end cannot be read; "
-                    "copy it again"
-                )
-        return duration_s
+    with _open_stream(path) as (stream, name):
+        wav = checked_wav(stream, name)
+        if wav and wav.is_plain:
+            return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
+        with _open_sound(stream, name) as file:
+            header = AudioHeader(file.samplerate, file.channels, file.frames / file.samplerate, file.format)
+            if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
+                # a WAV's length is checked when it is opened; others show only at their end what is missing
+                _refuse_missing_end(file, name, header.duration_s)
+            return header
+
+
+def audio_duration_s(path: str | Path) -> float:
+    """Seconds of audio, as `audio_header` finds them."""
+    return audio_header(path).duration_s
+
+
+def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:
+    """A name that `read_audio` understands for a recording inside a larger file, such as a pack's."""
+    return f"{path}@{begin}+{num_bytes}"
 
 
 @contextlib.contextmanager
-def _open(source: AudioSource) -> Iterator[tuple[Any, str, BinaryIO]]:
-    """A soundfile.SoundFile, the name to call it by, and the stream below it."""
+def _open_stream(source: AudioSource) -> Iterator[tuple[BinaryIO, str]]:
+    """A seekable stream and the name to call it by; an empty one is refused."""
     if isinstance(source, str | Path):
         name = str(source)
-        try:
-            stream: BinaryIO = Path(source).open("rb")  # noqa: SIM115 (closed below)
-        except IsADirectoryError:
-            raise UserError(f"{name}: a folder, expected an audio file") from None
-        except (OSError, ValueError) as error:  # a ValueError where the name holds a zero byte
-            reason = getattr(error, "strerror", error)
-            raise UserError(f"{name}: cannot read this file ({reason})") from None
+        stream = _open_file(name)
     else:
         name, stream = str(getattr(source, "name", "audio stream")), io.BytesIO(source.read())
     if not stream.seekable():  # libsndfile seeks, which a pipe cannot
         with stream:
             stream = io.BytesIO(stream.read())
     with stream:
-        _refuse_broken_header(stream, name)
-        try:
-            file = soundfile.SoundFile(stream)
-        except (soundfile.LibsndfileError, TypeError) as error:
-            raise UserError(
-                f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it"
-            ) from None
+        if not stream.read(1):
+            raise UserError(f"{name}: empty file; copy or record it again")
+        stream.seek(0)
+        yield stream, name
+
+
+def _open_file(name: str) -> BinaryIO:
+    piece = PIECE.fullmatch(name)
+    path = piece["path"] if piece else name
+    try:
+        stream = open(path, "rb")  # noqa: PTH123, SIM115 (pathlib takes as long as the reading; closed later)
+        if not piece:
+            return stream
+        with stream:
+            stream.seek(int(piece["begin"]))
+            data = stream.read(int(piece["num_bytes"]))
+    except IsADirectoryError:
+        raise UserError(f"{name}: a folder, expected an audio file") from None
+    except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name holds a zero byte
+        reason = getattr(error, "strerror", error)
+        raise UserError(f"{name}: cannot read this file ({reason})") from None
+    if len(data) < int(piece["num_bytes"]):
+        raise UserError(f"{name}: this file is shorter than the place named; pack or copy it again")
+    return io.BytesIO(data)
+
+
+@contextlib.contextmanager
+def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
+    """A soundfile.SoundFile with a rate that can be true."""
+    stream.seek(0)
+    try:
+        file = soundfile.SoundFile(stream)
+    except (soundfile.LibsndfileError, TypeError) as error:
+        raise UserError(f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it") from None
+    with file:
         if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
             raise UserError(
                 f"{name}: {file.samplerate} samples per second, expected {RATES_HZ[0]} to {RATES_HZ[1]}; "
                 "its header is wrong, convert it again"
             )
-        with file:
-            yield file, name, stream
+        yield file
+
+
+def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
+    """(S, channels) samples by libsndfile, and their rate."""
+    with _open_sound(stream, name) as file:
+        parts = list(_blocks(file, name))
+        rate_hz, declared = file.samplerate, file.frames
+        if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
+            raise UserError(
+                f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV"
+            )
+    samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
+    if len(samples) < declared:
+        raise UserError(cut_off(name, declared / rate_hz, len(samples) / rate_hz))
+    return samples, rate_hz
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
@@ -130,49 +186,22 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         ) from None
 
 
+def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
+    try:
+        file.seek(file.frames - WINDOW_SAMPLES)
+        num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
+    except soundfile.LibsndfileError:
+        num_read = 0
+    if num_read < WINDOW_SAMPLES:
+        raise UserError(
+            f"{name}: cut off: its header declares {duration_s:.2f} s, whose end cannot be read; "
+            "copy it again"
+        )
+
+
 def _unread_bytes(stream: BinaryIO) -> int:
     position = stream.tell()
     return stream.seek(0, io.SEEK_END) - position
-
-
-def _refuse_broken_header(stream: BinaryIO, name: str) -> None:
-    """An empty file, and a WAV file shorter than it declares, which libsndfile would take for a short one."""
-    size = stream.seek(0, io.SEEK_END)
-    stream.seek(0)
-    if size == 0:
-        raise UserError(f"{name}: empty file; copy or record it again")
-    declared, present, bytes_per_s = _wav_data_bytes(stream, size)
-    stream.seek(0)
-    if declared == 0 and present > 0:
-        raise UserError(
-            f"{name}: its header declares no samples, {present} bytes of them are there: "
-            "whatever recorded it did not finish; convert it again"
-        )
-    if declared > present and declared < UNKNOWN_LENGTH:
-        raise UserError(_cut_off(name, declared / bytes_per_s, present / bytes_per_s))
-
-
-def _wav_data_bytes(stream: BinaryIO, size: int) -> tuple[int, int, int]:
-    """Bytes of samples that a WAV file declares, those that are there, and bytes per second; else zeros."""
-    riff = stream.read(12)
-    if len(riff) < 12 or riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
-        return 0, 0, 1
-    bytes_per_s = 1
-    while len(header := stream.read(8)) == 8:
-        chunk, length = struct.unpack("<4sI", header)
-        if chunk == b"data":
-            return length, size - stream.tell(), bytes_per_s
-        start = stream.tell()
-        if chunk == b"fmt ":
-            bytes_per_s = max(1, struct.unpack("<I", stream.read(16)[8:12].ljust(4, b"\0"))[0])
-        stream.seek(start + length + length % 2)
-    return 0, 0, 1
-
-
-def _cut_off(name: str, declared_s: float, present_s: float) -> str:
-    return (
-        f"{name}: cut off: its header declares {declared_s:.2f} s, {present_s:.2f} s are there; copy it again"
-    )
 
 
 def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:

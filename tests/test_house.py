@@ -16,7 +16,16 @@ FORBIDDEN = {
 }
 # what composes the packages, as train.py does
 COMPOSERS = set((ROOT / "asr" / "commands").glob("*.py"))
-DATA_PIPELINE_MAY_USE = {"asr.types", "asr.files", "asr.audio", "asr.vocabulary", "asr.config"}
+DATA_PIPELINE_MAY_USE = {
+    "asr.types",
+    "asr.files",
+    "asr.audio",
+    "asr.vocabulary",
+    "asr.config",
+    "asr.page",
+    "asr.charts",
+    "asr.histogram",
+}
 LIGHT = [
     "asr.engine",
     "asr.journal",
