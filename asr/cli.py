@@ -13,6 +13,7 @@ from asr import __version__
 from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
 from asr.commands.devices import add_device_arguments, add_engine_argument
 from asr.commands.evaluate import evaluate_command
+from asr.commands.prepare import prepare_command
 from asr.commands.synthesize import synthesize_command
 from asr.commands.train import train_command
 from asr.commands.transcribe import transcribe_command
@@ -95,6 +96,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_device_arguments(transcribe)
     transcribe.set_defaults(run_command=transcribe_command)
+
+    prepare = commands.add_parser("prepare", help="turn a corpus, or lists of your own, into manifests")
+    prepare.add_argument("corpus", nargs="?", metavar="CORPUS", help="a name that --list shows")
+    prepare.add_argument(
+        "paths",
+        nargs="*",
+        metavar="DIR OUT",
+        help="the corpus as downloaded and unpacked, and the folder for its manifests",
+    )
+    prepare.add_argument(
+        "--units",
+        choices=("syllables", "characters", "words"),
+        help="of the labels (default: what the corpus is usually labelled with)",
+    )
+    prepare.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
+    prepare.set_defaults(run_command=prepare_command)
 
     synthesize = commands.add_parser("synthesize", help="make labelled robotic speech with espeak-ng")
     synthesize.add_argument("out", type=Path, help="folder for the audio and its manifest")

@@ -39,6 +39,9 @@ Count = Annotated[int, Range(0, 10**9)]
 Share = Annotated[float, Range(0.0, 1.0)]
 Positive = Annotated[float, Range(1e-9, 1e9)]
 Speed = Annotated[float, Range(0.25, 4.0)]
+ReverberationTime = Annotated[float, Range(0.1, 2.0)]
+SignalToNoise = Annotated[float, Range(-20.0, 60.0)]
+Gain = Annotated[float, Range(-40.0, 40.0)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class DataConfig:
     corpus: str = ""
     # The corpus as downloaded and unpacked; "" for a corpus that the project carries.
     source: str = ""
+    # What its text is cut into: syllables, characters, words; "" for what it is usually labelled with.
+    units: Literal["", "syllables", "characters", "words"] = ""
     # Where prepared corpora are kept.
     prepared_dir: str = "data"
     # Manifests (JSON Lines, see data_pipeline/manifest.py); a corpus fills in those left empty.
@@ -76,9 +81,29 @@ class FeatureConfig:
 class AugmentConfig:
     """What training changes in a clip, anew in every epoch. Dev and test are never changed."""
 
-    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none.
+    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none. Any factor between them,
+    # as likely slower as faster: 0.9 and 1.1 take the place of the usual three, 0.9, 1.0 and 1.1.
     speed_min: Speed = 1.0
     speed_max: Speed = 1.0
+    # Reverberation: "" for none; "rooms" for simulated ones; or measured impulse responses, a folder of
+    # audio files or a manifest (JSON Lines, of which only "audio" is read).
+    reverb: str = ""
+    # Share of the clips that get it, drawn anew in every epoch.
+    reverb_probability: Share = 0.5
+    # Until the sound of a simulated room has died away by 60 dB (RT60), in seconds.
+    reverb_time_min_s: ReverberationTime = 0.15
+    reverb_time_max_s: ReverberationTime = 0.6
+    # Noise: "" for none; "coloured" for synthetic noise between white and brown; or recordings of noise, a
+    # folder or a manifest as above. Up to 256 MB of recordings are kept in memory.
+    noise: str = ""
+    # Share of the clips that get it, drawn anew in every epoch.
+    noise_probability: Share = 0.5
+    # Speech above the noise, in dB; pauses do not count as speech.
+    noise_snr_db_min: SignalToNoise = 5.0
+    noise_snr_db_max: SignalToNoise = 25.0
+    # Louder or quieter, in dB; 0.0 and 0.0 for none. A clip that would not fit into 16 bits is turned down.
+    gain_db_min: Gain = 0.0
+    gain_db_max: Gain = 0.0
     # The frequency axis is stretched by up to this share to either side: another vocal tract.
     frequency_warp: Annotated[float, Range(0.0, 0.5)] = 0.0
     # SpecAugment: masks per clip and the widest mask, in bands and in frames of 10 ms.

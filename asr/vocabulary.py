@@ -11,6 +11,7 @@ from asr.types import UserError, Utterance
 
 BLANK_ID = 0
 BLANK = "<blank>"
+WORD_BOUNDARY = "▁"  # a token between words, where the units are characters
 INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # two letters first, so that the longest one matches
 TONES = "12345"
 
@@ -62,9 +63,9 @@ class Vocabulary:
         return tuple(self.tokens[index] for index in ids)
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Tokens as one string: characters without spaces between them, longer units with."""
+        """Tokens as one string: characters without spaces but for those said, longer units with."""
         spaced = any(len(token) > 1 for token in self.tokens[1:])
-        return (" " if spaced else "").join(tokens)
+        return (" " if spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
     def syllable_parts(self) -> list[list[int]]:
         """For each token the ids of four parts: its initial, its final, its tone, and itself.

@@ -104,9 +104,9 @@ def trainer_and_batches(engine, batch_s):
     from asr.run import Run
     from asr.trainer import Trainer
     from asr.vocabulary import Vocabulary
-    from data_pipeline.corpora import prepare_corpus
     from data_pipeline.dataset import Dataset
     from data_pipeline.manifest import read_manifest
+    from data_pipeline.prepare import prepare_corpus
 
     config = load_config(find_config("demo"), [f"train.batch_s={batch_s}"])
     utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])

@@ -24,8 +24,8 @@ from asr.run import Run
 from asr.trainer import ProgressBar, Trainer
 from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
-from data_pipeline.corpora import prepare_corpus
 from data_pipeline.manifest import read_manifest
+from data_pipeline.prepare import prepare_corpus
 from multigpu.devices import parse_devices
 from multigpu.engines import make_engine
 

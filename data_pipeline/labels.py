@@ -1,24 +1,174 @@
-"""Text -> units of the vocabulary."""
+"""Text -> units of the vocabulary: syllables, characters or words.
+
+The policy, the same for every corpus:
+
+- Full-width letters and digits count as the ordinary ones, compatibility characters as what they stand for
+  (Unicode NFKC). White space and punctuation are not spoken and are dropped.
+- What is spoken but not written as it sounds cannot be labelled and is left out by name: digits (2019 has
+  three readings) and Latin letters among syllables, and signs such as % and + everywhere.
+- Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`), neutral
+  tone 5, ü written v. Tones are lexical: 一 is `yi1`, 不 is `bu4` wherever they stand. The particles 地 and
+  得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`), `er2` as a word (女儿).
+- Characters are lower-cased; `▁` stands between words that white space separates, of Latin script that is.
+- Words are those that white space separates; a text without any is cut by pypinyin's dictionary of phrases.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
-
-from pypinyin import Style, lazy_pinyin
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 from asr.types import UserError
+from asr.vocabulary import WORD_BOUNDARY
 
-HANZI = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
+Unit: TypeAlias = Literal["syllables", "characters", "words"]
+
+HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
+IS_HANZI = re.compile(f"[{HANZI}]+")
+BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
+SPOKEN_SIGNS = frozenset("%‰‱°+=×÷<>&@#$€£¥§~^|\\/")
+IN_WORDS = "'-"  # don't, twenty-one
+CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
+ER_WORDS = re.compile(
+    "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血])儿(?![童子女孙媳歌科戏时])"
+)
+MUST = frozenset("我你您他她它们都还也就又总非可只")  # before 得 as `dei3`: 你得去
+SPELLED_OTHERWISE = {"n": "en", "ng": "en"}  # 嗯
+
+
+class UnlabelledError(UserError):
+    """A text that cannot be labelled.
+
+    Args:
+        reason: the same for all of a kind, so that they can be counted.
+        detail: what was found in this text.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{detail}: {reason}")
+        self.reason, self.detail = reason, detail
+
+
+def label(text: str, unit: Unit) -> tuple[str, ...]:
+    """Tokens of a text.
+
+    Raises:
+        UnlabelledError: it holds what the policy above does not label, or nothing at all.
+    """
+    tokens = _LABELLERS[unit](_spoken(text))
+    if not tokens:
+        raise UnlabelledError("nothing to label in the text", repr(text))
+    return tokens
 
 
 def pinyin_of(text: str) -> tuple[str, ...]:
-    """Toned syllables of hanzi, each word with its own reading: 银行 -> (`yin2`, `hang2`).
-
-    Neutral tone is 5, ü is v, tones are lexical: no sandhi. 儿 is a syllable of its own.
+    """Toned syllables of a text, each word with its own reading: 银行 -> (`yin2`, `hang2`).
 
     Raises:
-        UserError: the text holds anything but hanzi.
+        UnlabelledError: it holds anything that is spoken but no hanzi, or nothing at all.
     """
-    if not HANZI.fullmatch(text):
-        raise UserError(f"{text!r}: expected hanzi alone; give the syllables of anything else yourself")
-    return tuple(lazy_pinyin(text, style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True))
+    return label(text, "syllables")
+
+
+def _spoken(text: str) -> str:
+    """A text without what is not spoken; words stay apart."""
+    kept = []
+    for char in unicodedata.normalize("NFKC", text).translate(CURLY):
+        kind = unicodedata.category(char)
+        if char in SPOKEN_SIGNS or kind == "Sc":
+            raise UnlabelledError(
+                "a sign with a reading of its own; write it out", f"{char!r} in {text!r}"
+            )
+        if char.isspace():
+            kept.append(" ")
+        elif kind[0] in "LNM" or char in IN_WORDS:
+            kept.append(char)
+        elif kind[0] == "P":
+            kept.append(" ")
+        # else a symbol without a sound, a control character or a byte order mark
+    return "".join(kept)
+
+
+def _syllables(text: str) -> tuple[str, ...]:
+    hanzi = "".join(char for char in text if not char.isspace() and char not in IN_WORDS)
+    if stranger := re.search(f"[^{HANZI}]", hanzi):
+        char = stranger[0]
+        what = "digits" if char.isnumeric() else "Latin letters" if char.isascii() else "other scripts"
+        raise UnlabelledError(
+            f"expected hanzi alone, found {what}; write out how it is read", repr(text.strip())
+        )
+    # white space between hanzi separates words in some corpora: it says where a word ends
+    words = [word for part in text.split() for word in _cut()(part) if IS_HANZI.fullmatch(word)]
+    return tuple(_readings(words))
+
+
+def _readings(words: Sequence[str]) -> list[str]:
+    from pypinyin import Style, lazy_pinyin
+
+    text = "".join(words)
+    syllables = lazy_pinyin(list(words), style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    if len(syllables) != len(text) or any(not syllable.isascii() for syllable in syllables):
+        unknown = [char for char, syllable in zip(text, syllables, strict=False) if not syllable.isascii()]
+        raise UnlabelledError("a character whose reading no dictionary tells", "".join(unknown) or text)
+    as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    place = 0
+    for word in words:
+        for offset, char in enumerate(word):
+            here = place + offset
+            particle = len(word) == 1 and _particle(text, here)
+            syllables[here] = particle or _lexical(char, syllables[here], here > 0 and here not in as_words)
+        place += len(word)
+    return syllables
+
+
+def _particle(text: str, place: int) -> str:
+    """The reading of 地 and 得 where they are words of their own; empty for anything else."""
+    before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
+    if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
+        return "de5"
+    if text[place] == "得" and before:
+        return "dei3" if before[-1] in MUST else "de5"
+    return ""
+
+
+def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
+    if char == "一":
+        return "yi1"
+    if char == "不":
+        return "bu4"
+    if char == "儿" and syllable in ("er2", "er5"):
+        return "er5" if is_suffix else "er2"
+    return SPELLED_OTHERWISE.get(syllable[:-1], syllable[:-1]) + syllable[-1]
+
+
+def _characters(text: str) -> tuple[str, ...]:
+    spaced = BETWEEN_HANZI.sub("", text.strip()).lower()
+    words = (word.strip(IN_WORDS) for word in spaced.split())
+    return tuple(WORD_BOUNDARY.join(word for word in words if word))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    parts = [part.strip(IN_WORDS).lower() for part in text.split()]
+    cut = _cut() if len(parts) == 1 else (lambda part: [part])
+    return tuple(word for part in parts if part for word in cut(part))
+
+
+@functools.cache
+def _cut() -> Callable[[str], Sequence[str]]:
+    """Cuts hanzi into words, the longest that pypinyin's dictionary of phrases knows; loaded once."""
+    from pypinyin.seg import mmseg
+
+    def cut(text: str) -> list[str]:
+        return list(mmseg.seg.cut(text))
+
+    return cut
+
+
+_LABELLERS: dict[Unit, Callable[[str], tuple[str, ...]]] = {
+    "syllables": _syllables,
+    "characters": _characters,
+    "words": _words,
+}

@@ -178,7 +178,8 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
 
 def _with_manifests(config: Config) -> Config:
     """The configuration with a manifest for each split, its corpus prepared if need be."""
-    from data_pipeline.corpora import SPLITS, prepare_corpus
+    from data_pipeline.corpora.recording import SPLITS
+    from data_pipeline.prepare import prepare_corpus
 
     given = {split: getattr(config.data, split) for split in SPLITS}
     missing = [split for split, path in given.items() if not path]
@@ -189,8 +190,14 @@ def _with_manifests(config: Config) -> Config:
         )
     if missing:
         target = Path(config.data.prepared_dir) / config.data.corpus
-        prepared = prepare_corpus(config.data.corpus, config.data.source, target)
-        given.update({split: str(prepared[split]) for split in missing})
+        prepared = prepare_corpus(config.data.corpus, config.data.source, target, config.data.units or None)
+        for split in missing:
+            if split not in prepared:
+                raise UserError(
+                    f"{target}: {config.data.corpus} has nothing for {split}; fetch that part of it, or "
+                    f"name another manifest by --set data.{split}=FILE.jsonl"
+                )
+            given[split] = str(prepared[split])
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 

@@ -14,12 +14,9 @@ import numpy as np
 from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
-from asr.types import UserError, Utterance
-from data_pipeline.doctor import tell_left_out
+from asr.types import UserError
+from data_pipeline.corpora.recording import Corpus, LeftOut, Reading, Recording
 
-ABOUT = (
-    "English digits by five speakers, <digit>_<speaker>_<index>.wav; Free Spoken Digit Dataset, CC BY-SA 4.0"
-)
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAME = re.compile(r"(?P<digit>[0-9])_(?P<speaker>[^_]+)_(?P<index>[0-9]+)")
 TEST_SPEAKER = "yweweler"
@@ -32,16 +29,16 @@ SEED = 7
 Pool = dict[str, list[tuple[int, Waveform]]]  # speaker -> (digit, recording)
 
 
-def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
+def read(source: Path, target: Path) -> Reading:
     """Join recordings of one speaker into strings of one to seven digits with gaps between them.
 
     Raises:
         UserError: the folder holds no such recordings, or none of the speaker kept for testing.
     """
-    pools = _read_pools(source)
+    pools, left_out = _read_pools(source)
     (target / "audio").mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(SEED)
-    splits: dict[str, list[Utterance]] = {}
+    splits: dict[str, list[Recording]] = {}
     for split, pool in pools.items():
         speakers = sorted(pool)
         numbers = tqdm(range(NUM_STRINGS[split]), desc=f"joining digits for {split}", unit="string")
@@ -49,12 +46,12 @@ def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
             _join(f"{split}-{number:04d}", speakers[number % len(speakers)], pool, target, rng)
             for number in numbers
         ]
-    return splits
+    return Reading(splits, left_out)
 
 
-def _read_pools(source: Path) -> dict[str, Pool]:
+def _read_pools(source: Path) -> tuple[dict[str, Pool], list[LeftOut]]:
     pools: dict[str, Pool] = {split: collections.defaultdict(list) for split in NUM_STRINGS}
-    failures: list[UserError] = []
+    left_out: list[LeftOut] = []
     files = sorted(path for path in source.rglob("*.wav") if NAME.fullmatch(path.stem))
     for path in tqdm(files, desc="reading digits", unit="clip"):
         match = NAME.fullmatch(path.stem)
@@ -62,21 +59,20 @@ def _read_pools(source: Path) -> dict[str, Pool]:
         try:
             recording = (int(match["digit"]), read_audio(path))
         except UserError as error:
-            failures.append(error)
+            left_out.append(LeftOut(str(path), "audio that cannot be read", str(error)))
             continue
         seen = "dev" if int(match["index"]) in DEV_INDICES else "train"
         pools["test" if match["speaker"] == TEST_SPEAKER else seen][match["speaker"]].append(recording)
-    tell_left_out([str(failure) for failure in failures], len(files), str(source))
     for split, pool in pools.items():
         if not pool:
             raise UserError(
                 f"{source}: no recording for {split}; expected <digit>_<speaker>_<index>.wav "
                 f"of {TEST_SPEAKER} and of others below this folder"
             )
-    return pools
+    return pools, left_out
 
 
-def _join(name: str, speaker: str, pool: Pool, target: Path, rng: np.random.Generator) -> Utterance:
+def _join(name: str, speaker: str, pool: Pool, target: Path, rng: np.random.Generator) -> Recording:
     recordings = pool[speaker]
     chosen = [recordings[i] for i in rng.integers(len(recordings), size=rng.integers(1, MAX_DIGITS + 1))]
     pieces = [_gap(rng)]
@@ -86,10 +82,22 @@ def _join(name: str, speaker: str, pool: Pool, target: Path, rng: np.random.Gene
     wav = target / "audio" / f"{name}.wav"
     write_wav(wav, waveform)
     tokens = tuple(WORDS[digit] for digit, _ in chosen)
-    return Utterance(name, str(wav), len(waveform) / SAMPLE_RATE_HZ, " ".join(tokens), tokens, speaker)
+    return Recording(name, str(wav), " ".join(tokens), speaker)
 
 
 def _gap(rng: np.random.Generator) -> Waveform:
     """Up to 0.4 s of faint noise: digital silence would tell where recordings begin."""
     num_samples = rng.integers(int(MAX_GAP_S * SAMPLE_RATE_HZ))
     return rng.normal(0, 3, num_samples).round().astype(np.int16)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="strings of English digits, joined from recordings of five speakers (Free Spoken Digit Dataset)",
+    language="en",
+    units="words",
+    hours=3.5,
+    licence="CC-BY-SA-4.0",
+    address="https://github.com/Jakobovski/free-spoken-digit-dataset",
+    layout="recordings/<digit>_<speaker>_<index>.wav",
+)

@@ -9,19 +9,17 @@ import collections
 import zlib
 from pathlib import Path
 
-from asr.types import UserError, Utterance
+from asr.types import UserError
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.doctor import tell_left_out
-from data_pipeline.labels import pinyin_of
+from data_pipeline.corpora.recording import Corpus, LeftOut, Reading, Recording
 
-ABOUT = "8,000 Mandarin words by one speaker, cmn-<hanzi>.mp3; Audio-cmn, shtooka.net, CC BY-SA"
 PREFIX = "cmn-"
 SPEAKER = "yue_tan"
 HELD_OUT_PERCENT = {"test": 6, "dev": 3}
 
 
-def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
-    """Label each file by its name and convert it; a word stands in one split only.
+def read(source: Path, target: Path) -> Reading:
+    """Take each file for what its name says, and convert it; a word stands in one split only.
 
     Raises:
         UserError: there is no such file in the folder.
@@ -41,20 +39,14 @@ def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
     pairs = [(path, target / "audio" / f"{path.stem}.wav") for path in files]
     durations = convert_to_wav(pairs, "converting hsk_words")
 
-    splits: dict[str, list[Utterance]] = {"train": [], "dev": [], "test": []}
-    failures: list[UserError] = []
+    reading = Reading({"train": [], "dev": [], "test": []})
     for (path, wav), duration_s in zip(pairs, durations, strict=True):
         word = path.stem.removeprefix(PREFIX)
-        try:
-            if isinstance(duration_s, UserError):
-                raise duration_s
-            tokens = pinyin_of(word)
-        except UserError as error:
-            failures.append(error)
-            continue
-        splits[split_of(word)].append(Utterance(path.stem, str(wav), duration_s, word, tokens, SPEAKER))
-    tell_left_out([str(failure) for failure in failures], len(files), str(source))
-    return splits
+        if isinstance(duration_s, UserError):
+            reading.left_out.append(LeftOut(str(path), "audio that cannot be read", str(duration_s)))
+        else:
+            reading.splits[split_of(word)].append(Recording(path.stem, str(wav), word, SPEAKER))
+    return reading
 
 
 def split_of(word: str) -> str:
@@ -65,3 +57,14 @@ def split_of(word: str) -> str:
             return split
         position -= percent
     return "train"
+
+
+CORPUS = Corpus(
+    read=read,
+    about="8,000 Mandarin words by one speaker (Audio-cmn, Yue Tan for Shtooka)",
+    language="zh",
+    hours=2.8,
+    licence="CC-BY-SA-4.0",
+    address="https://github.com/hugolpz/audio-cmn",
+    layout="cmn-<hanzi>.mp3",
+)

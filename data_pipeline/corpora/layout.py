@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from asr.types import UserError
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".sph", ".w64")
+PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -61,3 +62,39 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def plain_spaces(text: str) -> str:
     """A text with every run of white space, full-width included, as one space, in composed form (NFC)."""
     return " ".join(unicodedata.normalize("NFC", text).replace(BYTE_ORDER_MARK, "").split())
+
+
+def corpus_folder(source: Path, entries: Sequence[str], layout: str, *, at_least: int = 0) -> Path:
+    """The folder that holds a corpus: the one a user names, or one right below it.
+
+    Args:
+        source: the folder named.
+        entries: files and folders by which the corpus is known.
+        layout: all that it should hold, for the error.
+        at_least: how many of the entries do; 0 for all of them.
+
+    Raises:
+        UserError: there is no such folder; the message tells what is missing, and of archives not unpacked.
+    """
+    if not source.is_dir():
+        raise UserError(f"{source}: expected a folder that holds {layout}")
+    needed = at_least or len(entries)
+    if _num_held(source, entries) >= needed:
+        return source
+    with os.scandir(source) as found:
+        children = sorted((entry.name, entry.is_dir()) for entry in found)
+    below = [source / name for name, is_folder in children if is_folder and not name.startswith(".")]
+    fullest = max(below, key=lambda folder: _num_held(folder, entries), default=source)
+    if _num_held(fullest, entries) >= needed:
+        return fullest
+    nearest = fullest if _num_held(fullest, entries) > _num_held(source, entries) else source
+    missing = [entry for entry in entries if not (nearest / entry).exists()]
+    packed = [name for name, is_folder in children if not is_folder and name.endswith(PACKED_SUFFIXES)]
+    raise UserError(
+        f"{nearest}: no {', no '.join(missing)} below this folder, expected {layout}"
+        + (f"; unpack {', '.join(packed)} first" if packed else "")
+    )
+
+
+def _num_held(folder: Path, entries: Sequence[str]) -> int:
+    return sum((folder / entry).exists() for entry in entries)

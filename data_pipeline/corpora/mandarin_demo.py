@@ -10,14 +10,13 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from asr.types import Utterance
 from data_pipeline.conversion import convert_to_wav
+from data_pipeline.corpora.recording import Corpus, Reading, Recording
 
-ABOUT = "2,000 everyday Mandarin sentences, 62 minutes, 321 toned syllables, synthetic voices; carried along"
 ARCHIVE = Path(__file__).resolve().parent.parent / "mandarin_demo.zip"
 
 
-def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
+def read(source: Path, target: Path) -> Reading:
     """Unpack the archive into 16 kHz WAV files below `target`; `source` is not used."""
     (target / "audio").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as folder, zipfile.ZipFile(ARCHIVE) as archive:
@@ -28,17 +27,26 @@ def prepare(source: Path, target: Path) -> dict[str, list[Utterance]]:
             (Path(folder) / record["audio"], target / "audio" / f"{record['id']}.wav") for record in records
         ]
         durations = convert_to_wav(pairs, "unpacking the demo corpus")
-    splits: dict[str, list[Utterance]] = {"train": [], "dev": [], "test": []}
+    splits: dict[str, list[Recording]] = {"train": [], "dev": [], "test": []}
     for record, (_, wav), duration_s in zip(records, pairs, durations, strict=True):
         assert isinstance(duration_s, float), duration_s  # the archive is ours
         splits[record["split"]].append(
-            Utterance(
+            Recording(
                 id=record["id"],
                 audio_path=str(wav),
-                duration_s=duration_s,
                 text=record["text"],
                 tokens=tuple(record["pinyin"].split()),
                 speaker=record["speaker"],
             )
         )
-    return splits
+    return Reading(splits)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="2,000 everyday Mandarin sentences, 321 toned syllables, synthetic voices; carried along",
+    language="zh",
+    hours=1.04,
+    licence="Apache-2.0",
+    needs_source=False,
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-Unit: TypeAlias = Literal["syllables", "characters", "words"]
+from data_pipeline.labels import Unit
+
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
 
 

@@ -6,11 +6,11 @@ import soundfile
 
 from asr.audio import read_audio
 from asr.types import UserError
-from data_pipeline.corpora import CORPORA, prepare_corpus
+from data_pipeline.corpora import CORPORA
 from data_pipeline.corpora.digits import NUM_STRINGS, TEST_SPEAKER, WORDS
 from data_pipeline.corpora.hsk_words import split_of
-from data_pipeline.labels import pinyin_of
 from data_pipeline.manifest import read_manifest
+from data_pipeline.prepare import prepare_corpus
 
 
 @pytest.fixture(scope="session")
@@ -48,26 +48,6 @@ def test_a_prepared_corpus_is_reused(demo, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize(
-    ("word", "syllables"),
-    [
-        ("银行", "yin2 hang2"),
-        ("长大", "zhang3 da4"),
-        ("绿色", "lv4 se4"),
-        ("得了", "de2 le5"),
-        ("一会儿", "yi1 hui4 er5"),
-    ],
-)
-def test_hanzi_are_labelled_by_word(word, syllables):
-    assert " ".join(pinyin_of(word)) == syllables
-
-
-def test_what_is_no_hanzi_is_not_guessed_at():
-    for text in ("OK", "3号", "", "你好。"):
-        with pytest.raises(UserError, match="expected hanzi alone"):
-            pinyin_of(text)
-
-
 def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
     source = tmp_path / "source" / "audio"
     source.mkdir(parents=True)
@@ -89,9 +69,9 @@ def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
     assert train["银行"].tokens == ("yin2", "hang2")
     assert soundfile.info(train["银行"].audio_path).samplerate == 16000
     printed = capsys.readouterr().out
-    assert "2 of 12 recordings left out" in printed
+    assert "left out: 2 of 12" in printed
     assert "empty file" in printed
-    assert "expected hanzi alone" in printed
+    assert "found Latin letters" in printed
 
 
 def test_hsk_words_in_several_qualities_are_not_mixed(tmp_path):

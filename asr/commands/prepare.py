@@ -1,0 +1,50 @@
+"""`asr prepare`: turn a corpus as downloaded into manifests."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from asr.types import UserError
+
+
+def prepare_command(arguments: argparse.Namespace) -> int:
+    """Prepare one corpus, or list those that are known; returns the exit status."""
+    if arguments.list:
+        _print_list()
+        return 0
+    if not arguments.corpus:
+        raise UserError("CORPUS: which one? `asr prepare --list` shows those that are known")
+    from data_pipeline.corpora import find_corpus
+    from data_pipeline.prepare import prepare_corpus
+
+    corpus = find_corpus(arguments.corpus)
+    expected = "DIR OUT" if corpus.needs_source else "OUT"
+    if len(arguments.paths) != len(expected.split()):
+        raise UserError(f"asr prepare {arguments.corpus}: expected {expected} behind it")
+    *source, out = arguments.paths
+    manifests = prepare_corpus(
+        arguments.corpus, source[0] if source else "", Path(out), arguments.units, again=True
+    )
+    print("Check them, listen to what is odd, and leave out what is not sound:\n")
+    from asr.console import asr_command
+
+    print(f"    {asr_command()} doctor {' '.join(str(path) for path in manifests.values())}")
+    return 0
+
+
+def _print_list() -> None:
+    from data_pipeline.corpora import CORPORA, FORMS
+
+    print("Corpora:\n")
+    for name, corpus in CORPORA.items():
+        size = f", {corpus.size_gb:g} GB" if corpus.size_gb else ""
+        fetched = f"asr download {name} DIR" if corpus.archives else corpus.address
+        print(f"{name}\n    {corpus.about}\n    {corpus.hours:g} h{size}, {corpus.licence}")
+        if fetched:
+            print(f"    {fetched}" + (f"  ({corpus.address})" if corpus.archives else ""))
+    print("\nForms, for recordings of your own:\n")
+    for name, form in FORMS.items():
+        print(f"{name}\n    {form.about}")
+        if form.layout:
+            print(f"    {form.layout}")

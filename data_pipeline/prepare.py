@@ -1,0 +1,223 @@
+"""A corpus as downloaded -> manifests, in one command that tells everything it leaves out.
+
+data/thchs30/train.jsonl, dev.jsonl, test.jsonl    what can be used
+data/thchs30/left_out.tsv                          what cannot, and why; a line each
+data/thchs30/prepared.json                         where it comes from; written last
+data/thchs30/audio/                                recordings that had to be cut or converted
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from asr.audio import audio_duration_s
+from asr.files import cannot_write, whole_file
+from asr.types import UserError, Utterance
+from data_pipeline.corpora import find_corpus
+from data_pipeline.corpora.recording import Corpus, LeftOut, Recording
+from data_pipeline.labels import Unit, UnlabelledError, label
+from data_pipeline.manifest import write_manifest
+from data_pipeline.segments import cut_segments
+from data_pipeline.splitting import complete_splits
+
+PREPARED = "prepared.json"
+LEFT_OUT = "left_out.tsv"
+CHUNK = 500  # recordings that a thread deals with at a time
+
+Kept = TypeVar("Kept")
+
+
+def prepare_corpus(
+    name: str, source: str, target: Path, units: Unit | None = None, *, again: bool = False
+) -> dict[str, Path]:
+    """Manifests of a corpus by split, made where they are not there yet.
+
+    Args:
+        name: of a corpus or a form that `data_pipeline.corpora` knows.
+        source: the corpus as downloaded; "" for one that the project carries.
+        target: the folder of its manifests, and of audio that had to be made.
+        units: of the labels; None for what the corpus is usually labelled with.
+        again: prepare even if that was done before.
+
+    Raises:
+        UserError: there is no such corpus or no such source, it holds nothing that can be used, or
+            something else was prepared in the target.
+    """
+    corpus = find_corpus(name)
+    if corpus.needs_source and not (source and Path(source).exists()):
+        raise UserError(f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}")
+    origin = {
+        "corpus": name,
+        "source": str(Path(source).resolve()) if corpus.needs_source else "",
+        "units": units or corpus.units,
+    }
+    try:
+        manifests = _prepared_before(target, origin)
+        if again or not manifests:
+            (target / PREPARED).unlink(missing_ok=True)
+            manifests = _prepare(corpus, Path(source), target, origin)
+    except OSError as error:
+        raise cannot_write(target, "corpus", error) from None
+    return manifests
+
+
+def where_from(name: str, corpus: Corpus) -> str:
+    """How a user comes by a corpus."""
+    layout = f"; the folder holds {corpus.layout}" if corpus.layout else ""
+    if corpus.archives:
+        return f"`asr download {name} FOLDER` fetches it{layout}"
+    return f"get it from {corpus.address}{layout}" if corpus.address else f"expected {corpus.about}{layout}"
+
+
+def _prepared_before(target: Path, origin: dict[str, str]) -> dict[str, Path]:
+    """The manifests in a target, if it was prepared to the end; empty if not."""
+    try:
+        found = json.loads((target / PREPARED).read_text(encoding="utf-8"))
+        manifests = {split: target / file for split, file in found.pop("manifests").items()}
+    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError):
+        return {}
+    for key, wanted in origin.items():
+        if found.get(key) != wanted:
+            raise UserError(
+                f"{target}: prepared from {key} {found.get(key)!r}, not from {wanted!r}; remove that folder "
+                "or choose another one"
+            )
+    return manifests if all(path.exists() for path in manifests.values()) else {}
+
+
+def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any]) -> dict[str, Path]:
+    name, units = origin["corpus"], origin["units"]
+    reading = corpus.read(source, target)
+    splits, how_cut = complete_splits(reading.splits)
+    left_out = list(reading.left_out)
+    num_found = sum(map(len, splits.values())) + len(left_out)
+    # splits that are tested on come first: of two recordings with one id theirs is kept
+    order = sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
+    recordings = [recording for split in order for recording in splits[split]]
+    split_of = {recording.id: split for split in reversed(order) for recording in splits[split]}
+
+    recordings = _kept(_without_doubles(recordings), left_out)
+    labels_given = units == corpus.units
+    labelled = (_labelled(r, units, labels_given) for r in tqdm(recordings, f"{name}: labels", unit=" clips"))
+    recordings = _kept(labelled, left_out)
+    recordings = _kept(cut_segments(recordings, target / "audio"), left_out)
+    utterances = _kept(_in_threads(_measured, recordings, f"{name}: headers"), left_out)
+
+    _write_left_out(target / LEFT_OUT, left_out)
+    if not utterances:
+        raise UserError("\n".join([f"{source}: nothing that can be used", *_reasons(left_out, target)]))
+    by_split: dict[str, list[Utterance]] = collections.defaultdict(list)
+    for utterance in utterances:
+        by_split[split_of[utterance.id]].append(utterance)
+    manifests = {split: target / f"{split}.jsonl" for split in splits if split in by_split}
+    for split, path in manifests.items():
+        write_manifest(path, by_split[split])
+    with whole_file(target / PREPARED, "description") as file:
+        described = {**origin, "manifests": {split: path.name for split, path in manifests.items()}}
+        file.write(json.dumps(described, ensure_ascii=False, indent=2).encode() + b"\n")
+
+    print(f"{name}: {target}")
+    for split in manifests:
+        print(f"  {_summary(split, by_split[split])}")
+    if how_cut:
+        print(f"  {how_cut}")
+    if left_out:
+        print(f"  left out: {len(left_out):,} of {num_found:,}")
+        print("\n".join(_reasons(left_out, target)))
+    return manifests
+
+
+def _kept(results: Iterable[Kept | LeftOut], left_out: list[LeftOut]) -> list[Kept]:
+    """Part what can be used from what cannot."""
+    kept: list[Kept] = []
+    for result in results:
+        if isinstance(result, LeftOut):
+            left_out.append(result)
+        else:
+            kept.append(result)
+    return kept
+
+
+def _without_doubles(recordings: Iterable[Recording]) -> Iterable[Recording | LeftOut]:
+    seen: set[str] = set()
+    for recording in recordings:
+        if recording.id in seen:
+            yield LeftOut(recording.audio_path, "an id that stands twice", recording.id)
+        else:
+            seen.add(recording.id)
+            yield recording
+
+
+def _labelled(recording: Recording, units: Unit, labels_given: bool) -> Recording | LeftOut:
+    if recording.tokens and labels_given:
+        return recording
+    try:
+        tokens = label(recording.text, units)
+    except UnlabelledError as error:
+        return LeftOut(recording.audio_path, error.reason, error.detail)
+    return dataclasses.replace(recording, tokens=tokens)
+
+
+def _measured(recording: Recording) -> Utterance | LeftOut:
+    path = recording.audio_path
+    try:
+        duration_s = audio_duration_s(path)
+    except UserError as error:
+        reason = "audio that cannot be read" if Path(path).exists() else "no such audio file"
+        return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
+    if duration_s <= 0:
+        return LeftOut(path, "audio without a sample")
+    return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
+
+
+def _in_threads(
+    function: Callable[[Recording], Kept], recordings: Sequence[Recording], title: str
+) -> Iterable[Kept]:
+    def chunk(begin: int) -> list[Kept]:
+        return [function(recording) for recording in recordings[begin : begin + CHUNK]]
+
+    with (
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+        tqdm(total=len(recordings), desc=title, unit=" clips") as bar,
+    ):
+        for results in pool.map(chunk, range(0, len(recordings), CHUNK)):
+            bar.update(len(results))
+            yield from results
+
+
+def _write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
+    """A line each: reason, what, detail; no file where nothing is left out."""
+    path.unlink(missing_ok=True)
+    if left_out:
+        with whole_file(path, "list") as file:
+            for row in left_out:
+                cells = (" ".join(cell.split()) for cell in (row.reason, row.what, row.detail))
+                file.write(("\t".join(cells) + "\n").encode(errors="backslashreplace"))
+
+
+def _reasons(left_out: Sequence[LeftOut], target: Path) -> list[str]:
+    """What to say of all that is left out: how many by reason, an example of each, where the list is."""
+    if not left_out:
+        return []
+    counts = collections.Counter(row.reason for row in left_out)
+    first = {row.reason: row for row in reversed(left_out)}
+    lines = []
+    for reason, count in counts.most_common():
+        detail = f" ({first[reason].detail})" if first[reason].detail else ""
+        lines.append(f"  {count:>7,}  {reason}: {first[reason].what}{detail}")
+    return [*lines, f"  each of them: {target / LEFT_OUT}"]
+
+
+def _summary(split: str, utterances: Sequence[Utterance]) -> str:
+    hours = sum(utterance.duration_s for utterance in utterances) / 3600
+    speakers = len({utterance.speaker for utterance in utterances} - {""})
+    return f"{split:<8} {len(utterances):>9,} utterances {hours:>9,.2f} h {speakers:>6,} speakers"

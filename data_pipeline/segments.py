@@ -1,0 +1,69 @@
+"""Pieces of longer recordings -> WAV files of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tqdm import tqdm
+
+from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.types import UserError
+from data_pipeline.corpora.recording import LeftOut, Recording
+
+END_TOLERANCE_S = 0.1  # times in lists are rounded
+
+
+def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Recording | LeftOut]:
+    """Write recordings that are pieces of a file below `folder`, at 16 kHz; whole files pass unchanged.
+
+    A file is read once for all its pieces.
+    """
+    pieces: dict[str, list[Recording]] = {}
+    for recording in recordings:
+        if recording.begin_s or recording.end_s is not None:
+            pieces.setdefault(recording.audio_path, []).append(recording)
+        else:
+            yield recording
+    if not pieces:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+        tqdm(total=sum(map(len, pieces.values())), desc="cutting long recordings", unit=" clips") as bar,
+    ):
+        for results in pool.map(lambda path: _cut_file(path, pieces[path], folder), pieces):
+            bar.update(len(results))
+            yield from results
+
+
+def _cut_file(path: str, pieces: Sequence[Recording], folder: Path) -> list[Recording | LeftOut]:
+    try:
+        waveform = read_audio(path)
+    except UserError as error:
+        return [LeftOut(piece.id, "a long recording that cannot be read", str(error)) for piece in pieces]
+    duration_s = len(waveform) / SAMPLE_RATE_HZ
+    results: list[Recording | LeftOut] = []
+    for piece in pieces:
+        end_s = duration_s if piece.end_s is None else piece.end_s
+        if not 0 <= piece.begin_s < end_s <= duration_s + END_TOLERANCE_S:
+            where = f"{piece.begin_s:g} to {end_s:g} s of {duration_s:.2f} s"
+            results.append(LeftOut(piece.id, "times outside its recording", f"{path}: {where}"))
+            continue
+        samples = waveform[round(piece.begin_s * SAMPLE_RATE_HZ) : round(end_s * SAMPLE_RATE_HZ)]
+        wav = folder / f"{file_name(piece.id)}.wav"
+        write_wav(wav, samples)
+        results.append(dataclasses.replace(piece, audio_path=str(wav), begin_s=0.0, end_s=None))
+    return results
+
+
+def file_name(utterance_id: str) -> str:
+    """A name for a file: the id, where every system can write it, else what can be, and a checksum."""
+    plain = re.sub(r"[^\w.-]", "_", utterance_id)[:150].lstrip(".")
+    changed = f"-{zlib.crc32(utterance_id.encode(errors='backslashreplace')):08x}"
+    return plain if plain == utterance_id else plain + changed

@@ -1,0 +1,75 @@
+"""Recordings without splits of their own -> train, dev and test."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+
+from data_pipeline.corpora.recording import Recording
+
+HELD_OUT = 0.05  # of the recordings, for each of dev and test
+ENOUGH_SPEAKERS = 10
+
+
+def complete_splits(splits: dict[str, list[Recording]]) -> tuple[dict[str, list[Recording]], str]:
+    """Splits with train, dev and test where they can be made, and how they were made; "" if they were there.
+
+    "all" is cut into three, a train without dev into two, so that no speaker stands on both sides; with
+    fewer than ten speakers, so that no sentence does. The same recordings are always cut the same way.
+    """
+    if "all" in splits:
+        everything = splits["all"]
+        wanted = ["test", "dev"]
+    elif splits.get("train") and not splits.get("dev"):
+        everything = splits["train"]
+        wanted = ["dev"]
+    else:
+        return splits, ""
+    others = {name: recordings for name, recordings in splits.items() if name not in ("all", "train")}
+    key, what = _separated_by(everything)
+    cut = _cut(everything, wanted, key)
+    made = " and ".join(reversed(wanted))
+    return {**cut, **others}, f"{made} made of {HELD_OUT:.0%} of the recordings each, {what}"
+
+
+def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording], str], str]:
+    speakers = {recording.speaker for recording in recordings} - {""}
+    if len(speakers) >= ENOUGH_SPEAKERS:
+        return _speaker, "no speaker in two of them"
+    return _sentence, "no sentence in two of them"
+
+
+def _speaker(recording: Recording) -> str:
+    return recording.speaker or recording.id
+
+
+def _sentence(recording: Recording) -> str:
+    return "".join(recording.text.split()) or " ".join(recording.tokens)
+
+
+def _cut(
+    recordings: Sequence[Recording], wanted: Sequence[str], key: Callable[[Recording], str]
+) -> dict[str, list[Recording]]:
+    """Whole groups of equal key go to the wanted splits until each has its share; the rest is train."""
+    groups: dict[str, list[Recording]] = {}
+    for recording in recordings:
+        groups.setdefault(key(recording), []).append(recording)
+    # by checksum: neither the corpus's order nor its alphabet decides
+    order = sorted(groups, key=lambda name: (zlib.crc32(name.encode(errors="backslashreplace")), name))
+    target = HELD_OUT * len(recordings)
+    split_of: dict[str, str] = {}
+    names = iter(order)
+    for split in wanted:
+        taken = 0
+        for name in itertools.takewhile(lambda _: len(order) - len(split_of) > 1, names):
+            split_of[name] = split
+            taken += len(groups[name])
+            if taken >= target:
+                break
+    cut: dict[str, list[Recording]] = {
+        split: [] for split in ("train", "dev", "test") if split in {*wanted, "train"}
+    }
+    for recording in recordings:
+        cut[split_of.get(key(recording), "train")].append(recording)
+    return cut

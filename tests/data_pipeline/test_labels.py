@@ -1,0 +1,90 @@
+import json
+import zipfile
+
+import pytest
+
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.labels import UnlabelledError, label, pinyin_of
+
+
+@pytest.mark.parametrize(
+    ("text", "syllables"),
+    [
+        ("银行行长", "yin2 hang2 hang2 zhang3"),
+        ("长大", "zhang3 da4"),
+        ("重庆重要", "chong2 qing4 zhong4 yao4"),
+        ("还有 还钱", "hai2 you3 huan2 qian2"),
+        ("绿色", "lv4 se4"),
+        ("女儿", "nv3 er2"),
+        ("儿子", "er2 zi5"),
+        ("一会儿", "yi1 hui4 er5"),
+        ("花儿", "hua1 er5"),
+        ("小孩儿", "xiao3 hai2 er5"),
+        ("不是", "bu4 shi4"),
+        ("一点一个", "yi1 dian3 yi1 ge4"),
+        ("慢慢地走", "man4 man4 de5 zou3"),
+        ("土地很大", "tu3 di4 hen3 da4"),
+        ("说得很好", "shuo1 de5 hen3 hao3"),
+        ("你得去", "ni3 dei3 qu4"),
+        ("得了", "de2 le5"),
+        ("三〇六", "san1 ling2 liu4"),
+        ("嗯", "en2"),
+        ("\ufeff你好，　世界！\n", "ni3 hao3 shi4 jie4"),
+        ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
+    ],
+)
+def test_hanzi_are_labelled_by_word(text, syllables):
+    assert " ".join(pinyin_of(text)) == syllables
+
+
+def test_syllables_agree_with_the_demo_corpus_but_for_sandhi_and_particles():
+    records = zipfile.ZipFile(ARCHIVE).read("manifest.jsonl").decode().splitlines()
+    num_all = num_other = 0
+    for record in map(json.loads, records[::4]):
+        said, ours = record["pinyin"].split(), pinyin_of(record["text"])
+        assert len(ours) == len(said)
+        for syllable, labelled in zip(said, ours, strict=True):
+            num_all += 1
+            num_other += syllable != labelled
+            if syllable != labelled:
+                assert (syllable, labelled) in {
+                    ("yi2", "yi1"),
+                    ("yi4", "yi1"),
+                    ("bu2", "bu4"),
+                    ("de2", "de5"),
+                }
+    assert 0 < num_other < 0.02 * num_all
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("OK", "found Latin letters"),
+        ("Ｔ恤", "found Latin letters"),
+        ("3号", "found digits"),
+        ("２０１９年", "found digits"),
+        ("дом", "found other scripts"),
+        ("涨了50%", "a sign with a reading of its own"),
+        ("兙", "whose reading no dictionary tells"),
+        ("", "nothing to label"),
+        ("。！", "nothing to label"),
+    ],
+)
+def test_what_is_not_written_as_it_sounds_is_not_guessed_at(text, reason):
+    with pytest.raises(UnlabelledError, match=reason):
+        label(text, "syllables")
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "tokens"),
+    [
+        ("Don’t stop -- it's twenty-one!", "words", "don't stop it's twenty-one"),
+        ("Don’t go", "characters", "d o n ' t ▁ g o"),
+        ("你好 world again 世界", "characters", "你 好 w o r l d ▁ a g a i n 世 界"),
+        ("今天，天气 很好。", "characters", "今 天 天 气 很 好"),
+        ("今天 天气", "words", "今天 天气"),
+        ("我们去银行", "words", "我们 去 银行"),
+    ],
+)
+def test_characters_and_words_are_alternatives(text, unit, tokens):
+    assert " ".join(label(text, unit)) == tokens
