@@ -13,6 +13,7 @@ from asr import __version__
 from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
 from asr.commands.devices import add_device_arguments, add_engine_argument
 from asr.commands.evaluate import evaluate_command
+from asr.commands.pack import pack_command
 from asr.commands.prepare import prepare_command
 from asr.commands.synthesize import synthesize_command
 from asr.commands.train import train_command
@@ -112,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     prepare.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
     prepare.set_defaults(run_command=prepare_command)
+
+    pack = commands.add_parser("pack", help="put recordings into a few large TFRecord files")
+    pack.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines")
+    pack.add_argument("out", type=Path, metavar="OUT", help="folder for the files and their manifests")
+    pack.set_defaults(run_command=pack_command)
 
     synthesize = commands.add_parser("synthesize", help="make labelled robotic speech with espeak-ng")
     synthesize.add_argument("out", type=Path, help="folder for the audio and its manifest")

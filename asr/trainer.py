@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from asr.acoustic import AcousticModel
 from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
-from asr.config import AugmentConfig, Config, TrainConfig
+from asr.config import Config, TrainConfig
 from asr.console import bar_interval_s
 from asr.decoding.greedy import BestPath, best_path, labels_of
 from asr.engine import Engine
@@ -51,7 +51,6 @@ class TrainingData(Protocol):
         self,
         epoch: int,
         seed: int,
-        augment: AugmentConfig,
         fits: Any,
         own_rows: Callable[[Sequence[int]], list[int]],
     ) -> tuple[list[list[int]], Iterator[Batch]]:
@@ -179,9 +178,7 @@ class Trainer:
 
     def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         train = self.config.train
-        return self.train_data.epoch(
-            epoch, train.seed, self.config.augment, self.model.fits, self.engine.own_rows
-        )
+        return self.train_data.epoch(epoch, train.seed, self.model.fits, self.engine.own_rows)
 
     def _finish_epoch(self, metrics: EpochMetrics) -> None:
         """Keep what the epoch brought; the chief alone writes."""

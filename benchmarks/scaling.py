@@ -104,6 +104,7 @@ def trainer_and_batches(engine, batch_s):
     from asr.run import Run
     from asr.trainer import Trainer
     from asr.vocabulary import Vocabulary
+    from data_pipeline.augment import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.manifest import read_manifest
     from data_pipeline.prepare import prepare_corpus
@@ -111,11 +112,11 @@ def trainer_and_batches(engine, batch_s):
     config = load_config(find_config("demo"), [f"train.batch_s={batch_s}"])
     utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
     vocabulary = Vocabulary.of_utterances(utterances)
-    data = Dataset(utterances, vocabulary, batch_s)
+    data = Dataset(utterances, vocabulary, batch_s, Augmenter.load(config.augment, config.train.seed))
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
     trainer = Trainer(engine, model, config, vocabulary, data, data, Run(Path(tempfile.mkdtemp())))
-    plan, batches = data.epoch(0, 1, config.augment, model.fits)
+    plan, batches = data.epoch(0, 1, model.fits)
     batches = [batch for batch, _ in zip(batches, range(NUM_BATCHES), strict=False)]
     return trainer, plan[:NUM_BATCHES], batches
 

@@ -24,6 +24,7 @@ from asr.run import Run
 from asr.trainer import ProgressBar, Trainer
 from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
+from data_pipeline.augment import Augmenter
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 from multigpu.devices import parse_devices
@@ -36,7 +37,9 @@ def main() -> None:
     config = load_config(find_config("demo"))
     utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
     vocabulary = Vocabulary.of_utterances(utterances)
-    data = dataset.Dataset(utterances, vocabulary, config.train.batch_s)
+    data = dataset.Dataset(
+        utterances, vocabulary, config.train.batch_s, Augmenter.load(config.augment, config.train.seed)
+    )
     model = make_acoustic_model(config, vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, vocabulary)

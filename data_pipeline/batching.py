@@ -1,18 +1,32 @@
-"""The plan of an epoch: a pure function of the clips' lengths, a seed and the epoch's number."""
+"""The plan of an epoch: a pure function of the clips' lengths, a seed and the epoch's number.
+
+A batch is padded to one of a few lengths, sixteen in each octave: 64 between one second and sixteen. So the
+shapes that a device meets are few, and what it tunes or compiles for a shape is soon done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
+
+STEPS_PER_OCTAVE = 16
+
+Lengths = Sequence[int] | npt.NDArray[np.int64]
 
 
-def plan_epoch(num_samples: Sequence[int], budget_samples: int, seed: int, epoch: int) -> list[list[int]]:
+def padded_length(num_samples: int) -> int:
+    """The length that a clip is padded to."""
+    return int(_padded_lengths([num_samples])[0])
+
+
+def plan_epoch(num_samples: Lengths, budget_samples: int, seed: int, epoch: int) -> list[list[int]]:
     """Cut clips into batches of similar length and shuffle the batches.
 
     Every clip stands in one batch. A batch holds as many clips as fit its budget, each counted at the
-    longest one's length; a clip above the budget has a batch of its own. Clips of about the same length
-    meet others in every epoch.
+    length it is padded to; a clip above the budget has a batch of its own. Clips of one padded length meet
+    others in every epoch.
 
     Args:
         num_samples: samples of each clip.
@@ -24,36 +38,39 @@ def plan_epoch(num_samples: Sequence[int], budget_samples: int, seed: int, epoch
         Batches of places in `num_samples`.
     """
     rng = np.random.default_rng((seed, epoch))
-    lengths = np.asarray(num_samples)
-    order = np.argsort(lengths * rng.uniform(0.97, 1.03, len(lengths)), kind="stable")
-    batches: list[list[int]] = []
-    current: list[int] = []
-    longest = 0
-    for place in order.tolist():
-        longest_with = max(longest, int(lengths[place]))
-        if current and longest_with * (len(current) + 1) > budget_samples:
-            batches.append(current)
-            current, longest_with = [], int(lengths[place])
-        current.append(place)
-        longest = longest_with
-    if current:
-        batches.append(current)
+    padded = _padded_lengths(num_samples)
+    by_chance = rng.random(len(padded))
+    batches = _cut(np.lexsort((by_chance, padded)), padded, budget_samples)
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def plan_in_order(num_samples: Sequence[int], budget_samples: int) -> list[list[int]]:
+def plan_in_order(num_samples: Lengths, budget_samples: int) -> list[list[int]]:
     """Batches for evaluation: the shortest clips first, no chance in it."""
-    order = sorted(range(len(num_samples)), key=lambda place: num_samples[place])
-    batches: list[list[int]] = []
-    for place in order:
-        if batches and num_samples[place] * (len(batches[-1]) + 1) <= budget_samples:
-            batches[-1].append(place)
-        else:
-            batches.append([place])
-    return batches
+    lengths = np.asarray(num_samples, np.int64)
+    return _cut(np.argsort(lengths, kind="stable"), _padded_lengths(lengths), budget_samples)
 
 
-def padding_share(num_samples: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+def padding_share(num_samples: Lengths, batches: Sequence[Sequence[int]]) -> float:
     """Share of all batches' samples that is padding."""
-    padded = sum(max(num_samples[place] for place in batch) * len(batch) for batch in batches)
+    padded = sum(padded_length(max(num_samples[place] for place in batch)) * len(batch) for batch in batches)
     return 1 - sum(num_samples[place] for batch in batches for place in batch) / padded
+
+
+def _padded_lengths(num_samples: Lengths) -> npt.NDArray[np.int64]:
+    """Rounded up to a sixteenth of the power of two below."""
+    lengths = np.asarray(num_samples, np.int64)
+    octave = np.exp2(np.floor(np.log2(np.maximum(lengths, 1)))).astype(np.int64)
+    step = np.maximum(octave // STEPS_PER_OCTAVE, 1)
+    return -(-lengths // step) * step
+
+
+def _cut(order: npt.NDArray[np.int64], padded: npt.NDArray[np.int64], budget_samples: int) -> list[list[int]]:
+    """Clips in the order of their padded lengths, as many in a batch as fit its budget."""
+    batches: list[list[int]] = []
+    current: list[int] = []
+    for place, longest in zip(order.tolist(), padded[order].tolist(), strict=True):
+        if current and longest * (len(current) + 1) > budget_samples:
+            batches.append(current)
+            current = []
+        current.append(place)
+    return [*batches, current] if current else batches

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from asr.audio import SAMPLE_RATE_HZ, Waveform, pad_waveforms, read_audio
+from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.config import AugmentConfig
 from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
-from data_pipeline.augment import change_speed, num_samples_at, speed_factor
-from data_pipeline.batching import plan_epoch, plan_in_order
+from data_pipeline.augment import Augmenter, num_samples_at, speed_factors, utterance_keys
+from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 
 READ_AHEAD = 4  # batches
 
@@ -30,16 +30,23 @@ class Dataset:
         utterances: read-only; a batch's rows are places in it.
         vocabulary: turns tokens into ids; those it does not have are left out of the labels.
         batch_s: seconds of audio in a batch, padding counted.
+        augmenter: changes clips in training; none leaves them as they are.
     """
 
     utterances: Sequence[Utterance]
     vocabulary: Vocabulary
     batch_s: float
+    augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(), seed=0))
     labels: list[list[int]] = field(init=False, repr=False)
+    num_samples: npt.NDArray[np.int64] = field(init=False, repr=False)
+    keys: npt.NDArray[np.uint64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         labels = [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
         object.__setattr__(self, "labels", labels)
+        durations_s = np.array([utterance.duration_s for utterance in self.utterances])
+        object.__setattr__(self, "num_samples", np.rint(durations_s * SAMPLE_RATE_HZ).astype(np.int64))
+        object.__setattr__(self, "keys", utterance_keys([utterance.id for utterance in self.utterances]))
 
     @property
     def duration_s(self) -> float:
@@ -54,51 +61,59 @@ class Dataset:
 
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
         """Every utterance once, unchanged: the rows of each batch, and the batches."""
-        plan = plan_in_order(self._num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
-        return plan, self._batches(plan, [1.0] * len(self.utterances))
+        plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
+        return plan, self._batches(plan, self._read)
 
     def epoch(
         self,
         epoch: int,
         seed: int,
-        augment: AugmentConfig,
         fits: Callable[[int, list[int]], bool],
         own_rows: Callable[[Sequence[int]], list[int]] = list,
+        first_batch: int = 0,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
         """One epoch of training: the rows of each batch, and the batches.
 
         Args:
             epoch: from 0.
             seed: of the run.
-            augment: how fast clips are played.
             fits: whether a clip of so many samples has frames enough for these labels; one that would
                 not, played fast, keeps its own speed.
             own_rows: which rows of a batch are read, where several processes share them.
+            first_batch: where to begin, in an epoch that was interrupted; nothing before it is read.
         """
-        factors, lengths = [], []
-        for utterance, labels, own in zip(self.utterances, self.labels, self._num_samples, strict=True):
-            factor = speed_factor(seed, epoch, utterance.id, augment.speed_min, augment.speed_max)
-            if factor > 1 and not fits(num_samples_at(own, factor), labels):
-                factor = 1.0
-            factors.append(factor)
-            lengths.append(num_samples_at(own, factor))
-        plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)
-        return plan, self._batches([own_rows(places) for places in plan], factors)
+        speeds, lengths = self._speeds_and_lengths(epoch, fits)
+        plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)[first_batch:]
 
-    @property
-    def _num_samples(self) -> list[int]:
-        return [round(utterance.duration_s * SAMPLE_RATE_HZ) for utterance in self.utterances]
+        def read(place: int) -> Waveform:
+            key = int(self.keys[place])
+            return self.augmenter.apply(self._read(place), epoch, key, speeds[place])
 
-    def _batches(self, plan: list[list[int]], factors: Sequence[float]) -> Iterator[Batch]:
+        return plan, self._batches([own_rows(places) for places in plan], read)
+
+    def _speeds_and_lengths(
+        self, epoch: int, fits: Callable[[int, list[int]], bool]
+    ) -> tuple[list[float], list[int]]:
+        """How fast each clip is played in an epoch, and its samples then."""
+        speeds = speed_factors(self.augmenter.config, self.augmenter.seed, epoch, self.keys).tolist()
+        lengths = []
+        for place, own in enumerate(self.num_samples.tolist()):
+            length = num_samples_at(own, speeds[place])
+            if speeds[place] > 1 and not fits(length, self.labels[place]):
+                speeds[place], length = 1.0, own
+            lengths.append(length)
+        return speeds, lengths
+
+    def _read(self, place: int) -> Waveform:
+        return read_audio(self.utterances[place].audio_path)
+
+    def _batches(self, plan: list[list[int]], read: Callable[[int], Waveform]) -> Iterator[Batch]:
         failures: list[UserError] = []
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
             places = plan[int(number)]
             try:
-                waveforms = [
-                    change_speed(read_audio(self.utterances[place].audio_path), factors[place])
-                    for place in places
-                ]
+                waveforms = [read(place) for place in places]
             except UserError as error:
                 failures.append(error)
                 raise
@@ -123,9 +138,12 @@ class Dataset:
 
 def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
     """Rows of different lengths as one batch, with zeros behind them."""
-    audio, num_samples = pad_waveforms(waveforms)
-    num_labels = np.array([len(row) for row in labels], np.int32)
-    ids = np.zeros((len(labels), max(1, num_labels.max())), np.int32)
-    for padded, row in zip(ids, labels, strict=True):
-        padded[: len(row)] = row
-    return Batch(audio, num_samples, ids, num_labels)
+    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32))
+
+
+def _pad(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    lengths = np.array([len(row) for row in rows], np.int32)
+    padded = np.zeros((len(rows), max(1, padded_length(int(lengths.max())))), dtype)
+    for target, row in zip(padded, rows, strict=True):
+        target[: len(row)] = row
+    return padded, lengths

@@ -152,8 +152,9 @@ def _characters(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     parts = [part.strip(IN_WORDS).lower() for part in text.split()]
-    cut = _cut() if len(parts) == 1 else (lambda part: [part])
-    return tuple(word for part in parts if part for word in cut(part))
+    if len(parts) == 1 and IS_HANZI.fullmatch(parts[0]):
+        return tuple(_cut()(parts[0]))
+    return tuple(part for part in parts if part)
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from asr.types import UserError, Utterance
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.recording import Corpus, LeftOut, Recording
 from data_pipeline.labels import Unit, UnlabelledError, label
+from data_pipeline.left_out import reasons_told, write_left_out
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits
@@ -112,9 +113,10 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
     recordings = _kept(cut_segments(recordings, target / "audio"), left_out)
     utterances = _kept(_in_threads(_measured, recordings, f"{name}: headers"), left_out)
 
-    _write_left_out(target / LEFT_OUT, left_out)
+    write_left_out(target / LEFT_OUT, left_out)
+    told = reasons_told(left_out, target / LEFT_OUT)
     if not utterances:
-        raise UserError("\n".join([f"{source}: nothing that can be used", *_reasons(left_out, target)]))
+        raise UserError("\n".join([f"{source}: nothing that can be used", *told]))
     by_split: dict[str, list[Utterance]] = collections.defaultdict(list)
     for utterance in utterances:
         by_split[split_of[utterance.id]].append(utterance)
@@ -132,7 +134,7 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
         print(f"  {how_cut}")
     if left_out:
         print(f"  left out: {len(left_out):,} of {num_found:,}")
-        print("\n".join(_reasons(left_out, target)))
+        print("\n".join(told))
     return manifests
 
 
@@ -192,29 +194,6 @@ def _in_threads(
         for results in pool.map(chunk, range(0, len(recordings), CHUNK)):
             bar.update(len(results))
             yield from results
-
-
-def _write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
-    """A line each: reason, what, detail; no file where nothing is left out."""
-    path.unlink(missing_ok=True)
-    if left_out:
-        with whole_file(path, "list") as file:
-            for row in left_out:
-                cells = (" ".join(cell.split()) for cell in (row.reason, row.what, row.detail))
-                file.write(("\t".join(cells) + "\n").encode(errors="backslashreplace"))
-
-
-def _reasons(left_out: Sequence[LeftOut], target: Path) -> list[str]:
-    """What to say of all that is left out: how many by reason, an example of each, where the list is."""
-    if not left_out:
-        return []
-    counts = collections.Counter(row.reason for row in left_out)
-    first = {row.reason: row for row in reversed(left_out)}
-    lines = []
-    for reason, count in counts.most_common():
-        detail = f" ({first[reason].detail})" if first[reason].detail else ""
-        lines.append(f"  {count:>7,}  {reason}: {first[reason].what}{detail}")
-    return [*lines, f"  each of them: {target / LEFT_OUT}"]
 
 
 def _summary(split: str, utterances: Sequence[Utterance]) -> str:

@@ -102,7 +102,7 @@ def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> tuple[Tr
         vocabulary = _make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
-    train_data, left_out = _training_data(Path(config.data.train), vocabulary, model, config.train.batch_s)
+    train_data, left_out = _training_data(config, vocabulary, model)
     dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
     test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
     if engine.is_chief:
@@ -212,17 +212,18 @@ def _make_vocabulary(config: Config) -> Vocabulary:
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def _training_data(
-    manifest: Path, vocabulary: Vocabulary, model: AcousticModel, batch_s: float
-) -> tuple[Dataset, list[str]]:
-    """What can be trained on of a manifest, and why the rest cannot."""
+def _training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) -> tuple[Dataset, list[str]]:
+    """What can be trained on of the training manifest, and why the rest cannot."""
+    from data_pipeline.augment import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor import check_utterances, tell_left_out
     from data_pipeline.manifest import read_manifest
 
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
     sound, problems = check_utterances(utterances, vocabulary, model.fits)
     tell_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")
-    return Dataset(sound, vocabulary, batch_s), problems
+    return Dataset(sound, vocabulary, config.train.batch_s, augmenter), problems

@@ -4,7 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from data_pipeline.batching import padding_share, plan_epoch, plan_in_order
+from data_pipeline.batching import padded_length, padding_share, plan_epoch, plan_in_order
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 
@@ -21,13 +21,45 @@ def lengths():
 def test_every_clip_once_within_the_budget_and_with_little_padding(plan, lengths):
     batches = plan(lengths)
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
-    assert max(max(lengths[p] for p in batch) * len(batch) for batch in batches) <= 640_000
-    assert padding_share(lengths, batches) < 0.10
+    padded = [padded_length(max(lengths[p] for p in batch)) * len(batch) for batch in batches]
+    assert max(padded) <= 640_000
+    assert padding_share(lengths, batches) == pytest.approx(1 - sum(lengths) / sum(padded))
+    assert padding_share(lengths, batches) < 0.06
 
 
 def test_padding_stays_low_where_lengths_vary_much():
     lengths = np.random.default_rng(0).lognormal(11, 0.6, 5000).astype(int).tolist()
-    assert padding_share(lengths, plan_epoch(lengths, 16000 * 200, 1, 0)) < 0.10
+    assert padding_share(lengths, plan_epoch(lengths, 16000 * 200, 1, 0)) < 0.06
+
+
+def test_batches_of_many_epochs_have_few_shapes(lengths):
+    shapes = set()
+    num_batches = 0
+    for epoch in range(20):
+        faster = (np.array(lengths) / np.random.default_rng(epoch).uniform(0.8, 1.25, len(lengths))).astype(
+            int
+        )
+        plan = plan_epoch(faster, 640_000, 1, epoch)
+        num_batches += len(plan)
+        shapes |= {(len(batch), padded_length(max(faster[place] for place in batch))) for batch in plan}
+    assert len(shapes) < 80
+    assert num_batches > 1500
+
+
+@pytest.mark.parametrize("num_samples", [1, 15, 16, 17, 400, 16000, 16384, 16385, 31999, 10**6, 10**8])
+def test_a_padded_length_is_at_most_a_sixteenth_longer_and_a_fixed_point(num_samples):
+    padded = padded_length(num_samples)
+    assert num_samples <= padded <= num_samples * 17 / 16
+    assert padded_length(padded) == padded
+
+
+def test_clips_meet_others_in_every_epoch(lengths):
+    def company(epoch):
+        return {place: set(batch) for batch in plan_epoch(lengths, 640_000, 1, epoch) for place in batch}
+
+    one, other = company(0), company(1)
+    shared = [len(one[p] & other[p]) / len(one[p]) for p in range(len(lengths))]
+    assert np.mean(shared) < 0.5
 
 
 def test_the_plan_follows_from_seed_and_epoch_alone(lengths):

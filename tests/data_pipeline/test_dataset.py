@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -7,15 +8,28 @@ from asr.audio import read_audio
 from asr.config import AugmentConfig
 from asr.types import UserError
 from asr.vocabulary import Vocabulary
+from data_pipeline.augment import Augmenter
+from data_pipeline.batching import padded_length
 from data_pipeline.dataset import Dataset
 
 FASTER = AugmentConfig(speed_min=0.8, speed_max=1.25)
 ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25)
+NOISY = AugmentConfig(
+    speed_min=0.9, speed_max=1.1, noise="coloured", reverb="rooms", gain_db_min=-6.0, gain_db_max=3.0
+)
 
 
 @pytest.fixture
 def dataset(clips):
     return Dataset(clips, Vocabulary.of_utterances(clips), batch_s=5.0)
+
+
+def augmented(dataset, config, seed=1):
+    return dataclasses.replace(dataset, augmenter=Augmenter.load(config, seed))
+
+
+def anything_fits(num_samples, labels):
+    return True
 
 
 def rows(plan, batches):
@@ -41,7 +55,7 @@ def test_batches_hold_what_the_files_hold(dataset, clips):
 
 def test_an_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
     def epoch(number):
-        return rows(*dataset.epoch(number, 1, FASTER, lambda n, labels: True))
+        return rows(*augmented(dataset, NOISY).epoch(number, 1, anything_fits))
 
     first, again, second = epoch(0), epoch(0), epoch(1)
     assert len(first) == len(clips)
@@ -50,9 +64,62 @@ def test_an_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
         assert len(first[place][0]) != len(second[place][0])
 
 
+def test_an_interrupted_epoch_goes_on_at_any_batch(dataset):
+    noisy = augmented(dataset, NOISY)
+    plan, batches = noisy.epoch(1, 1, anything_fits)
+    whole = [tuple(map(np.asarray, batch)) for batch in batches]
+    assert len(plan) > 3
+    for first in (1, len(plan) - 1, len(plan)):
+        rest, batches = noisy.epoch(1, 1, anything_fits, first_batch=first)
+        assert rest == plan[first:]
+        left = [tuple(map(np.asarray, batch)) for batch in batches]
+        assert len(left) == len(whole) - first
+        for there, here in zip(whole[first:], left, strict=True):
+            for a, b in zip(there, here, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_nothing_is_read_before_the_batch_that_an_epoch_goes_on_with(dataset, clips, tmp_path):
+    plan, _ = dataset.epoch(0, 1, anything_fits)
+    gone = [
+        dataclasses.replace(clip, audio_path=str(tmp_path / "gone.wav")) if place in plan[0] else clip
+        for place, clip in enumerate(clips)
+    ]
+    _, batches = dataclasses.replace(dataset, utterances=gone).epoch(0, 1, anything_fits, first_batch=1)
+    assert len(list(batches)) == len(plan) - 1
+
+
+def test_workers_share_one_plan_and_read_their_own_rows(dataset, clips):
+    plan, _ = dataset.epoch(0, 1, anything_fits)
+    seen = []
+    for worker in (0, 1):
+        own_rows = functools.partial(every_other, worker)
+        own_plan, batches = dataset.epoch(0, 1, anything_fits, own_rows)
+        assert own_plan == plan
+        for places, batch in zip(plan, batches, strict=True):
+            own = own_rows(places)
+            seen += own
+            lengths = [len(read_audio(clips[place].audio_path)) for place in own]
+            assert np.asarray(batch.num_samples).tolist() == lengths
+    assert set(seen) == set(range(len(clips)))
+
+
+def every_other(worker, places):
+    return places[worker::2] or places[:1]
+
+
+def test_batches_come_in_few_shapes(dataset):
+    faster = augmented(dataset, FASTER)
+    for epoch in range(3):
+        for batch in faster.epoch(epoch, 1, anything_fits)[1]:
+            longest = int(np.max(batch.num_samples))
+            assert batch.audio.shape[1] == padded_length(longest)
+            assert batch.labels.shape[1] == padded_length(int(np.max(batch.num_labels)))
+
+
 def test_a_clip_that_would_be_too_fast_for_its_labels_keeps_its_speed(dataset, clips):
     crowded = dataset.labels[3]
-    found = rows(*dataset.epoch(0, 1, ALL_FASTER, lambda num_samples, labels: labels != crowded))
+    found = rows(*augmented(dataset, ALL_FASTER).epoch(0, 1, lambda n, labels: labels != crowded))
     for place, (audio, _) in found.items():
         unchanged = len(read_audio(clips[place].audio_path))
         assert len(audio) == unchanged if place == 3 else len(audio) < unchanged

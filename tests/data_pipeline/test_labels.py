@@ -84,6 +84,7 @@ def test_what_is_not_written_as_it_sounds_is_not_guessed_at(text, reason):
         ("今天，天气 很好。", "characters", "今 天 天 气 很 好"),
         ("今天 天气", "words", "今天 天气"),
         ("我们去银行", "words", "我们 去 银行"),
+        ("seven", "words", "seven"),
     ],
 )
 def test_characters_and_words_are_alternatives(text, unit, tokens):

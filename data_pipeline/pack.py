@@ -1,0 +1,186 @@
+"""Many recordings in a few large files: for network disks, where opening files is slow, and large corpora.
+
+packed/train.jsonl                  the manifest: train on it as on any other
+packed/train-00000.tfrecord ...     the recordings, those of similar length together
+packed/train.left_out.tsv           what could not be read, and why; if there is any
+
+A record is a `tf.train.Example` of `audio` (a whole WAV file: 16 kHz, mono, 16 bit), `id`, `text`, `tokens`
+and `speaker`, for `tf.data.TFRecordDataset` to read. The manifest names the place of each WAV inside its
+file, so that training takes them in any order: the same batches, bit for bit, as from the files packed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import soundfile
+from tqdm import tqdm
+
+from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio
+from asr.types import UserError, Utterance
+from data_pipeline.corpora.recording import LeftOut
+from data_pipeline.left_out import write_left_out
+from data_pipeline.manifest import read_manifest, write_manifest
+
+SHARD_BYTES = 512 << 20
+READ_AHEAD = 64  # recordings
+BEFORE_DATA, BEHIND_DATA = 12, 4  # bytes of a TFRecord around what it holds: length and checksums
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What packing made.
+
+    Attributes:
+        manifest: of the packed recordings.
+        utterances: in the manifest.
+        num_files: that hold them.
+        left_out: what could not be read.
+    """
+
+    manifest: Path
+    utterances: Sequence[Utterance]
+    num_files: int
+    left_out: Sequence[LeftOut]
+
+
+def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) -> Packed:
+    """Pack the recordings of one manifest.
+
+    Args:
+        manifest: of recordings in any container and at any rate.
+        folder: for the packed files and a manifest of the same name.
+        shard_bytes: at which a file is full.
+
+    Raises:
+        UserError: a manifest of this name is there already, or the folder cannot be written.
+    """
+    target = folder / manifest.name
+    if target.exists():
+        raise UserError(f"{target}: packed already; remove it to pack again, or choose another folder")
+    utterances = read_manifest(manifest)
+    # batches hold clips of similar length: what is read together lies together
+    by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
+    left_out: list[LeftOut] = []
+    places: dict[str, str] = {}
+    with _Shards(folder, manifest.stem, shard_bytes) as shards:
+        bar = tqdm(_read(by_length), f"packing {manifest.stem}", len(utterances), unit=" clips")
+        for utterance, wav in bar:
+            if isinstance(wav, LeftOut):
+                left_out.append(wav)
+            else:
+                places[utterance.id] = shards.add(utterance, wav)
+    packed = [dataclasses.replace(u, audio_path=places[u.id]) for u in utterances if u.id in places]
+    write_left_out(folder / f"{manifest.stem}.left_out.tsv", left_out)
+    if not packed:
+        raise UserError(f"{manifest}: no recording can be read: {left_out[0].what}: {left_out[0].detail}")
+    write_manifest(target, packed)
+    return Packed(target, packed, shards.num_files, left_out)
+
+
+def _read(utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, bytes | LeftOut]]:
+    """Each recording as a WAV file, a few read ahead on all cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for begin in range(0, len(utterances), READ_AHEAD):
+            some = utterances[begin : begin + READ_AHEAD]
+            yield from zip(some, pool.map(_as_wav, some), strict=True)
+
+
+def _as_wav(utterance: Utterance) -> bytes | LeftOut:
+    try:
+        waveform = read_audio(utterance.audio_path)
+    except UserError as error:
+        detail = str(error).removeprefix(f"{utterance.audio_path}: ")
+        return LeftOut(utterance.audio_path, "audio that cannot be read", detail)
+    wav = io.BytesIO()
+    soundfile.write(wav, waveform, SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
+    return wav.getvalue()
+
+
+class _Shards:
+    """TFRecord files that fill up one after another; each takes its name when it is whole."""
+
+    def __init__(self, folder: Path, stem: str, shard_bytes: int) -> None:
+        self._folder, self._stem, self._shard_bytes = folder, stem, shard_bytes
+        self._writer: Any = None
+        self._position = self.num_files = 0
+
+    def __enter__(self) -> _Shards:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._cannot_write(error.strerror or str(error)) from None
+        return self
+
+    def __exit__(self, kind: Any, *exception: object) -> None:
+        if kind is None:
+            self._finish_file()
+        else:
+            self._part.unlink(missing_ok=True)
+
+    def add(self, utterance: Utterance, wav: bytes) -> str:
+        """Write one recording; returns what `read_audio` finds it by."""
+        import tensorflow as tf
+
+        example = _example(utterance, wav)
+        try:
+            if self._writer is None:
+                self._writer = tf.io.TFRecordWriter(str(self._part))
+            self._writer.write(example)
+        except tf.errors.OpError as error:
+            raise self._cannot_write(error.message) from None
+        place = piece_of_file(self._path, self._position + BEFORE_DATA + example.index(wav), len(wav))
+        self._position += BEFORE_DATA + len(example) + BEHIND_DATA
+        if self._position >= self._shard_bytes:
+            self._finish_file()
+        return place
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"{self._stem}-{self.num_files:05d}.tfrecord"
+
+    @property
+    def _part(self) -> Path:
+        return self._path.with_suffix(".part")
+
+    def _finish_file(self) -> None:
+        import tensorflow as tf
+
+        if self._writer is None:
+            return
+        try:
+            self._writer.close()
+            self._part.replace(self._path)
+        except (tf.errors.OpError, OSError) as error:
+            raise self._cannot_write(getattr(error, "message", str(error))) from None
+        self._writer, self._position = None, 0
+        self.num_files += 1
+
+    def _cannot_write(self, reason: str) -> UserError:
+        return UserError(
+            f"{self._folder}: cannot pack here ({reason}); free space there, or choose another place"
+        )
+
+
+def _example(utterance: Utterance, wav: bytes) -> bytes:
+    import tensorflow as tf
+
+    values = {
+        "audio": wav,
+        "id": utterance.id.encode(),
+        "text": utterance.text.encode(),
+        "tokens": " ".join(utterance.tokens).encode(),
+        "speaker": utterance.speaker.encode(),
+    }
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for name, value in values.items()
+    }
+    serialized: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return serialized

@@ -1,0 +1,135 @@
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import tensorflow as tf
+
+from asr.audio import audio_header, read_audio
+from asr.cli import main
+from asr.config import AugmentConfig
+from asr.types import UserError
+from asr.vocabulary import Vocabulary
+from data_pipeline.augment import Augmenter
+from data_pipeline.dataset import Dataset
+from data_pipeline.doctor import check_audio
+from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.pack import pack_manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def mixed(clips, tmp_path_factory):
+    """A manifest of several containers and rates."""
+    folder = tmp_path_factory.mktemp("mixed")
+    rows = list(clips)
+    for place, (suffix, rate_hz) in enumerate([(".flac", 16000), (".mp3", 22050), (".wav", 8000)]):
+        path = folder / f"x{suffix}"
+        soundfile.write(path, np.random.default_rng(place).normal(0, 0.1, (rate_hz, 2)), rate_hz)
+        rows[place] = dataclasses.replace(rows[place], audio_path=str(path), duration_s=1.0)
+    write_manifest(folder / "train.jsonl", rows)
+    return folder / "train.jsonl"
+
+
+@pytest.fixture(scope="module")
+def packed(mixed, tmp_path_factory):
+    return pack_manifest(mixed, tmp_path_factory.mktemp("packed"), shard_bytes=100_000)
+
+
+def test_a_packed_corpus_trains_on_the_same_batches_bit_for_bit(mixed, packed):
+    batches = []
+    for manifest in (mixed, packed.manifest):
+        utterances = read_manifest(manifest)
+        augmenter = Augmenter.load(AugmentConfig(speed_min=0.9, speed_max=1.1), 1)
+        data = Dataset(utterances, Vocabulary.of_utterances(utterances), 5.0, augmenter)
+        plan, found = data.epoch(0, 1, lambda num_samples, labels: True)
+        batches.append((plan, [list(map(np.asarray, batch)) for batch in found]))
+    (plan, one), (packed_plan, other) = batches
+    assert plan == packed_plan
+    for a, b in zip(one, other, strict=True):
+        for left, right in zip(a, b, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_shards_are_tfrecords_that_tensorflow_reads(mixed, packed):
+    shards = sorted(packed.manifest.parent.glob("*.tfrecord"))
+    assert len(shards) == packed.num_files > 3
+    features = {
+        name: tf.io.FixedLenFeature([], tf.string) for name in ("audio", "id", "text", "tokens", "speaker")
+    }
+    found = {}
+    for record in tf.data.TFRecordDataset(list(map(str, shards))):
+        example = tf.io.parse_single_example(record, features)
+        audio, rate_hz = tf.audio.decode_wav(example["audio"])
+        assert rate_hz == 16000
+        found[example["id"].numpy().decode()] = (example, np.asarray(audio)[:, 0] * 32768)
+    for utterance in read_manifest(mixed):
+        example, audio = found[utterance.id]
+        assert example["text"].numpy().decode() == utterance.text
+        assert example["tokens"].numpy().decode().split() == list(utterance.tokens)
+        np.testing.assert_array_equal(audio, read_audio(utterance.audio_path))
+
+
+def test_clips_of_similar_length_lie_together(packed):
+    def place(utterance):
+        file, _, rest = utterance.audio_path.partition("@")
+        return file, int(rest.split("+")[0])
+
+    durations = [u.duration_s for u in sorted(packed.utterances, key=place)]
+    assert durations == sorted(durations)
+
+
+def test_headers_and_the_doctor_understand_packed_recordings(packed):
+    assert not any(check_audio(read_manifest(packed.manifest)))
+    header = audio_header(packed.utterances[0].audio_path)
+    assert (header.rate_hz, header.num_channels, header.container) == (16000, 1, "WAV")
+
+
+def test_a_cut_or_missing_pack_is_named(mixed, tmp_path):
+    packed = pack_manifest(mixed, tmp_path, shard_bytes=1)
+    last = packed.utterances[-1].audio_path
+    shard = tmp_path / Path(last.partition("@")[0]).name
+    shard.write_bytes(shard.read_bytes()[:-5000])
+    with pytest.raises(UserError, match=r"tfrecord.*shorter than the place named"):
+        read_audio(last)
+    shard.unlink()
+    with pytest.raises(UserError, match=r"tfrecord.*No such file"):
+        read_audio(last)
+
+
+def test_what_cannot_be_read_is_listed_and_the_rest_is_packed(clips, tmp_path, capsys):
+    gone = dataclasses.replace(clips[0], audio_path=str(tmp_path / "gone.wav"))
+    write_manifest(tmp_path / "m.jsonl", [gone, *clips[1:3]])
+    assert main(["pack", str(tmp_path / "m.jsonl"), str(tmp_path / "out")]) == 2
+    assert [u.id for u in read_manifest(tmp_path / "out" / "m.jsonl")] == [u.id for u in clips[1:3]]
+    assert "gone.wav" in (tmp_path / "out" / "m.left_out.tsv").read_text("utf-8")
+    assert "gone.wav" in capsys.readouterr().out
+
+
+def test_what_is_packed_is_not_packed_over(mixed, packed):
+    with pytest.raises(UserError, match="packed already"):
+        pack_manifest(mixed, packed.manifest.parent)
+
+
+def test_a_folder_that_cannot_be_written_is_named(mixed, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot pack here"):
+        pack_manifest(mixed, tmp_path / "file" / "out")
+
+
+def test_a_disk_that_fills_up_leaves_no_manifest_and_no_half_file(mixed, tmp_path):
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
+        "from asr.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, "pack", mixed, tmp_path], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 2, result.stderr
+    assert "cannot pack here" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,232 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio import read_audio
+from asr.cli import main
+from asr.types import UserError
+from data_pipeline.corpora import find_corpus
+from data_pipeline.corpora.recording import LeftOut, Recording
+from data_pipeline.manifest import read_manifest
+from data_pipeline.segments import cut_segments, file_name
+from data_pipeline.splitting import complete_splits
+
+
+def recordings(num, num_speakers, num_sentences):
+    return [
+        Recording(
+            f"r{i}",
+            f"{i}.wav",
+            f"句{i % num_sentences}",
+            f"speaker{i % num_speakers}" if num_speakers else "",
+        )
+        for i in range(num)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_speakers", "num_sentences", "apart"),
+    [(40, 500, "speaker"), (3, 200, "text"), (0, 200, "text")],
+)
+def test_a_corpus_without_splits_is_cut_so_that_they_share_nothing(num_speakers, num_sentences, apart):
+    rows = recordings(2000, num_speakers, num_sentences)
+    splits, told = complete_splits({"all": rows})
+    assert list(splits) == ["train", "dev", "test"]
+    assert sorted(r.id for part in splits.values() for r in part) == sorted(r.id for r in rows)
+    seen = [{getattr(r, apart) for r in splits[name]} for name in splits]
+    assert not seen[0] & seen[1]
+    assert not seen[0] & seen[2]
+    assert not seen[1] & seen[2]
+    for name in ("dev", "test"):
+        assert 0.05 <= len(splits[name]) / 2000 < 0.08
+    assert ("no speaker" if apart == "speaker" else "no sentence") in told
+    # another order of files is no other cut
+    again, _ = complete_splits({"all": rows[::-1]})
+    assert {name: {r.id for r in part} for name, part in again.items()} == {
+        name: {r.id for r in part} for name, part in splits.items()
+    }
+
+
+def test_a_corpus_without_dev_gives_some_of_train_and_keeps_its_test():
+    test = recordings(30, 3, 30)
+    splits, told = complete_splits({"train": recordings(1000, 30, 100), "test": test, "other": test[:2]})
+    assert splits["test"] == test
+    assert splits["other"] == test[:2]
+    assert len(splits["train"]) + len(splits["dev"]) == 1000
+    assert len(splits["dev"]) >= 50
+    assert "dev made of 5%" in told
+
+
+def test_a_corpus_with_its_own_splits_keeps_them():
+    splits = {"train": recordings(5, 1, 5), "dev": recordings(1, 1, 1), "test": recordings(1, 1, 1)}
+    assert complete_splits(splits) == (splits, "")
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 4])
+def test_a_handful_of_recordings_leaves_some_to_train_on(num):
+    splits, _ = complete_splits({"all": recordings(num, 0, num)})
+    assert len(splits["train"]) >= 1
+    assert sum(map(len, splits.values())) == num
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a transcript beside each clip, some of them unfit."""
+    rng = np.random.default_rng(0)
+    source = tmp_path / "mine"
+    source.mkdir()
+    sentences = ["今天天气很好", "我们去银行", "他得去", "长大", "绿色", "再见", "你好。", "谢谢"]
+    for number, sentence in enumerate(sentences):
+        soundfile.write(source / f"c{number}.wav", rng.normal(0, 0.1, 16000), 16000)
+        (source / f"c{number}.txt").write_text(sentence, encoding="utf-8")
+    (source / "c1.wav").write_bytes(b"")
+    (source / "c6.txt").write_text("二〇一九年 OK", encoding="utf-8")
+    return source
+
+
+def prepared(folder, out):
+    """What `asr prepare` makes of it by way of a CSV list."""
+    rows = ["path,text,speaker"] + [
+        f"{wav.name},{wav.with_suffix('.txt').read_text(encoding='utf-8')},s"
+        for wav in sorted(folder.glob("*.wav"))
+    ]
+    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]
+    (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
+    return main(["prepare", "table", str(folder / "list.csv"), str(out)])
+
+
+def test_one_command_makes_manifests_and_tells_everything_it_leaves_out(folder, tmp_path, capsys):
+    assert prepared(folder, tmp_path / "out") == 0
+    told = capsys.readouterr().out
+    kept = [u for path in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(path)]
+    assert {u.text for u in kept} == {"今天天气很好", "他得去", "长大", "绿色", "再见", "谢谢"}
+    assert next(u for u in kept if u.text == "他得去").tokens == ("ta1", "dei3", "qu4")
+    assert all(u.duration_s == 1.0 for u in kept)
+    assert "left out: 4 of 10" in told
+    rows = [line.split("\t") for line in (tmp_path / "out" / "left_out.tsv").read_text("utf-8").splitlines()]
+    reasons = {Path(what).name: reason for reason, what, *_ in rows}
+    assert reasons["gone.wav"] == "no such audio file"
+    assert reasons["c1.wav"] == "audio that cannot be read"
+    assert "found Latin letters" in reasons["c6.wav"]
+    assert len(rows) == 4
+    for reason in {row[0] for row in rows}:
+        assert reason in told
+
+
+def test_units_may_be_chosen(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    out = tmp_path / "characters"
+    assert main(["prepare", "table", str(folder / "list.csv"), str(out), "--units", "characters"]) == 0
+    kept = {u.text: u.tokens for path in out.glob("*.jsonl") for u in read_manifest(path)}
+    assert kept["长大"] == ("长", "大")
+    assert kept["二〇一九年 OK"] == ("二", "〇", "一", "九", "年", "o", "k")
+
+
+def test_another_corpus_is_not_mixed_into_a_folder(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    assert prepared(folder, tmp_path / "out") == 0  # the same once more is fine
+    (tmp_path / "other.csv").write_text("path,text\na.wav,你好\n", encoding="utf-8")
+    assert main(["prepare", "table", str(tmp_path / "other.csv"), str(tmp_path / "out")]) == 2
+
+
+def test_an_interrupted_preparation_is_not_taken_for_a_whole_one(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    described = json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))
+    assert set(described["manifests"]) == {p.stem for p in (tmp_path / "out").glob("*.jsonl")}
+    from data_pipeline.prepare import prepare_corpus
+
+    (tmp_path / "out" / "prepared.json").unlink()
+    (tmp_path / "out" / "train.jsonl").write_text("half a li", encoding="utf-8")
+    manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
+    assert read_manifest(manifests["train"])
+
+
+def test_nothing_that_can_be_used_is_an_error_with_its_reasons(tmp_path, capsys):
+    (tmp_path / "l.csv").write_text("path,text\na.wav,你好\nb.wav,OK\n", encoding="utf-8")
+    assert main(["prepare", "table", str(tmp_path / "l.csv"), str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert "nothing that can be used" in told
+    assert "no such audio file" in told
+    assert "Latin letters" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["hsk_word", "a", "b"], "did you mean hsk_words?"),
+        (["digits", "a"], "expected DIR OUT"),
+        (["mandarin_demo", "a", "b"], "expected OUT"),
+        (["digits", "/no/such/folder", "out"], "no folder '/no/such/folder'"),
+        ([], "--list"),
+    ],
+)
+def test_a_wrong_command_says_what_was_expected(arguments, error, capsys):
+    assert main(["prepare", *arguments]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_the_list_shows_every_corpus_with_licence_and_address(capsys):
+    assert main(["prepare", "--list"]) == 0
+    told = capsys.readouterr().out
+    from data_pipeline.corpora import CORPORA, FORMS
+
+    for name, corpus in CORPORA.items():
+        assert f"\n{name}\n" in told
+        assert corpus.licence
+        assert corpus.licence in told
+        assert corpus.address in told
+        assert corpus.hours
+    for name, form in FORMS.items():
+        assert f"\n{name}\n" in told
+        assert form.about in told
+
+
+def test_an_unknown_corpus_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"expected one of .*did you mean thchs30\?"):
+        find_corpus("thchs-30")
+
+
+def test_pieces_of_a_long_recording_become_files(tmp_path):
+    rng = np.random.default_rng(0)
+    soundfile.write(tmp_path / "long.flac", rng.normal(0, 0.1, 32000), 16000)
+    whole = read_audio(tmp_path / "long.flac")
+    long = str(tmp_path / "long.flac")
+    rows = [
+        Recording("a/1", long, "甲", begin_s=0.5, end_s=1.25),
+        Recording("a_1", long, "乙", begin_s=1.25),
+        Recording("whole", long, "丙"),
+        Recording("beyond", long, "丁", begin_s=1.0, end_s=3.0),
+        Recording("backwards", long, "戊", begin_s=1.0, end_s=0.5),
+        Recording("gone", "gone.wav", "己", begin_s=1.0),
+    ]
+    results = list(cut_segments(rows, tmp_path / "audio"))
+    kept = {r.id: r for r in results if isinstance(r, Recording)}
+    assert set(kept) == {"a/1", "a_1", "whole"}
+    assert kept["whole"] == rows[2]
+    np.testing.assert_array_equal(read_audio(kept["a/1"].audio_path), whole[8000:20000])
+    np.testing.assert_array_equal(read_audio(kept["a_1"].audio_path), whole[20000:])
+    left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
+    assert set(left_out) == {"beyond", "backwards", "gone"}
+    assert "outside" in left_out["beyond"]
+
+
+def test_file_names_are_plain_and_their_own():
+    ids = ["a", "a/b", "a_b", "a:b", "..", "中文", "x" * 300, "x" * 299]
+    names = [file_name(each) for each in ids]
+    assert len(set(names)) == len(ids)
+    assert names[0] == "a"
+    assert all("/" not in name and not name.startswith(".") and len(name) < 200 for name in names)
+
+
+def test_preparing_imports_no_tensorflow(folder, tmp_path):
+    program = (
+        "import sys; from asr.cli import main; "
+        f"main(['prepare', 'folder', {str(folder)!r}, {str(tmp_path / 'out')!r}]); "
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
