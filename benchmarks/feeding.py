@@ -1,0 +1,197 @@
+"""Feeding the device: batches per second, the time that training waits for them, and memory.
+
+    python benchmarks/feeding.py
+
+Peers: the same batches by TensorFlow's own operations (`tf.audio.decode_wav`); the same training with every
+batch read when it is asked for. Memory has none: it is to stay flat over 100,000 utterances.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import dataclasses
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from common import compare, show
+
+from asr.acoustic import make_acoustic_model
+from asr.config import AugmentConfig, find_config, load_config
+from asr.run import Run
+from asr.trainer import ProgressBar, Trainer
+from asr.vocabulary import Vocabulary
+from data_pipeline import dataset
+from data_pipeline.augment import Augmenter
+from data_pipeline.manifest import read_manifest
+from data_pipeline.prepare import prepare_corpus
+from multigpu.devices import parse_devices
+from multigpu.engines import make_engine
+
+RUNS = 7
+NUM_MANY = 100_000
+
+
+def main() -> None:
+    config = load_config(find_config("demo"))
+    utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
+    vocabulary = Vocabulary.of_utterances(utterances)
+    plain = dataset.Dataset(utterances, vocabulary, config.train.batch_s)
+    show("batches of 16 kHz WAV files in the page cache", throughput(plain))
+    show("the same, augmented", augmented_throughput(plain, config.augment))
+    show("waiting for data while the demo model trains", waiting(plain, config))
+    show(f"memory over an epoch of {NUM_MANY:,} utterances", memory(utterances, vocabulary))
+
+
+def throughput(data: dataset.Dataset) -> dict[str, str]:
+    plan, _ = data.in_order()
+    ours_s, peer_s, ratio = compare(
+        lambda: drain(data.in_order()[1]), lambda: drain(by_tensorflow(data, plan)), RUNS
+    )
+    return {
+        "ours": f"{data.duration_s / ours_s:8,.0f} s of audio per second",
+        "tf.audio.decode_wav": f"{data.duration_s / peer_s:8,.0f} s of audio per second",
+        "ratio": f"{ratio:.2f}",
+    }
+
+
+def augmented_throughput(data: dataset.Dataset, demo: AugmentConfig) -> dict[str, str]:
+    all_on = dataclasses.replace(demo, noise="coloured", reverb="rooms", gain_db_min=-10.0, gain_db_max=5.0)
+    rows = {}
+    for name, config in (("speed, as in the demo", demo), ("speed, rooms, noise, gain", all_on)):
+        changed = dataclasses.replace(data, augmenter=Augmenter.load(config, 1))
+        drain(epoch(changed, 0))
+        seconds = []
+        for number in range(1, 4):
+            started = time.perf_counter()
+            drain(epoch(changed, number))
+            seconds.append(time.perf_counter() - started)
+        rows[name] = f"{data.duration_s / statistics.median(seconds):8,.0f} s of audio per second"
+    return rows
+
+
+def epoch(data: dataset.Dataset, number: int):
+    return data.epoch(number, 1, lambda num_samples, labels: True)[1]
+
+
+def drain(batches) -> None:
+    for batch in batches:
+        np.asarray(batch[0])
+
+
+def by_tensorflow(data: dataset.Dataset, plan: list[list[int]]):
+    """The same clips in the same batches, decoded and padded by TensorFlow's operations, all cores."""
+
+    def decode(path):
+        samples, _ = tf.audio.decode_wav(tf.io.read_file(path), 1)
+        return tf.cast(samples[:, 0] * 32768.0, tf.int16)
+
+    paths = tf.constant([data.utterances[place].audio_path for places in plan for place in places])
+    sizes = tf.constant([len(places) for places in plan], tf.int64)
+    bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
+
+    def load(number):
+        rows = tf.map_fn(
+            decode,
+            paths[bounds[number] : bounds[number + 1]],
+            fn_output_signature=tf.RaggedTensorSpec([None], tf.int16, 0),
+        )
+        return rows.to_tensor(), rows.row_lengths()
+
+    return tf.data.Dataset.range(len(plan)).map(load, num_parallel_calls=os.cpu_count()).prefetch(4)
+
+
+def waiting(data: dataset.Dataset, config) -> dict[str, str]:
+    data = dataclasses.replace(data, augmenter=Augmenter.load(config.augment, config.train.seed))
+    model = make_acoustic_model(config, data.vocabulary)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder) / "run", config, data.vocabulary)
+        engine = make_engine("", parse_devices(1))
+        trainer = Trainer(engine, model, config, data.vocabulary, data, data, run)
+        bar = ProgressBar(data.duration_s, 0, 8, engine)
+        original = trainer._epoch
+        shares: dict[str, list[float]] = {"ahead": [], "when asked for": []}
+
+        def train(how: str, read_ahead: bool) -> None:
+            waited = [0.0]
+
+            def timed(number: int):
+                plan, batches = original(number)
+                if not read_ahead:
+                    batches = one_at_a_time(data, plan, number)
+                return plan, timing(batches, waited)
+
+            trainer._epoch = timed  # type: ignore[method-assign]
+            started = time.perf_counter()
+            trainer.train_epoch(1, bar)
+            shares[how].append(waited[0] / (time.perf_counter() - started))
+
+        trainer.train_epoch(0, bar)
+        for _ in range(3):
+            train("ahead", True)
+            train("when asked for", False)
+        bar.__exit__()
+    ahead, asked = (statistics.median(values) for values in shares.values())
+    return {
+        "read ahead": f"{ahead:.2%} of the time",
+        "read when asked for": f"{asked:.2%} of the time",
+        "ratio": f"{asked / ahead:.1f}",
+    }
+
+
+def one_at_a_time(data: dataset.Dataset, plan, number: int):
+    speeds, _ = data._speeds_and_lengths(number, lambda num_samples, labels: True)
+    for places in plan:
+        yield tf.nest.map_structure(
+            tf.constant,
+            dataset.pad_batch(
+                [data.augmenter.apply(data._read(p), number, int(data.keys[p]), speeds[p]) for p in places],
+                [data.labels[p] for p in places],
+            ),
+        )
+
+
+def timing(batches, waited: list[float]):
+    iterator = iter(batches)
+    while True:
+        started = time.perf_counter()
+        batch = next(iterator, None)
+        waited[0] += time.perf_counter() - started
+        if batch is None:
+            return
+        yield batch
+
+
+def memory(utterances, vocabulary: Vocabulary) -> dict[str, str]:
+    shortest = sorted(utterances, key=lambda utterance: utterance.duration_s)[:100]
+    many = [dataclasses.replace(shortest[number % 100], id=f"many-{number}") for number in range(NUM_MANY)]
+    data = dataset.Dataset(many, vocabulary, 30.0, Augmenter.load(AugmentConfig(0.9, 1.1), 1))
+    before_mb = resident_mb()
+    started = time.perf_counter()
+    plan, batches = data.epoch(0, 1, lambda num_samples, labels: True)
+    planned_s = time.perf_counter() - started
+    readings = []
+    for number, _ in enumerate(batches):
+        if number % (len(plan) // 20) == 0:
+            readings.append(resident_mb())
+    return {
+        "plan": f"{planned_s:.2f} s",
+        "before": f"{before_mb:.0f} MB",
+        "after a tenth of the epoch": f"{readings[2]:.0f} MB",
+        "at its end": f"{readings[-1]:.0f} MB",
+    }
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    main()
