@@ -58,6 +58,7 @@ def line_chart(
     best_epoch: int | None = None,
     width: int = 400,
     may_be_logarithmic: bool = True,
+    x_label: str = "epoch",
 ) -> Element:
     """A figure: curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
 
@@ -70,10 +71,11 @@ def line_chart(
         best_epoch: one of `epochs`, or None for no mark.
         width: in pixels; the figure shrinks with its column.
         may_be_logarithmic: where the values' range is wide.
+        x_label: what the horizontal axis counts.
     """
     y_axis = axis_over([value for line in lines for value in line.values], may_be_logarithmic)
     x_axis = Axis(epochs[0] - 0.5, epochs[0] + 0.5, epochs) if len(epochs) == 1 else epoch_axis(epochs)
-    plot = Plot(width, x_axis, y_axis, show)
+    plot = Plot(width, x_axis, y_axis, show, x_label)
     scale = ", log scale" if y_axis.logarithmic else ""
     svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
     svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
@@ -95,6 +97,7 @@ class Plot:
     x_axis: Axis
     y_axis: Axis
     show: Callable[[float], str]
+    x_label: str
 
     def x(self, epoch: float) -> float:
         """Pixels from the left."""
@@ -118,7 +121,9 @@ class Plot:
             parts.append(element("text", f"{epoch:g}", x=x, y=floor + 17, text_anchor="middle"))
         parts.append(element("line", class_="axis", x1=LEFT, x2=right, y1=floor, y2=floor))
         middle = (LEFT + right) / 2
-        parts.append(element("text", "epoch", class_="label", x=middle, y=HEIGHT - 3, text_anchor="middle"))
+        parts.append(
+            element("text", self.x_label, class_="label", x=middle, y=HEIGHT - 3, text_anchor="middle")
+        )
         return parts
 
     def curve(self, epochs: Sequence[int], line: Line) -> list[Element]:
@@ -151,7 +156,7 @@ class Plot:
         for place, epoch in enumerate(epochs):
             values = "".join(f"\n{line.name} {self.show(line.values[place])}" for line in lines)
             area = {"x": round(self.x(epoch) - band / 2, 1), "width": round(band, 1)}
-            tooltip = element("title", f"epoch {epoch}{values}")
+            tooltip = element("title", f"{self.x_label} {epoch}{values}")
             parts.append(element("rect", tooltip, class_="tip", y=TOP, height=HEIGHT - TOP - BOTTOM, **area))
         return parts
 

@@ -13,6 +13,7 @@ from asr import __version__
 from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
 from asr.commands.devices import add_device_arguments, add_engine_argument
 from asr.commands.evaluate import evaluate_command
+from asr.commands.inspect import inspect_command
 from asr.commands.pack import pack_command
 from asr.commands.prepare import prepare_command
 from asr.commands.synthesize import synthesize_command
@@ -113,6 +114,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     prepare.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
     prepare.set_defaults(run_command=prepare_command)
+
+    inspect = commands.add_parser("inspect", help="show what manifests hold")
+    inspect.add_argument(
+        "manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines, train first"
+    )
+    inspect.add_argument(
+        "--html",
+        type=Path,
+        default=Path("inspect.html"),
+        metavar="FILE",
+        help="the page with pictures (default: inspect.html)",
+    )
+    inspect.set_defaults(run_command=inspect_command)
 
     pack = commands.add_parser("pack", help="put recordings into a few large TFRecord files")
     pack.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines")

@@ -1,0 +1,101 @@
+"""What a manifest holds: hours, speakers, how often each label occurs."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from asr.types import Utterance
+from asr.vocabulary import is_syllable, split_syllable
+
+RARE = 10  # labels that occur less often than this are hardly learned
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A manifest in numbers.
+
+    Attributes:
+        name: of the manifest.
+        durations_s: of its utterances.
+        num_tokens: of its utterances.
+        num_sentences: that differ.
+        speaker_s: seconds of each speaker, the most first; "" for utterances that name none.
+        label_counts: how often each label occurs, the most frequent first.
+        part_counts: the same for initials, finals and tones, where the labels are toned syllables.
+    """
+
+    name: str
+    durations_s: Sequence[float]
+    num_tokens: Sequence[int]
+    num_sentences: int
+    speaker_s: dict[str, float]
+    label_counts: dict[str, int]
+    part_counts: dict[str, dict[str, int]]
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio in all."""
+        return sum(self.durations_s)
+
+    @property
+    def num_speakers(self) -> int:
+        """Speakers that are named."""
+        return len(self.speaker_s.keys() - {""})
+
+    @property
+    def tokens_per_s(self) -> list[float]:
+        """How fast each utterance is spoken."""
+        return [num / s for num, s in zip(self.num_tokens, self.durations_s, strict=True)]
+
+    @property
+    def rare_labels(self) -> dict[str, int]:
+        """Labels that occur less than ten times, the rarest first."""
+        rare = [(label, count) for label, count in self.label_counts.items() if count < RARE]
+        return dict(sorted(rare, key=lambda item: (item[1], item[0])))
+
+
+def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection:
+    """Count what there is to count."""
+    speaker_s: dict[str, float] = collections.defaultdict(float)
+    for utterance in utterances:
+        speaker_s[utterance.speaker] += utterance.duration_s
+    labels = collections.Counter(token for utterance in utterances for token in utterance.tokens)
+    return Inspection(
+        name=name,
+        durations_s=[utterance.duration_s for utterance in utterances],
+        num_tokens=[len(utterance.tokens) for utterance in utterances],
+        num_sentences=len({utterance.tokens for utterance in utterances}),
+        speaker_s=dict(sorted(speaker_s.items(), key=lambda item: (-item[1], item[0]))),
+        label_counts=_by_frequency(labels),
+        part_counts=_parts(labels),
+    )
+
+
+def unseen_labels(inspections: Sequence[Inspection]) -> dict[str, list[str]]:
+    """Of each later manifest the labels that the first one does not hold: a model cannot write them."""
+    first, *others = inspections
+    unseen = {other.name: sorted(other.label_counts.keys() - first.label_counts.keys()) for other in others}
+    return {name: labels for name, labels in unseen.items() if labels}
+
+
+def _parts(labels: collections.Counter[str]) -> dict[str, dict[str, int]]:
+    if not labels or not all(map(is_syllable, labels)):
+        return {}
+    counts = [collections.Counter[str]() for _ in range(3)]
+    for label, count in labels.items():
+        for part, counter in zip(split_syllable(label), counts, strict=True):
+            counter[part or "none"] += count
+    initials, finals, tones = map(_by_frequency, counts)
+    return {"initial": initials, "final": finals, "tone": dict(sorted(tones.items()))}
+
+
+def _by_frequency(counts: collections.Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def spread(values: Iterable[float]) -> tuple[float, float, float]:
+    """The least, the middle one and the greatest."""
+    ordered = sorted(values)
+    return ordered[0], ordered[len(ordered) // 2], ordered[-1]

@@ -1,0 +1,67 @@
+import html
+import re
+
+import pytest
+
+from asr.cli import main
+from asr.types import Utterance
+from data_pipeline.inspection import inspect_utterances, unseen_labels
+from data_pipeline.manifest import write_manifest
+
+
+def utterance(name, duration_s, tokens, speaker=""):
+    return Utterance(name, f"{name}.wav", duration_s, "", tuple(tokens.split()), speaker)
+
+
+@pytest.fixture
+def train():
+    rows = [utterance(f"u{i}", 2.0, "ni3 hao3 ma5", "anna") for i in range(12)]
+    return [*rows, utterance("x", 1.0, "an4 ni3", "bert"), utterance("y", 3.0, "zhi1", "bert")]
+
+
+def test_what_a_manifest_holds_is_counted(train):
+    found = inspect_utterances("train", train)
+    assert found.duration_s == 28.0
+    assert found.num_sentences == 3
+    assert found.speaker_s == {"anna": 24.0, "bert": 4.0}
+    assert found.label_counts == {"ni3": 13, "hao3": 12, "ma5": 12, "an4": 1, "zhi1": 1}
+    assert found.rare_labels == {"an4": 1, "zhi1": 1}
+    assert found.tokens_per_s[-2:] == [2.0, pytest.approx(1 / 3)]
+    assert found.part_counts["tone"] == {"1": 1, "3": 25, "4": 1, "5": 12}
+    assert found.part_counts["initial"] == {"n": 13, "h": 12, "m": 12, "none": 1, "zh": 1}
+    assert found.part_counts["final"]["-i"] == 1
+
+
+def test_words_have_no_initials(train):
+    assert inspect_utterances("m", [*train, utterance("z", 1.0, "hello")]).part_counts == {}
+
+
+def test_labels_that_train_does_not_hold_are_told(train):
+    dev = inspect_utterances("dev", [utterance("d", 1.0, "ni3 men5 qu4")])
+    same = inspect_utterances("test", train[:1])
+    assert unseen_labels([inspect_utterances("train", train), dev, same]) == {"dev": ["men5", "qu4"]}
+
+
+def test_the_command_tells_it_and_draws_it(train, tmp_path, capsys):
+    write_manifest(tmp_path / "train.jsonl", train)
+    write_manifest(tmp_path / "<dev> & 甲.jsonl", [utterance("d", 1.0, "men5")])
+    manifests = [str(tmp_path / "train.jsonl"), str(tmp_path / "<dev> & 甲.jsonl")]
+    page = tmp_path / "page.html"
+    assert main(["inspect", *manifests, "--html", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "28 s, 14 utterances" in told
+    assert "2, from 4 s to 24 s each" in told
+    assert "ni3 13, hao3 12" in told
+    assert "1 labels that" in told
+    text = page.read_text(encoding="utf-8")
+    assert "<dev>" not in text
+    words = html.unescape(re.sub("<[^>]+>", " ", text))
+    assert "<dev> & 甲" in words
+    for expected in ("Durations", "Labels by frequency", "Never trained on", "men5", "甲", "initials"):
+        assert expected in words
+
+
+def test_a_broken_manifest_is_named(tmp_path, capsys):
+    (tmp_path / "m.jsonl").write_text("no json", encoding="utf-8")
+    assert main(["inspect", str(tmp_path / "m.jsonl")]) == 2
+    assert "m.jsonl:1: not a JSON object" in capsys.readouterr().err
