@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from asr.config import nearest
 from asr.types import UserError
-from data_pipeline.corpora import digits, hsk_words, mandarin_demo
+from data_pipeline.corpora import (
+    aidatatang_200zh,
+    aishell1,
+    digits,
+    hsk_words,
+    magicdata,
+    mandarin_demo,
+    primewords,
+    st_cmds,
+    thchs30,
+)
 from data_pipeline.corpora.recording import Corpora, Corpus
 
 CORPORA: Corpora = {
+    "thchs30": thchs30.CORPUS,
+    "st_cmds": st_cmds.CORPUS,
+    "aishell1": aishell1.CORPUS,
+    "primewords": primewords.CORPUS,
+    "aidatatang_200zh": aidatatang_200zh.CORPUS,
+    "magicdata": magicdata.CORPUS,
     "mandarin_demo": mandarin_demo.CORPUS,
     "hsk_words": hsk_words.CORPUS,
     "digits": digits.CORPUS,

@@ -1,0 +1,46 @@
+"""aidatatang_200zh (Beijing DataTang, 2019; OpenSLR 62): Mandarin sentences by 600 speakers, on telephones.
+
+    aidatatang_200zh/transcript/aidatatang_200_zh_transcript.txt    T0055G0013S0001 以后 你 是 ...
+    aidatatang_200zh/corpus/train/G0013.tar.gz                      as downloaded: G0013/T0055G0013S0001.wav
+    aidatatang_200zh/corpus/train/G0013/T0055G0013S0001.wav         where these archives are unpacked
+
+237,265 recordings, each with a .txt, .trn and .metadata that say no more than the table. The splits are the
+corpus's own, 7 : 1 : 2. OpenSLR has withdrawn it at its owner's wish: there is nothing to download.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from data_pipeline.corpora.layout import corpus_folder
+from data_pipeline.corpora.matching import lines_of_table, match, refuse_nothing
+from data_pipeline.corpora.nested import clips_and_archives
+from data_pipeline.corpora.recording import Corpus, Reading
+
+TABLE = "transcript/aidatatang_200_zh_transcript.txt"
+LAYOUT = f"aidatatang_200zh/corpus/{{train,dev,test}} and aidatatang_200zh/{TABLE}"
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
+
+    Raises:
+        UserError: the folder does not hold the corpus.
+    """
+    folder = corpus_folder(source, ("corpus", TABLE), LAYOUT)
+    clips, left_out = clips_and_archives(folder / "corpus", target)
+    reading = match(clips, lines_of_table(folder / TABLE))
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, LAYOUT)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="600 speakers, sentences on telephones; withdrawn by its owner, for those who have it",
+    language="zh",
+    hours=200,
+    size_gb=18.8,
+    licence="CC-BY-NC-ND-4.0",
+    address="https://www.openslr.org/62/",
+    layout=LAYOUT,
+)

@@ -1,0 +1,51 @@
+"""AISHELL-1 (Bu et al., 2017, arXiv:1709.05522; OpenSLR 33): Mandarin sentences read by 400 speakers.
+
+    data_aishell/transcript/aishell_transcript_v0.8.txt    BAC009S0002W0122 而 对 楼市 ...
+    data_aishell/wav/S0002.tar.gz                          as downloaded: train/S0002/BAC009S0002W0122.wav
+    data_aishell/wav/train/S0002/BAC009S0002W0122.wav      where these archives are unpacked
+
+141,925 recordings, 141,600 lines. The splits are the corpus's own: 340, 40 and 20 speakers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from data_pipeline.corpora.layout import corpus_folder
+from data_pipeline.corpora.matching import lines_of_table, match, refuse_nothing
+from data_pipeline.corpora.nested import clips_and_archives
+from data_pipeline.corpora.recording import Archive, Corpus, Reading
+
+TABLE = "transcript/aishell_transcript_v0.8.txt"
+LAYOUT = f"data_aishell/wav and data_aishell/{TABLE}"
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
+
+    Raises:
+        UserError: the folder does not hold the corpus.
+    """
+    folder = corpus_folder(source, ("wav", TABLE), LAYOUT)
+    clips, left_out = clips_and_archives(folder / "wav", target)
+    reading = match(clips, lines_of_table(folder / TABLE))
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, LAYOUT)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="400 speakers from all over China read news, in a quiet room, at 16 kHz",
+    language="zh",
+    hours=178,
+    size_gb=15.6,
+    licence="Apache-2.0",
+    address="https://www.openslr.org/33/",
+    archives=(
+        Archive(
+            "https://www.openslr.org/resources/33/data_aishell.tgz",
+            "2f494334227864a8a8fec932999db9d8",
+        ),
+    ),
+    layout=LAYOUT,
+)

@@ -1,0 +1,80 @@
+"""MagicData Read Speech (Magic Data, 2019; OpenSLR 68): Mandarin sentences by 1,080 speakers, on telephones.
+
+    train/TRANS.txt                                   UtteranceID, SpeakerID, Transcription, by tabs
+    train/38_5716/38_5716_20170914202211.wav
+    dev/, test/                                       the same
+
+Three archives, and so each split may be there or not. The noises that the transcribers mark, [FIL] for a
+filled pause and [SPK] for a sound the speaker makes, are cut from the text: the recording keeps them, and
+a model learns to pass over them. A line that holds nothing else is left out as empty. Punctuation stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
+from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
+from data_pipeline.corpora.recording import SPLITS, Archive, Corpus, LeftOut, Reading
+
+TABLE = "TRANS.txt"
+LAYOUT = f"train/{TABLE}, dev/{TABLE}, test/{TABLE} and beside each a folder for every speaker"
+HEADER = "UtteranceID"
+NOISE = re.compile(r"[\[【]\s*[A-Za-z]+\s*[\]】]|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
+KNOWN_BROKEN = {"16_4013_20170819121429", "18_1565_20170712000170"}  # lhotse's recipe says so
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings with their lines, of the splits that are there.
+
+    Raises:
+        UserError: not one of them is.
+    """
+    tables = [f"{split}/{TABLE}" for split in SPLITS]
+    folder = corpus_folder(source, tables, LAYOUT, at_least=1)
+    clips: list[Clip] = []
+    lines: list[Line] = []
+    left_out: list[LeftOut] = []
+    for split, table in zip(SPLITS, tables, strict=True):
+        if not (folder / table).exists():
+            left_out.append(LeftOut(str(folder / split), "a split that is not there, or has no TRANS.txt"))
+            continue
+        clips += [Clip(path, split, path.parent.name) for path in files_below(folder / split, (".wav",))]
+        lines += _lines(folder / table)
+    broken = [clip for clip in clips if clip.path.stem in KNOWN_BROKEN]
+    left_out += [LeftOut(str(clip.path), "known to be broken") for clip in broken]
+    reading = match(
+        [clip for clip in clips if clip.path.stem not in KNOWN_BROKEN],
+        [line for line in lines if line.id not in KNOWN_BROKEN],
+    )
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, LAYOUT)
+
+
+def _lines(table: Path) -> Iterator[Line]:
+    for number, line in text_lines(table):
+        fields = line.split("\t", 2) if "\t" in line else line.split(None, 2)
+        name, speaker, text = (field.strip() for field in [*fields, "", ""][:3])
+        if name != HEADER:
+            yield Line(Path(name).stem, without_noises(text), f"{table}:{number}", speaker)
+
+
+def without_noises(text: str) -> str:
+    """A text without the marks of noises; empty if no letter or digit is left."""
+    kept = plain_spaces(NOISE.sub(" ", text))
+    return kept if any(char.isalnum() for char in kept) else ""
+
+
+CORPUS = Corpus(
+    read=read,
+    about="1,080 speakers, sentences from messages, searches and commands, on telephones",
+    language="zh",
+    hours=755,
+    size_gb=55.2,
+    licence="CC-BY-NC-ND-4.0",
+    address="https://www.openslr.org/68/",
+    archives=tuple(Archive(f"https://www.openslr.org/resources/68/{split}_set.tar.gz") for split in SPLITS),
+    layout=LAYOUT,
+)

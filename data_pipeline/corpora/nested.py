@@ -1,0 +1,127 @@
+"""Corpora that come as an archive of archives: one `S0002.tar.gz` for each speaker."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tqdm import tqdm
+
+from data_pipeline.corpora.layout import files_below
+from data_pipeline.corpora.matching import Clip
+from data_pipeline.corpora.recording import SPLITS, LeftOut
+
+AUDIO = ".wav"
+ARCHIVE = ".tar.gz"
+UNREADABLE = "an archive that cannot be read"
+DAMAGED = "an archive that is damaged; download it again"
+UNSAFE = "an archive that would write elsewhere, or holds links; look at where it comes from"
+WITHOUT_AUDIO = "an archive without audio"
+CHUNK_BYTES = 1 << 20
+
+
+def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[LeftOut]]:
+    """Clips below a folder, and those in archives there, which are unpacked below `target / "unpacked"`.
+
+    An archive beside a folder of its name with audio in it was unpacked in place: it is not opened. The
+    split is the folder `train`, `dev` or `test` that a clip lies in, the speaker is its own folder.
+
+    Args:
+        folder: of the corpus.
+        target: the folder of what is prepared.
+
+    Returns:
+        The clips, and which archives could not be used.
+    """
+    loose: list[Path] = []
+    archives: list[Path] = []
+    for path in files_below(folder, (AUDIO, ARCHIVE)):
+        (archives if path.name.lower().endswith(ARCHIVE) else loose).append(path)
+    in_place = {path.parent.name for path in loose}
+    packed = [path for path in archives if _stem(path) not in in_place]
+    homes = {path: target / "unpacked" / path.parent.relative_to(folder) / _stem(path) for path in packed}
+    left_out = _unpack_all(homes)
+
+    clips = _clips(folder, loose)
+    for home in homes.values():
+        clips += _clips(target / "unpacked", files_below(home, (AUDIO,)))
+    return [clip for clip in clips if clip.split], left_out + [
+        LeftOut(str(clip.path), "audio outside train, dev and test") for clip in clips if not clip.split
+    ]
+
+
+def _stem(archive: Path) -> str:
+    return archive.name[: -len(ARCHIVE)]
+
+
+def _clips(base: Path, paths: Iterable[Path]) -> list[Clip]:
+    return [Clip(path, _split_of(path.relative_to(base)), path.parent.name) for path in paths]
+
+
+def _split_of(path: Path) -> str:
+    return next((part for part in path.parts[:-1] if part in SPLITS), "")
+
+
+def _unpack_all(homes: dict[Path, Path]) -> list[LeftOut]:
+    """Unpack each archive into its folder, unless that is there: a folder with this name is whole."""
+    missing = [(archive, home) for archive, home in homes.items() if not home.is_dir()]
+    if not missing:
+        return []
+    # zlib lets go of the interpreter lock while it works
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        results = pool.map(lambda pair: _unpack(*pair), missing)
+        bar = tqdm(results, total=len(missing), desc="unpacking speakers", unit="archive")
+        return [result for result in bar if result]
+    finally:
+        pool.shutdown(cancel_futures=True)  # who interrupts does not wait for all the others
+
+
+def _unpack(archive: Path, home: Path) -> LeftOut | None:
+    part = home.with_name(f".{home.name}.part")  # hidden: never taken for a speaker
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        failure = _extract_audio(archive, part)
+        if failure is None:
+            part.rename(home)
+        return failure
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _extract_audio(archive: Path, folder: Path) -> LeftOut | None:
+    refuse = functools.partial(LeftOut, str(archive))
+    try:
+        stream = archive.open("rb")
+    except OSError as error:
+        return refuse(UNREADABLE, str(error.strerror))
+    try:
+        with stream, tarfile.open(fileobj=stream) as tar:
+            tar.extractall(folder, filter=_only_audio)
+            while tar.fileobj and tar.fileobj.read(CHUNK_BYTES):
+                pass  # the checksum stands at the end, behind what tarfile reads
+    except tarfile.FilterError as error:
+        return refuse(UNSAFE, str(error))
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        return refuse(DAMAGED, str(error))
+    except OSError as error:
+        if error.errno is not None:  # a full disk is no fault of the archive's
+            raise
+        return refuse(DAMAGED, str(error))
+    return None if next(files_below(folder, (AUDIO,)), None) else refuse(WITHOUT_AUDIO)
+
+
+def _only_audio(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    if not (member.isreg() or member.isdir()):
+        raise tarfile.SpecialFileError(member)
+    if member.name.startswith(("/", "\\")):
+        raise tarfile.AbsolutePathError(member)
+    safe = tarfile.data_filter(member, folder)
+    return safe if member.isreg() and member.name.lower().endswith(AUDIO) else None

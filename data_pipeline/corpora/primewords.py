@@ -1,0 +1,70 @@
+"""Primewords Chinese Corpus Set 1 (Shanghai Primewords, 2018; OpenSLR 47): Mandarin by 296 speakers.
+
+    primewords_md_2018_set1/set1_transcript.json                a list of id, file, user_id, length, text
+    primewords_md_2018_set1/audio_files/0/00/000017e3-....wav   by the first letters of the name
+
+50,384 recordings, 50,902 records: some recordings are told of twice. There are no splits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from asr.types import UserError
+from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
+from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
+from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading
+
+TABLE = "set1_transcript.json"
+LAYOUT = f"primewords_md_2018_set1/audio_files and primewords_md_2018_set1/{TABLE}"
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings with their records.
+
+    Raises:
+        UserError: the folder does not hold the corpus, or its list is no list.
+    """
+    folder = corpus_folder(source, ("audio_files", TABLE), LAYOUT)
+    left_out: list[LeftOut] = []
+    lines = _lines(folder / TABLE, left_out)
+    reading = match((Clip(path) for path in files_below(folder / "audio_files", (".wav",))), lines)
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, LAYOUT)
+
+
+def _lines(table: Path, left_out: list[LeftOut]) -> Iterator[Line]:
+    for number, record in enumerate(_records(table), start=1):
+        where = f"{table}, record {number}"
+        file, text = (record.get(key) if isinstance(record, dict) else None for key in ("file", "text"))
+        if isinstance(file, str) and isinstance(text, str):
+            speaker = record.get("user_id")
+            yield Line(Path(file).stem, plain_spaces(text), where, "" if speaker is None else str(speaker))
+        else:
+            left_out.append(LeftOut(where, "a record without file or text", repr(record)[:80]))
+
+
+def _records(table: Path) -> list[Any]:
+    try:
+        records = json.loads("\n".join(line for _, line in text_lines(table)))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"{table}: not JSON ({error}); unpack the corpus again") from None
+    if not isinstance(records, list):
+        raise UserError(f"{table}: expected a list of records, received {str(records)[:40]!r}")
+    return records
+
+
+CORPUS = Corpus(
+    read=read,
+    about="296 speakers, sentences on telephones",
+    language="zh",
+    hours=99,
+    size_gb=9.1,
+    licence="CC-BY-NC-ND-4.0",
+    address="https://www.openslr.org/47/",
+    archives=(Archive("https://www.openslr.org/resources/47/primewords_md_2018_set1.tar.gz"),),
+    layout=LAYOUT,
+)

@@ -1,0 +1,76 @@
+"""ST-CMDS (Surfingtech, 2017; OpenSLR 38): Mandarin sentences, recorded on telephones.
+
+    ST-CMDS-20170001_1-OS/20170001P00001A0001.wav, .txt, .metadata
+
+102,600 of each in one folder; where somebody has sorted them into folders, that does as well. A name is
+the corpus (20170001), the speaker (P00001A: a person and a letter, 120 sentences each) and the sentence.
+There are no splits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+from asr.types import UserError
+from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
+from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
+from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading
+
+FOLDER = "ST-CMDS-20170001_1-OS"
+LAYOUT = f"{FOLDER}/*.wav and *.txt"
+NAME = re.compile(r"20170001(P[0-9]{5}[A-Z])[0-9]{4}")
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings with the text file of the same name.
+
+    Raises:
+        UserError: there is not one.
+    """
+    folder = source / FOLDER if (source / FOLDER).is_dir() else source
+    clips: list[Clip] = []
+    texts: list[Path] = []
+    left_out: list[LeftOut] = []
+    for path in files_below(folder, (".wav", ".txt")):
+        name = NAME.fullmatch(path.stem)
+        if path.suffix.lower() == ".txt":
+            texts += [path] if name else []  # a README is none of ours
+        elif name:
+            clips.append(Clip(path, speaker=name[1]))
+        else:
+            left_out.append(LeftOut(str(path), "a name that is not of this corpus"))
+    reading = match(clips, _lines(texts, left_out))
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, LAYOUT)
+
+
+def _lines(texts: list[Path], left_out: list[LeftOut]) -> Iterator[Line]:
+    for path in tqdm(texts, desc="reading transcripts", unit="file"):
+        try:
+            text = plain_spaces(" ".join(line for _, line in text_lines(path)))
+        except UserError as error:
+            left_out.append(LeftOut(str(path), "a transcript that cannot be read", str(error)))
+        else:
+            yield Line(path.stem, text, str(path))
+
+
+CORPUS = Corpus(
+    read=read,
+    about="855 speakers with 120 sentences each: small talk and commands, on telephones",
+    language="zh",
+    hours=110,
+    size_gb=8.2,
+    licence="CC-BY-NC-ND-4.0",
+    address="https://www.openslr.org/38/",
+    archives=(
+        Archive(
+            "https://www.openslr.org/resources/38/ST-CMDS-20170001_1-OS.tar.gz",
+            "c28ddfc8e4ebe48949bc79a0c23c5545",
+        ),
+    ),
+    layout=LAYOUT,
+)
