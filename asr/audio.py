@@ -180,7 +180,7 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
     try:
         while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
             yield block
-    except soundfile.LibsndfileError as error:
+    except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for fewer frames than none
         raise UserError(
             f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
         ) from None
@@ -190,7 +190,7 @@ def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
     try:
         file.seek(file.frames - WINDOW_SAMPLES)
         num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
-    except soundfile.LibsndfileError:
+    except (soundfile.LibsndfileError, ValueError):
         num_read = 0
     if num_read < WINDOW_SAMPLES:
         raise UserError(

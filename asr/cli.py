@@ -11,7 +11,9 @@ from pathlib import Path
 
 from asr import __version__
 from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
+from asr.commands.augment import augment_command
 from asr.commands.devices import add_device_arguments, add_engine_argument
+from asr.commands.doctor import add_doctor_arguments, doctor_command
 from asr.commands.evaluate import evaluate_command
 from asr.commands.inspect import inspect_command
 from asr.commands.pack import pack_command
@@ -25,6 +27,8 @@ from asr.types import UserError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     arguments = _parser().parse_args(argv)
+    # tqdm reads it when it is imported: a progress bar is drawn seldom where each time makes a line of a log
+    os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi is no reason to stop
@@ -115,6 +119,10 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
     prepare.set_defaults(run_command=prepare_command)
 
+    doctor = commands.add_parser("doctor", help="check recordings and labels before the first step")
+    add_doctor_arguments(doctor)
+    doctor.set_defaults(run_command=doctor_command)
+
     inspect = commands.add_parser("inspect", help="show what manifests hold")
     inspect.add_argument(
         "manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines, train first"
@@ -127,6 +135,26 @@ def _parser() -> argparse.ArgumentParser:
         help="the page with pictures (default: inspect.html)",
     )
     inspect.set_defaults(run_command=inspect_command)
+
+    augment = commands.add_parser("augment", help="hear what training hears of a recording")
+    augment.add_argument("file", type=Path, metavar="FILE", help="audio of any rate and container")
+    augment.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the WAV files")
+    augment.add_argument(
+        "--config", default="demo", help="a TOML file, or the name of one in configs/ (default: demo)"
+    )
+    augment.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        dest="overrides",
+        help="change one setting, such as augment.noise=coloured; may be repeated",
+    )
+    augment.add_argument("--num", type=int, default=5, help="number of versions, an epoch each (default: 5)")
+    augment.add_argument(
+        "--id", help="the utterance's id in its manifest (default: the file's name without its ending)"
+    )
+    augment.set_defaults(run_command=augment_command)
 
     pack = commands.add_parser("pack", help="put recordings into a few large TFRecord files")
     pack.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines")

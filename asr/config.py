@@ -81,8 +81,8 @@ class FeatureConfig:
 class AugmentConfig:
     """What training changes in a clip, anew in every epoch. Dev and test are never changed."""
 
-    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none. Any factor between them,
-    # as likely slower as faster: 0.9 and 1.1 take the place of the usual three, 0.9, 1.0 and 1.1.
+    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none. Any factor in between is
+    # as likely: 0.9 and 1.1 take the place of the usual three steps, 0.9, 1.0 and 1.1.
     speed_min: Speed = 1.0
     speed_max: Speed = 1.0
     # Reverberation: "" for none; "rooms" for simulated ones; or measured impulse responses, a folder of
@@ -94,7 +94,7 @@ class AugmentConfig:
     reverb_time_min_s: ReverberationTime = 0.15
     reverb_time_max_s: ReverberationTime = 0.6
     # Noise: "" for none; "coloured" for synthetic noise between white and brown; or recordings of noise, a
-    # folder or a manifest as above. Up to 256 MB of recordings are kept in memory.
+    # folder or a manifest as above. Up to 256 MB of them are kept in memory.
     noise: str = ""
     # Share of the clips that get it, drawn anew in every epoch.
     noise_probability: Share = 0.5

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 NUM_SHOWN = 10
 
 
-def bar_interval_s() -> float:
-    """How often a progress bar is drawn: seldom where each time makes a line of a log."""
-    return 0.2 if sys.stderr.isatty() else 15.0
-
-
 def asr_command() -> str:
     """How the user types `asr`: as it is where the shell finds ours, else by way of this Python."""
     ours = Path(sys.executable).with_name("asr")

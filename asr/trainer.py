@@ -21,7 +21,6 @@ from tqdm import tqdm
 from asr.acoustic import AcousticModel
 from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
 from asr.config import Config, TrainConfig
-from asr.console import bar_interval_s
 from asr.decoding.greedy import BestPath, best_path, labels_of
 from asr.engine import Engine
 from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
@@ -262,7 +261,6 @@ class ProgressBar:
             disable=not engine.is_chief,
             bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
             unit=" s of audio",
-            mininterval=bar_interval_s(),
         )
 
     def __enter__(self) -> ProgressBar:

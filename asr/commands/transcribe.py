@@ -100,13 +100,10 @@ def _hear(
 def _progress_bar(num_recordings: int, num_done: int, *, shown: bool) -> Any:
     from tqdm import tqdm
 
-    from asr.console import bar_interval_s
-
     return tqdm(
         total=num_recordings,
         initial=num_done,
         unit=" recordings",
-        mininterval=bar_interval_s(),
         disable=not shown,
     )
 

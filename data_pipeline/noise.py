@@ -1,0 +1,124 @@
+"""Noise at a given distance below the speech: recorded, or synthetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, to_int16
+from data_pipeline.sounds import (
+    CACHE_BYTES,
+    Piece,
+    SoundCache,
+    check_sounds,
+    cut_into_pieces,
+    find_sounds,
+    read_piece,
+)
+
+ACTIVE_SHARE = 1e-3  # speech is within 30 dB of its loudest 25 ms; the rest is pauses
+FADE_SAMPLES = 160  # 10 ms, where the end of a short noise meets its beginning
+EDGE_SAMPLES = 160  # of synthetic noise, cut off: its end would go on in its beginning
+LOWEST_NOISE_HZ = 50.0  # below it the power of synthetic noise rises no further: nobody would hear it
+SYNTHETIC_RMS = 1000.0  # on the int16 scale
+
+Samples = npt.NDArray[np.float32]
+
+
+def add_noise(speech: Samples, noise: Samples, snr_db: float) -> Samples:
+    """Speech and noise at this ratio, speech as loud as before; silence on either side adds nothing.
+
+    Args:
+        speech: (S,); its power is that of its active parts, so that pauses do not make it count as quiet.
+        noise: (S,) on the int16 scale; its power is that of the whole.
+        snr_db: of these two powers.
+    """
+    power = _power(noise)
+    if power < 1:  # below the last of 16 bits
+        return speech
+    return speech + noise * np.float32(math.sqrt(active_power(speech) / power) * 10 ** (-snr_db / 20))
+
+
+def active_power(speech: Samples) -> float:
+    """Mean square of the 25 ms frames that are within 30 dB of the loudest."""
+    frame_samples = min(WINDOW_SAMPLES, len(speech))
+    frames = speech[: len(speech) // frame_samples * frame_samples].reshape(-1, frame_samples)
+    powers = np.square(frames).mean(axis=1, dtype=np.float64)
+    return float(powers[powers >= ACTIVE_SHARE * powers.max()].mean())
+
+
+def _power(samples: Samples) -> float:
+    return float(np.square(samples).mean(dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class RecordedNoises:
+    """Recordings: each is as likely as any other, and so is each minute of a long one."""
+
+    pieces: list[Piece]
+    cache: SoundCache
+
+    def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
+        """From anywhere in one of them; one that is too short is repeated."""
+        piece = self.pieces[int(rng.integers(len(self.pieces)))]
+        cut = cut_noise(self.cache.get(piece), num_samples, rng.random())
+        return cut.astype(np.float32), piece.path.name
+
+
+class ColouredNoises:
+    """Gaussian noise whose power falls by 0 (white) to 6 dB (brown) an octave; 3 dB is pink."""
+
+    def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
+        """A slope, and noise of that slope."""
+        slope = rng.random()
+        length = scipy.fft.next_fast_len(num_samples + EDGE_SAMPLES, real=True)
+        bins = rng.standard_normal((length // 2 + 1, 2), np.float32).view(np.complex64)[:, 0]
+        frequencies_hz = np.arange(len(bins), dtype=np.float32) * np.float32(SAMPLE_RATE_HZ / length)
+        bins *= np.maximum(frequencies_hz / np.float32(LOWEST_NOISE_HZ), 1) ** np.float32(-slope)
+        noise: Samples = scipy.fft.irfft(bins, length)[:num_samples]
+        return noise * np.float32(SYNTHETIC_RMS / math.sqrt(_power(noise))), f"{-6.02 * slope:.1f} dB/octave"
+
+
+def cut_noise(noise: Waveform, num_samples: int, position: float) -> Waveform:
+    """A part of a noise that is so long; one that is shorter is repeated, its end faded into its beginning.
+
+    Args:
+        noise: (N,) int16.
+        num_samples: to return.
+        position: 0 to 1, from where.
+    """
+    if len(noise) >= num_samples:
+        start = int(position * (len(noise) - num_samples + 1))
+        return noise[start : start + num_samples]
+    num_faded = min(FADE_SAMPLES, len(noise) // 2)
+    angle = np.linspace(0, np.pi / 2, num_faded, dtype=np.float32)  # squares add up to 1: as loud throughout
+    period = noise[: len(noise) - num_faded].copy()
+    period[:num_faded] = to_int16(period[:num_faded] * np.sin(angle) + noise[-num_faded:] * np.cos(angle))
+    return np.resize(np.roll(period, -int(position * len(period))), num_samples)
+
+
+Noises: TypeAlias = RecordedNoises | ColouredNoises
+
+
+def find_noises(where: str) -> Noises | None:
+    """What `augment.noise` names; None where it is "".
+
+    Args:
+        where: "coloured", a folder or a manifest.
+
+    Raises:
+        UserError: it is none of these, or a recording cannot be read.
+    """
+    if not where:
+        return None
+    if where == "coloured":
+        return ColouredNoises()
+    paths = find_sounds(Path(where), "augment.noise", built_in="coloured")
+    pieces = cut_into_pieces(paths, check_sounds(paths, "augment.noise"))
+    return RecordedNoises(pieces, SoundCache(read_piece, CACHE_BYTES))

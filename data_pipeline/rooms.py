@@ -1,0 +1,213 @@
+"""Reverberation: impulse responses of simulated rooms, or measured ones.
+
+A simulated response is single echoes at first, then a diffuse tail. The echoes are images of the source
+behind the six walls (Allen and Berkley, 1979), which turn the sign, so that echoes do not add up to a hum
+(Lehmann and Johansson, 2008). The later, the more images there are: from 50 ms on, Gaussian noise takes
+their place, with the power that so many would have (as in Lehmann and Johansson, 2010).
+
+For the sake of speed, walls absorb all frequencies alike, air absorbs none, and echoes arrive at whole
+samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from asr.audio import SAMPLE_RATE_HZ
+from data_pipeline.sounds import CACHE_BYTES, Piece, SoundCache, check_sounds, find_sounds, read_response
+
+SPEED_OF_SOUND_M_PER_S = 343.0
+EARLY_S = 0.05  # after the direct sound, single echoes are heard
+SMALLEST_M = np.array([2.5, 2.5, 2.3])  # length, width and height of a room
+LARGEST_M = np.array([10.0, 8.0, 4.0])
+WALL_DISTANCE_M = 0.4  # of the speaker and the microphone, at least
+NEAREST_M = 0.3  # speaker and microphone
+NUM_ROOMS = 256
+
+Samples = npt.NDArray[np.float32]
+
+
+def reverberate(speech: Samples, response: Samples) -> Samples:
+    """Speech in a room: as long, as loud (by energy) and not later; what would sound on after it is cut.
+
+    Args:
+        speech: (S,).
+        response: (N,), which begins with the direct sound.
+    """
+    response = response[: len(speech)]
+    length = scipy.fft.next_fast_len(len(speech) + len(response) - 1, real=True)
+    spectrum = scipy.fft.rfft(speech, length) * scipy.fft.rfft(response, length)
+    wet: Samples = scipy.fft.irfft(spectrum, length)[: len(speech)]
+    power = np.square(wet).mean(dtype=np.float64)
+    if power == 0:
+        return speech
+    return wet * np.float32(math.sqrt(np.square(speech).mean(dtype=np.float64) / power))
+
+
+@dataclass(frozen=True)
+class Room:
+    """A box with a speaker and a microphone in it.
+
+    Attributes:
+        size_m: (3,) length, width and height.
+        source_m: (3,) where the speaker's mouth is, from the corner.
+        microphone_m: (3,) where the microphone is.
+        reverberation_s: until sound has died away by 60 dB (RT60).
+    """
+
+    size_m: npt.NDArray[np.float64]
+    source_m: npt.NDArray[np.float64]
+    microphone_m: npt.NDArray[np.float64]
+    reverberation_s: float
+
+    @property
+    def distance_m(self) -> float:
+        """From the speaker to the microphone."""
+        return float(np.linalg.norm(self.source_m - self.microphone_m))
+
+    @property
+    def volume_m3(self) -> float:
+        """What the room holds."""
+        return float(self.size_m.prod())
+
+    @property
+    def wall_reflection(self) -> float:
+        """Share of a wave's amplitude that a wall sends back, for this reverberation time (Eyring, 1930)."""
+        length, width, height = self.size_m
+        surface_m2 = 2 * (length * width + length * height + width * height)
+        # with 55.3 / 343 = 0.161; half of it, as a wave's energy is its amplitude's square
+        decay = 12 * math.log(10) / SPEED_OF_SOUND_M_PER_S * self.volume_m3
+        return math.exp(-decay / (surface_m2 * self.reverberation_s))
+
+
+def draw_room(rng: np.random.Generator, reverberation_s: tuple[float, float]) -> Room:
+    """A room between a cell and a classroom, with a reverberation time between these two."""
+    size_m = rng.uniform(SMALLEST_M, LARGEST_M)
+    time_s = rng.uniform(*reverberation_s)
+    while True:
+        source_m, microphone_m = rng.uniform(WALL_DISTANCE_M, size_m - WALL_DISTANCE_M, (2, 3))
+        room = Room(size_m, source_m, microphone_m, time_s)
+        if room.distance_m >= NEAREST_M:
+            return room
+
+
+def impulse_response(room: Room, rng: np.random.Generator) -> Samples:
+    """What the microphone records of a click.
+
+    Args:
+        room: where.
+        rng: draws the tail.
+
+    Returns:
+        (N,) from the direct sound, which is 1, until all has died away by 60 dB; at 16 kHz.
+    """
+    num_samples = max(round(room.reverberation_s * SAMPLE_RATE_HZ), 1)
+    num_early = min(round(EARLY_S * SAMPLE_RATE_HZ), num_samples)
+    response = np.empty(num_samples, np.float32)
+    response[:num_early] = _echoes(room, num_early)
+    response[num_early:] = _tail(room, num_early, num_samples, rng)
+    return response
+
+
+def _echoes(room: Room, num_samples: int) -> npt.NDArray[np.float64]:
+    """(num_samples,): each image of the source, by its distance and by the walls on the way."""
+    reach_m = room.distance_m + num_samples / SAMPLE_RATE_HZ * SPEED_OF_SOUND_M_PER_S
+    squares, walls = zip(*(_images(room, axis, reach_m) for axis in range(3)), strict=True)
+    distances_m = np.sqrt(_outer_sum(squares)).ravel()
+    num_walls = _outer_sum(walls).ravel()
+    near = distances_m < reach_m
+    distances_m, num_walls = distances_m[near], num_walls[near]
+    delays = np.rint((distances_m - room.distance_m) / SPEED_OF_SOUND_M_PER_S * SAMPLE_RATE_HZ)
+    amplitudes = room.distance_m / distances_m * (-room.wall_reflection) ** num_walls
+    response = np.bincount(delays.astype(np.int64), amplitudes, num_samples)
+    return response[:num_samples].astype(np.float64)
+
+
+def _images(room: Room, axis: int, reach_m: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Along one axis: squared distances of the images from the microphone, and walls between."""
+    size_m, source_m = room.size_m[axis], room.source_m[axis]
+    farthest = math.ceil(reach_m / (2 * size_m))
+    periods = np.arange(-farthest, farthest + 1)
+    positions_m = np.concatenate([2 * periods * size_m + source_m, 2 * periods * size_m - source_m])
+    walls = np.concatenate([np.abs(2 * periods), np.abs(2 * periods - 1)]).astype(np.float64)
+    return (positions_m - room.microphone_m[axis]) ** 2, walls
+
+
+def _outer_sum(axes: tuple[npt.NDArray[np.float64], ...]) -> npt.NDArray[np.float64]:
+    x, y, z = axes
+    return x[:, None, None] + y[None, :, None] + z[None, None, :]
+
+
+def _tail(room: Room, begin: int, end: int, rng: np.random.Generator) -> Samples:
+    """(end - begin,) noise with the power of the images that arrive then.
+
+    After t seconds they lie on a sphere of radius c*t: 4 pi (c t)^2 c / V of them a second, each with
+    (distance / (c t))^2 of the direct sound's power before the walls take their part.
+    """
+    power_per_s = 4 * math.pi * SPEED_OF_SOUND_M_PER_S * room.distance_m**2 / room.volume_m3
+    times_s = np.arange(begin, end) / SAMPLE_RATE_HZ + room.distance_m / SPEED_OF_SOUND_M_PER_S
+    envelope = math.sqrt(power_per_s / SAMPLE_RATE_HZ) * 10 ** (-3 * times_s / room.reverberation_s)
+    return rng.standard_normal(end - begin, np.float32) * envelope.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class SimulatedRooms:
+    """A few hundred rooms that all clips share, made beforehand: a clip waits for the convolution alone."""
+
+    responses: list[tuple[Samples, str]]
+
+    @classmethod
+    def make(cls, reverberation_s: tuple[float, float], rng: np.random.Generator) -> SimulatedRooms:
+        """`NUM_ROOMS` of them, in a fifth of a second."""
+        rooms = [draw_room(rng, reverberation_s) for _ in range(NUM_ROOMS)]
+        return cls([(impulse_response(room, rng), f"{room.reverberation_s:.2f} s") for room in rooms])
+
+    def draw(self, rng: np.random.Generator) -> tuple[Samples, str]:
+        """One of them."""
+        return self.responses[int(rng.integers(len(self.responses)))]
+
+
+@dataclass(frozen=True)
+class MeasuredResponses:
+    """Impulse responses in files."""
+
+    pieces: list[Piece]
+    cache: SoundCache
+
+    def draw(self, rng: np.random.Generator) -> tuple[Samples, str]:
+        """One of them."""
+        piece = self.pieces[int(rng.integers(len(self.pieces)))]
+        return self.cache.get(piece), piece.path.name
+
+
+Responses: TypeAlias = SimulatedRooms | MeasuredResponses
+
+
+def find_responses(
+    where: str, reverberation_s: tuple[float, float], rng: np.random.Generator
+) -> Responses | None:
+    """What `augment.reverb` names; None where it is "".
+
+    Args:
+        where: "rooms", a folder or a manifest.
+        reverberation_s: of simulated rooms, the shortest and the longest.
+        rng: draws them.
+
+    Raises:
+        UserError: it is none of these, or a recording cannot be read.
+    """
+    if not where:
+        return None
+    if where == "rooms":
+        return SimulatedRooms.make(reverberation_s, rng)
+    paths = find_sounds(Path(where), "augment.reverb", built_in="rooms")
+    cache = SoundCache(read_response, CACHE_BYTES)
+    check_sounds(paths, "augment.reverb", cache.get)
+    return MeasuredResponses([Piece(path) for path in paths], cache)

@@ -1,0 +1,198 @@
+"""Recordings that augmentation mixes in: found, checked before the first step, read piece by piece."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.signal
+import soundfile
+from tqdm import tqdm
+
+from asr.audio import INT16_SCALE, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, audio_duration_s, resample
+from asr.files import read_lines
+from asr.types import UserError
+from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below
+
+CACHE_BYTES = 256 << 20
+PIECE_S = 60.0  # a long recording is drawn from, and kept in memory, in pieces of this length
+LONGEST_RESPONSE_S = 2.0
+ONSET_SHARE = 0.3  # of the highest peak: the direct sound is the first to come so far, echoes may be louder
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a recording: at most `PIECE_S` from `begin_s` on."""
+
+    path: Path
+    begin_s: float = 0.0
+
+
+class SoundCache:
+    """Sounds as they were last read, up to so many bytes; the one not asked for longest goes first.
+
+    Any thread may ask: two that miss the same sound at once both read it.
+    """
+
+    def __init__(self, read: Callable[[Piece], npt.NDArray[Any]], max_bytes: int) -> None:
+        self._read, self._max_bytes = read, max_bytes
+        self._kept: OrderedDict[Piece, npt.NDArray[Any]] = OrderedDict()
+        self._num_bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, piece: Piece) -> npt.NDArray[Any]:
+        """The sound of a piece, not to be written to."""
+        with self._lock:
+            if piece in self._kept:
+                self._kept.move_to_end(piece)
+                return self._kept[piece]
+        sound = self._read(piece)
+        sound.flags.writeable = False
+        with self._lock:
+            if piece not in self._kept:
+                self._kept[piece] = sound
+                self._num_bytes += sound.nbytes
+            while self._num_bytes > self._max_bytes:
+                self._num_bytes -= self._kept.popitem(last=False)[1].nbytes
+        return sound
+
+
+def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
+    """Audio files of a folder, in the order of their names, or of a manifest, in its order.
+
+    Args:
+        where: the folder or the manifest; or a single audio file.
+        key: of the configuration that names it, for errors.
+        built_in: what else the key takes, for errors.
+
+    Raises:
+        UserError: neither is there, it holds no audio, or a line of the manifest names none.
+    """
+    if where.is_dir():
+        paths = list(files_below(where, AUDIO_SUFFIXES))
+    elif where.name.lower().endswith(AUDIO_SUFFIXES) and where.exists():
+        paths = [where]
+    elif where.exists():
+        lines = read_lines(where, "manifest")
+        paths = [_audio_path(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    else:
+        raise UserError(f'{key}: {where}: no such folder or manifest; "{built_in}" is built in')
+    if not paths:
+        raise UserError(
+            f"{key}: {where}: no audio here; expected files such as *.wav or *.flac, or a manifest"
+        )
+    return paths
+
+
+def _audio_path(manifest: Path, number: int, line: str) -> Path:
+    try:
+        record = json.loads(line)
+    except (json.JSONDecodeError, RecursionError, UnicodeDecodeError):
+        record = None
+    audio = record.get("audio") if isinstance(record, dict) else None
+    if not isinstance(audio, str):
+        raise UserError(
+            f'{manifest}:{number}: expected a JSON object with the path of a sound, {{"audio": "a.wav"}}, '
+            f"received {line[:40]!r}"
+        )
+    return manifest.parent / audio
+
+
+def check_sounds(paths: list[Path], key: str, read: Callable[[Piece], object] | None = None) -> list[float]:
+    """Seconds of each, by its header and its end.
+
+    Args:
+        paths: of the recordings.
+        key: of the configuration that names them, for errors.
+        read: what is to work on each of them as well.
+
+    Raises:
+        UserError: one cannot be read or is shorter than 25 ms; it is named, others are counted.
+    """
+
+    def check(path: Path) -> float | str:
+        try:
+            duration_s = audio_duration_s(path)
+            if read:
+                read(Piece(path))
+        except UserError as error:
+            return str(error)
+        if round(duration_s * SAMPLE_RATE_HZ) >= WINDOW_SAMPLES:
+            return duration_s
+        return f"{path}: {duration_s * 1000:.1f} ms long, expected 25 ms or more; leave it out"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        checked = list(tqdm(pool.map(check, paths), key, len(paths), unit="file", leave=False, delay=2))
+    broken = [result for result in checked if isinstance(result, str)]
+    if broken:
+        more = f" ({len(broken) - 1} more of these {len(paths)} files are broken)" * (len(broken) > 1)
+        raise UserError(f"{key}: {broken[0]}{more}")
+    return [result for result in checked if isinstance(result, float)]
+
+
+def cut_into_pieces(paths: list[Path], durations_s: list[float]) -> list[Piece]:
+    """Every recording whole where it is short, else in pieces; an end too short to be a sound is left."""
+    shortest_s = WINDOW_SAMPLES / SAMPLE_RATE_HZ
+    return [
+        Piece(path, number * PIECE_S)
+        for path, duration_s in zip(paths, durations_s, strict=True)
+        for number in range(max(1, math.ceil((duration_s - shortest_s) / PIECE_S)))
+    ]
+
+
+def read_piece(piece: Piece) -> Waveform:
+    """(S,) int16 at 16 kHz: the mean of the channels.
+
+    Raises:
+        UserError: it cannot be read after all.
+    """
+    samples, rate_hz = _read(piece, PIECE_S)
+    mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    return resample(mono * np.float32(INT16_SCALE), rate_hz)
+
+
+def read_response(piece: Piece) -> npt.NDArray[np.float32]:
+    """(N,) at 16 kHz: an impulse response from the direct sound on, for two seconds at most.
+
+    The first channel, as the mean of several microphones is a comb filter; not by way of 16 bits, in which
+    a quiet one would lose its tail.
+
+    Raises:
+        UserError: it cannot be read after all, or it is silent.
+    """
+    samples, rate_hz = _read(piece, PIECE_S)
+    divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
+    first = samples[:, 0]
+    response = scipy.signal.resample_poly(first, SAMPLE_RATE_HZ // divisor, rate_hz // divisor)
+    loudness = np.abs(response)
+    peak = loudness.max()
+    if peak == 0:
+        raise UserError(f"{piece.path}: silent, expected an impulse response; leave it out")
+    onset = int(np.argmax(loudness >= ONSET_SHARE * peak))
+    last = onset + round(LONGEST_RESPONSE_S * SAMPLE_RATE_HZ)
+    cut: npt.NDArray[np.float32] = (response[onset:last] / peak).astype(np.float32)
+    return cut
+
+
+def _read(piece: Piece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
+    """(S, channels) samples of a piece, and their rate."""
+    try:
+        with soundfile.SoundFile(piece.path) as file:
+            rate_hz = int(file.samplerate)
+            file.seek(round(piece.begin_s * rate_hz))
+            samples = file.read(round(longest_s * rate_hz), dtype="float32", always_2d=True)
+    except (OSError, soundfile.LibsndfileError, TypeError) as error:
+        raise UserError(f"{piece.path}: cannot be read any more ({error}); copy it again") from None
+    if not len(samples):
+        raise UserError(f"{piece.path}: ends before {piece.begin_s:g} s, unlike its header; convert it again")
+    return np.nan_to_num(samples, posinf=0.0, neginf=0.0), rate_hz
