@@ -14,6 +14,7 @@ BLANK = "<blank>"
 WORD_BOUNDARY = "▁"  # a token between words, where the units are characters
 INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # two letters first, so that the longest one matches
 TONES = "12345"
+SPELLED_OTHERWISE = {"n": "en", "ng": "en", "ê": "ei"}  # 嗯 and 诶: no other syllable is spelled so
 
 
 class Vocabulary:
@@ -123,8 +124,15 @@ def mandarin_syllables() -> list[str]:
     from pypinyin.contrib.tone_convert import to_tone3
 
     readings = {reading for text in pinyin_dict.pinyin_dict.values() for reading in text.split(",")}
-    toned = {to_tone3(reading, v_to_u=False, neutral_tone_with_five=True) for reading in readings}
+    toned = {
+        spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True)) for reading in readings
+    }
     return sorted(toned | {syllable[:-1] + "5" for syllable in toned})
+
+
+def spelled_as_usual(syllable: str) -> str:
+    """A toned syllable as it is written where dictionaries differ: `n2` -> `en2`."""
+    return SPELLED_OTHERWISE.get(syllable[:-1], syllable[:-1]) + syllable[-1:]
 
 
 def is_syllable(token: str) -> bool:

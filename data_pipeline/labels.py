@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from asr.types import UserError
-from asr.vocabulary import WORD_BOUNDARY
+from asr.vocabulary import WORD_BOUNDARY, spelled_as_usual
 
 Unit: TypeAlias = Literal["syllables", "characters", "words"]
 
@@ -36,7 +36,6 @@ ER_WORDS = re.compile(
     "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血])儿(?![童子女孙媳歌科戏时])"
 )
 MUST = frozenset("我你您他她它们都还也就又总非可只")  # before 得 as `dei3`: 你得去
-SPELLED_OTHERWISE = {"n": "en", "ng": "en"}  # 嗯
 
 
 class UnlabelledError(UserError):
@@ -109,7 +108,8 @@ def _readings(words: Sequence[str]) -> list[str]:
     from pypinyin import Style, lazy_pinyin
 
     text = "".join(words)
-    syllables = lazy_pinyin(list(words), style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    dictionary = lazy_pinyin(list(words), style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    syllables = [spelled_as_usual(syllable) for syllable in dictionary]
     if len(syllables) != len(text) or any(not syllable.isascii() for syllable in syllables):
         unknown = [char for char, syllable in zip(text, syllables, strict=False) if not syllable.isascii()]
         raise UnlabelledError("a character whose reading no dictionary tells", "".join(unknown) or text)
@@ -141,7 +141,7 @@ def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
         return "bu4"
     if char == "儿" and syllable in ("er2", "er5"):
         return "er5" if is_suffix else "er2"
-    return SPELLED_OTHERWISE.get(syllable[:-1], syllable[:-1]) + syllable[-1]
+    return syllable
 
 
 def _characters(text: str) -> tuple[str, ...]:

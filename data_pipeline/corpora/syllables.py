@@ -7,8 +7,7 @@ import re
 import unicodedata
 
 from asr.types import UserError
-from asr.vocabulary import is_syllable, mandarin_syllables
-from data_pipeline.labels import SPELLED_OTHERWISE
+from asr.vocabulary import SPELLED_OTHERWISE, is_syllable, mandarin_syllables
 
 WRITTEN = re.compile(r"([a-zv]+)([0-5]?)")
 UMLAUT = re.compile("u:|ü")

@@ -29,6 +29,7 @@ from data_pipeline.labels import UnlabelledError, label, pinyin_of
         ("得了", "de2 le5"),
         ("三〇六", "san1 ling2 liu4"),
         ("嗯", "en2"),
+        ("诶", "ei2"),
         ("\ufeff你好，　世界！\n", "ni3 hao3 shi4 jie4"),
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
     ],
