@@ -14,6 +14,7 @@ from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
 from asr.commands.augment import augment_command
 from asr.commands.devices import add_device_arguments, add_engine_argument
 from asr.commands.doctor import add_doctor_arguments, doctor_command
+from asr.commands.download import download_command
 from asr.commands.evaluate import evaluate_command
 from asr.commands.inspect import inspect_command
 from asr.commands.pack import pack_command
@@ -102,6 +103,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_device_arguments(transcribe)
     transcribe.set_defaults(run_command=transcribe_command)
+
+    download = commands.add_parser(
+        "download", help="fetch and unpack a corpus; again, to go on after an interruption"
+    )
+    download.add_argument("corpus", metavar="CORPUS", help="a name that `asr prepare --list` shows")
+    download.add_argument("dir", type=Path, metavar="DIR", help="where its archives and what is in them go")
+    download.add_argument(
+        "--mirror", metavar="HOST", help="another server with the same files, such as openslr.elda.org"
+    )
+    download.set_defaults(run_command=download_command)
 
     prepare = commands.add_parser("prepare", help="turn a corpus, or lists of your own, into manifests")
     prepare.add_argument("corpus", nargs="?", metavar="CORPUS", help="a name that --list shows")

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
-import tarfile
-import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tqdm import tqdm
 
+from asr.types import UserError
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.corpora.matching import Clip
 from data_pipeline.corpora.recording import SPLITS, LeftOut
+from data_pipeline.unpack import unpack_into
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"
 UNREADABLE = "an archive that cannot be read"
-DAMAGED = "an archive that is damaged; download it again"
-UNSAFE = "an archive that would write elsewhere, or holds links; look at where it comes from"
+UNFIT = "an archive that cannot be unpacked"
 WITHOUT_AUDIO = "an archive without audio"
-CHUNK_BYTES = 1 << 20
 
 
 def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[LeftOut]]:
@@ -88,40 +85,16 @@ def _unpack(archive: Path, home: Path) -> LeftOut | None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        failure = _extract_audio(archive, part)
-        if failure is None:
-            part.rename(home)
-        return failure
+        unpack_into(part, archive)
+        if next(files_below(part, (AUDIO,)), None) is None:
+            return LeftOut(str(archive), WITHOUT_AUDIO)
+        part.rename(home)
+    except UserError as error:
+        return LeftOut(str(archive), UNFIT, str(error).removeprefix(f"{archive}: "))
+    except OSError as error:
+        if error.filename != str(archive):  # a full disk is no fault of the archive's
+            raise
+        return LeftOut(str(archive), UNREADABLE, str(error.strerror))
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _extract_audio(archive: Path, folder: Path) -> LeftOut | None:
-    refuse = functools.partial(LeftOut, str(archive))
-    try:
-        stream = archive.open("rb")
-    except OSError as error:
-        return refuse(UNREADABLE, str(error.strerror))
-    try:
-        with stream, tarfile.open(fileobj=stream) as tar:
-            tar.extractall(folder, filter=_only_audio)
-            while tar.fileobj and tar.fileobj.read(CHUNK_BYTES):
-                pass  # the checksum stands at the end, behind what tarfile reads
-    except tarfile.FilterError as error:
-        return refuse(UNSAFE, str(error))
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        return refuse(DAMAGED, str(error))
-    except OSError as error:
-        if error.errno is not None:  # a full disk is no fault of the archive's
-            raise
-        return refuse(DAMAGED, str(error))
-    return None if next(files_below(folder, (AUDIO,)), None) else refuse(WITHOUT_AUDIO)
-
-
-def _only_audio(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    if not (member.isreg() or member.isdir()):
-        raise tarfile.SpecialFileError(member)
-    if member.name.startswith(("/", "\\")):
-        raise tarfile.AbsolutePathError(member)
-    safe = tarfile.data_filter(member, folder)
-    return safe if member.isreg() and member.name.lower().endswith(AUDIO) else None
+    return None

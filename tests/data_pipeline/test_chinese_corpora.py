@@ -263,7 +263,7 @@ class TestNestedArchives:
         )
         reading, recordings = read(name, tmp_path / "in", tmp_path / "out")
         told = [item for item in reading.left_out if item.what == str(archive)]
-        assert [item.reason for item in told] == ["an archive that is damaged; download it again"]
+        assert [item.reason for item in told] == ["an archive that cannot be unpacked"]
         assert recordings
         assert len(recordings) < sum(map(len, EXPECTED[name][0].values()))
         archive.write_bytes(data)
@@ -300,24 +300,25 @@ def test_an_archive_that_would_write_elsewhere_is_refused(evil, tmp_path):
     pack(archive, members("train/S0002/BAC009S0002W0122.wav", evil))
     reading, recordings = read("aishell1", tmp_path / "in", tmp_path / "out")
     assert [item.reason for item in reading.left_out if item.what == str(archive)] == [
-        "an archive that would write elsewhere, or holds links; look at where it comes from"
+        "an archive that cannot be unpacked"
     ]
     assert not list(tmp_path.rglob("evil*"))
     assert "BAC009S0002W0122" not in recordings
 
 
-@pytest.mark.parametrize("goal", ["/etc/passwd", "BAC009S0002W0123.wav"])
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_an_archive_that_holds_links_is_refused(kind, goal, tmp_path):
+def test_an_archive_whose_links_lead_out_is_refused(kind, tmp_path):
     build_aishell1(tmp_path / "in")
     archive = tmp_path / "in" / "data_aishell" / "wav" / "S0002.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("train/S0002/BAC009S0002W0123.wav"))
         link = tarfile.TarInfo("train/S0002/BAC009S0002W0122.wav")
-        link.type, link.linkname = kind, goal
+        link.type, link.linkname = kind, "/etc/passwd"
         tar.addfile(link)
-    reading, _ = read("aishell1", tmp_path / "in", tmp_path / "out")
-    assert "holds links" in next(item.reason for item in reading.left_out if item.what == str(archive))
+    reading, recordings = read("aishell1", tmp_path / "in", tmp_path / "out")
+    assert "an archive that cannot be unpacked" in [
+        item.reason for item in reading.left_out if item.what == str(archive)
+    ]
+    assert "BAC009S0002W0122" not in recordings
 
 
 def test_an_archive_without_audio_is_told(tmp_path):

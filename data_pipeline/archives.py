@@ -1,0 +1,193 @@
+"""What tar and zip files hold, entry by entry; damage is an error, never an early end."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Literal, TypeAlias, cast
+
+Kind: TypeAlias = Literal["file", "folder", "symbolic link", "hard link", "special file"]
+
+ENCODINGS = ("utf-8", "gb18030")  # of names that say nothing of theirs
+LONGEST_READ_BYTES = 1 << 24  # tarfile reads a header at once, however long it claims to be
+LONGEST_LINK_BYTES = 4096
+NO_BLOCK = bytes(tarfile.BLOCKSIZE)  # ends a tar file
+UTF8_FLAG, ENCRYPTED_FLAG, UNIX = 0x800, 0x1, 3
+ZIP_BEGINNINGS = (b"PK\x03\x04", b"PK\x05\x06")
+COMPRESSED_BEGINNINGS: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
+
+
+class DamagedError(Exception):
+    """An archive that is not as it was written."""
+
+
+# OSError is for those without a number, which say the same; one with a number is the disk's
+DAMAGE = (
+    DamagedError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    OSError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in an archive, as the archive tells it: none of it is checked.
+
+    Attributes:
+        name: its path.
+        kind: what it is.
+        num_bytes: of a file, as declared.
+        link: where a link leads.
+        open: for its content, which has to be read before the next entry is asked for.
+    """
+
+    name: str
+    kind: Kind
+    num_bytes: int = 0
+    link: str = ""
+    open: Callable[[], IO[bytes]] = io.BytesIO
+
+
+def entries_of(raw: IO[bytes]) -> Iterator[Entry]:
+    """What an archive holds: a zip file, or a tar file, plain or compressed by gzip, bzip2 or xz.
+
+    Raises:
+        One of DAMAGE: it is none of these, cut short or damaged. This may come after the last entry.
+    """
+    beginning = raw.read(6)
+    raw.seek(0)
+    if beginning.startswith(ZIP_BEGINNINGS):
+        yield from _zip_entries(raw)
+        return
+    for compressed, decompress in COMPRESSED_BEGINNINGS.items():
+        if beginning.startswith(compressed):
+            with decompress(raw) as stream:
+                yield from _tar_entries(_Forward(stream), ends_itself=True)
+            return
+    yield from _tar_entries(_Forward(raw), ends_itself=False)
+
+
+class _Forward:
+    """A stream for tarfile that goes forward only, in steps that fit into memory."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._position = 0
+        self.last = b""
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= LONGEST_READ_BYTES:
+            raise DamagedError(f"a header of {size} bytes")
+        self.last = self._stream.read(size)
+        self._position += len(self.last)
+        return self.last
+
+    def seek(self, position: int) -> int:
+        if position < self._position:
+            raise DamagedError("an entry of less than nothing")
+        while self._position < position and self.read(min(position - self._position, LONGEST_READ_BYTES)):
+            pass
+        return self._position
+
+
+def _tar_entries(stream: _Forward, ends_itself: bool) -> Iterator[Entry]:
+    with tarfile.TarFile(fileobj=cast(IO[bytes], stream), encoding="utf-8", errors="surrogateescape") as tar:
+        while (member := tar.next()) is not None:
+            tar.members = []  # type: ignore[attr-defined]  # else every entry of a large corpus stays
+            yield _tar_entry(tar, member)
+    # tarfile takes a broken header, too, for the end
+    if stream.last != NO_BLOCK and not (ends_itself and not stream.last):
+        raise DamagedError("it stops amid its entries")
+    stream.read(LONGEST_READ_BYTES)  # compressors keep their checksum behind the tar file's own end
+
+
+def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+    name, link = _with_hanzi(member.name), _with_hanzi(member.linkname)
+    if member.isreg():
+        return Entry(name, "file", member.size, open=lambda: cast(IO[bytes], tar.extractfile(member)))
+    if member.isdir():
+        return Entry(name, "folder")
+    if member.issym():
+        return Entry(name, "symbolic link", link=link)
+    return Entry(name, "hard link", link=link) if member.islnk() else Entry(name, "special file")
+
+
+def _with_hanzi(name: str) -> str:
+    return _decoded(name.encode("utf-8", "surrogateescape"))
+
+
+def _decoded(name: bytes, encodings: Sequence[str] = ENCODINGS) -> str:
+    for encoding in encodings:
+        try:
+            return name.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return name.decode("cp437")
+
+
+def _zip_entries(raw: IO[bytes]) -> Iterator[Entry]:
+    with zipfile.ZipFile(raw) as bundle:
+        infos = bundle.infolist()
+        encodings = _encodings_of([_name_bytes(info) for info in infos if not info.flag_bits & UTF8_FLAG])
+        for info in infos:
+            if info.flag_bits & ENCRYPTED_FLAG:
+                raise DamagedError(f"{info.filename!r} is encrypted")
+            yield _zip_entry(bundle, info, encodings)
+
+
+def _zip_entry(bundle: zipfile.ZipFile, info: zipfile.ZipInfo, encodings: Sequence[str]) -> Entry:
+    name = info.orig_filename
+    if not info.flag_bits & UTF8_FLAG:
+        name = _decoded(_name_bytes(info), encodings)
+    name = name.replace(
+        "\\", "/"
+    )  # as Windows has it; not before decoding: GBK has characters with this byte
+    mode = stat.S_IFMT(info.external_attr >> 16) if info.create_system == UNIX else 0
+    if mode == stat.S_IFLNK:
+        if info.file_size > LONGEST_LINK_BYTES:
+            raise DamagedError(f"{name!r} is a link of {info.file_size} bytes")
+        return Entry(name, "symbolic link", link=_decoded(bundle.read(info)))
+    if name.endswith("/") or mode == stat.S_IFDIR:
+        return Entry(name, "folder")
+    if mode not in (0, stat.S_IFREG):
+        return Entry(name, "special file")
+    return Entry(name, "file", info.file_size, open=lambda: bundle.open(info))
+
+
+def _name_bytes(info: zipfile.ZipInfo) -> bytes:
+    return info.orig_filename.encode("cp437")  # zipfile reads every byte so
+
+
+def _encodings_of(names: Sequence[bytes]) -> Sequence[str]:
+    """The encodings that fit all names of an archive: a single short name may fit a wrong one by chance."""
+    for encoding in ENCODINGS:
+        try:
+            b"\n".join(names).decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return (encoding,)
+    return ()

@@ -1,0 +1,249 @@
+"""Archives unpacked as if their maker meant harm: nothing leaves the folder, and no more comes than fits.
+
+What is unpacked lies in a hidden folder until all of it is there. Links are made after all files, so that
+nothing is ever written through one; a link may lead down, or first up and then down, but not out.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from asr.files import cannot_write, whole_file
+from asr.types import UserError
+from data_pipeline.archives import DAMAGE, DamagedError, Entry, entries_of
+from data_pipeline.byte_bar import CHUNK_BYTES, byte_bar, size_text
+
+BLOCK_BYTES = 4096  # an empty file takes space, too
+MAX_DEPTH = 100
+MAX_RECORDED = 1000
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
+
+
+class _RefusedError(Exception):
+    """What no honest archive holds."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is one to unpack, by its name."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar or zip file into a folder, beside what the folder holds already.
+
+    The archive is kept; a hidden record beside what came out of it tells `is_unpacked`.
+
+    Raises:
+        UserError: it is damaged, holds what must not be written, does not fit, or meets another file
+            of a name; the folder is as it was.
+    """
+    if not archive.is_file():
+        raise UserError(f"{archive}: no such archive; fetch it again")
+    hidden = folder / f".{archive.name}.unpacking"
+    try:
+        if hidden.exists():
+            shutil.rmtree(hidden)  # of a run that was killed
+        hidden.mkdir(parents=True)
+        try:
+            with byte_bar(f"unpacking {archive.name}", 0, archive.stat().st_size) as bar:
+                unpack_into(hidden, archive, lambda position: bar.update(max(0, position - bar.n)))
+            content = list(_content(hidden))
+            for source, target in list(_moves(hidden, folder)):
+                source.replace(target)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+        with whole_file(_record_path(archive, folder), "record") as record:
+            record.write(json.dumps({**_fingerprint(archive), "content": content}).encode())
+    except OSError as error:
+        raise cannot_write(Path(error.filename or folder), "unpacked file", error) from None
+
+
+def is_unpacked(archive: Path, folder: Path) -> bool:
+    """Whether this archive was unpacked there, and what came out is still in place.
+
+    The archive itself may have been removed since.
+    """
+    try:
+        record = json.loads(_record_path(archive, folder).read_bytes())
+        content = record.pop("content")
+        unchanged = not archive.exists() or record == _fingerprint(archive)
+        return unchanged and all(os.path.lexists(folder / name) for name in content)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def unpack_into(root: Path, archive: Path, tick: Callable[[int], object] = lambda position: None) -> None:
+    """Unpack an archive into an empty folder; where that fails, something of it lies there.
+
+    Args:
+        root: the folder.
+        archive: a tar or zip file.
+        tick: told again and again how many bytes of the archive are read.
+
+    Raises:
+        UserError: it is damaged, holds what must not be written, or does not fit.
+        OSError: the folder cannot be written, or the archive not read.
+    """
+    free = shutil.disk_usage(root).free
+    try:
+        with archive.open("rb") as raw:
+            entries = _that_fit(entries_of(raw), free, archive)
+            _write_all(entries, root, lambda: tick(raw.tell()))
+    except _RefusedError as error:
+        raise UserError(
+            f"{archive}: {error}; nothing was unpacked. Fetch it from its publisher, or look into it by hand"
+        ) from None
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UserError(
+            f"{archive}: cut short or damaged ({error}); nothing was unpacked. Remove it and fetch it again"
+        ) from None
+
+
+def _that_fit(entries: Iterable[Entry], free: int, archive: Path) -> Iterator[Entry]:
+    """Entries for as long as what they declare fits the disk."""
+    needed, num_entries = 0, 0
+    for entry in entries:
+        needed += (entry.num_bytes // BLOCK_BYTES + 1) * BLOCK_BYTES
+        if needed > free:
+            raise UserError(
+                f"{archive}: unpacks to {size_text(needed)} or more, {size_text(free)} are free; nothing was "
+                "unpacked. Free space there; where that is more than it can hold, fetch it from its publisher"
+            )
+        yield entry
+        num_entries += 1
+    if not num_entries:
+        raise DamagedError("nothing is in it")
+
+
+def _write_all(entries: Iterable[Entry], root: Path, tick: Callable[[], object]) -> None:
+    links: dict[Path, str] = {}
+    for entry in entries:
+        parts = _safe_parts(entry.name)
+        path = root.joinpath(*parts)
+        if entry.kind == "folder":
+            _make_folder(path, entry)
+            continue
+        if not parts or entry.kind == "special file":
+            raise _RefusedError(f"{entry.name!r} is a {entry.kind}, expected files, folders and links")
+        _make_folder(path.parent, entry)
+        if entry.kind == "symbolic link":
+            _check_link(entry, depth=len(parts) - 1)
+            links[path] = entry.link
+        elif entry.kind == "hard link":
+            _make_hard_link(path, root.joinpath(*_safe_parts(entry.link)), entry)
+        else:
+            _write_file(path, entry, tick)
+        tick()
+    for path, target in links.items():
+        if os.path.lexists(path):
+            raise _RefusedError(f"{path.relative_to(root).as_posix()!r} is a link and something else, too")
+        path.symlink_to(target)
+
+
+def _safe_parts(name: str) -> tuple[str, ...]:
+    """The folders and the name in a path that stays below where it is put, on any system."""
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if name.startswith("/") or any(re.match(r"[A-Za-z]:", part) for part in parts):
+        raise _RefusedError(f"{name!r} is an absolute path")
+    if ".." in parts:
+        raise _RefusedError(f"{name!r} leads out of the folder")
+    if "\\" in name or "\0" in name:
+        raise _RefusedError(f"{name!r} is no path on every system")
+    if len(parts) > MAX_DEPTH:
+        raise _RefusedError(f"{name[:40]!r}... lies {len(parts)} folders deep, expected {MAX_DEPTH} at most")
+    return parts
+
+
+def _check_link(entry: Entry, depth: int) -> None:
+    """Refuse a link that leads out, by itself or by way of others.
+
+    Where `..` stands in front only, going up passes real folders alone: links never lie on that way.
+    """
+    parts = [part for part in entry.link.split("/") if part not in ("", ".")]
+    num_up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
+    _safe_parts("/" * entry.link.startswith("/") + "/".join(parts[num_up:]))
+    if num_up > depth or not entry.link:
+        raise _RefusedError(f"the link {entry.name!r} leads out of the folder, to {entry.link!r}")
+
+
+def _make_folder(path: Path, entry: Entry) -> None:
+    if path.is_dir():
+        return
+    try:
+        path.mkdir(parents=True)
+    except (FileExistsError, NotADirectoryError):
+        raise _RefusedError(f"{entry.name!r} is a file and a folder") from None
+
+
+def _make_hard_link(path: Path, source: Path, entry: Entry) -> None:
+    if source == path or not source.is_file():
+        raise _RefusedError(f"the hard link {entry.name!r} leads to {entry.link!r}, no file before it")
+    _clear(path, entry)
+    path.hardlink_to(source)
+
+
+def _write_file(path: Path, entry: Entry, tick: Callable[[], object]) -> None:
+    _clear(path, entry)
+    num_bytes = 0
+    with entry.open() as source, path.open("xb") as file:
+        while data := source.read(CHUNK_BYTES):
+            num_bytes += len(data)
+            if num_bytes > entry.num_bytes:
+                break
+            file.write(data)
+            tick()
+    if num_bytes != entry.num_bytes:
+        raise DamagedError(f"{entry.name!r}: {entry.num_bytes} bytes declared, {num_bytes} or more found")
+
+
+def _clear(path: Path, entry: Entry) -> None:
+    """Of two entries with a name the later one counts."""
+    if path.is_dir():
+        raise _RefusedError(f"{entry.name!r} is a file and a folder")
+    path.unlink(missing_ok=True)
+
+
+def _moves(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
+    """What has to be renamed to what, so that one folder's content joins another's."""
+    for path in sorted(source.iterdir()):
+        goal = target / path.name
+        if not os.path.lexists(goal) or _is_same_file(path, goal):
+            yield path, goal
+        elif _is_folder(path) and _is_folder(goal):
+            yield from _moves(path, goal)
+        else:
+            raise UserError(f"{goal}: in the way of another from the archive; move it, and run this again")
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    if path.is_symlink() or other.is_symlink():
+        return path.is_symlink() and other.is_symlink() and path.readlink() == other.readlink()
+    return path.is_file() and other.is_file() and filecmp.cmp(path, other, shallow=False)
+
+
+def _content(root: Path) -> Iterator[str]:
+    """What lies in the folder and one below, or enough of it to miss what was removed."""
+    paths = (path for pattern in ("*", "*/*") for path in root.glob(pattern))
+    return (path.relative_to(root).as_posix() for path in islice(paths, MAX_RECORDED))
+
+
+def _record_path(archive: Path, folder: Path) -> Path:
+    return folder / f".{archive.name}.unpacked"
+
+
+def _fingerprint(archive: Path) -> dict[str, int]:
+    status = archive.stat()
+    return {"num_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
