@@ -30,7 +30,8 @@ def complete_splits(splits: dict[str, list[Recording]]) -> tuple[dict[str, list[
     key, what = _separated_by(everything)
     cut = _cut(everything, wanted, key)
     made = " and ".join(reversed(wanted))
-    return {**cut, **others}, f"{made} made of {HELD_OUT:.0%} of the recordings each, {what}"
+    each = " each" * (len(wanted) > 1)
+    return {**cut, **others}, f"{made} made of {HELD_OUT:.0%} of the recordings{each}, {what}"
 
 
 def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording], str], str]:

@@ -26,7 +26,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     manifests = prepare_corpus(
         arguments.corpus, source[0] if source else "", Path(out), arguments.units, again=True
     )
-    print("Check them, listen to what is odd, and leave out what is not sound:\n")
+    print("\nCheck them, listen to what is odd, and leave out what is not sound:\n")
     from asr.console import asr_command
 
     print(f"    {asr_command()} doctor {' '.join(str(path) for path in manifests.values())}")
@@ -38,9 +38,10 @@ def _print_list() -> None:
 
     print("Corpora:\n")
     for name, corpus in CORPORA.items():
-        size = f", {corpus.size_gb:g} GB" if corpus.size_gb else ""
+        hours = f"{corpus.hours:g} h, " if corpus.hours else ""
+        size = f"{corpus.size_gb:g} GB, " if corpus.size_gb else ""
         fetched = f"asr download {name} DIR" if corpus.archives else corpus.address
-        print(f"{name}\n    {corpus.about}\n    {corpus.hours:g} h{size}, {corpus.licence}")
+        print(f"{name}\n    {corpus.about}\n    {hours}{size}{corpus.licence}")
         if fetched:
             print(f"    {fetched}" + (f"  ({corpus.address})" if corpus.archives else ""))
     print("\nForms, for recordings of your own:\n")

@@ -7,12 +7,19 @@ from asr.types import UserError
 from data_pipeline.corpora import (
     aidatatang_200zh,
     aishell1,
+    asrt,
+    common_voice,
     digits,
+    folder,
     hsk_words,
+    json_lines,
+    kaldi,
+    librispeech,
     magicdata,
     mandarin_demo,
     primewords,
     st_cmds,
+    table,
     thchs30,
 )
 from data_pipeline.corpora.recording import Corpora, Corpus
@@ -24,12 +31,20 @@ CORPORA: Corpora = {
     "primewords": primewords.CORPUS,
     "aidatatang_200zh": aidatatang_200zh.CORPUS,
     "magicdata": magicdata.CORPUS,
+    "common_voice": common_voice.CORPUS,
+    "librispeech": librispeech.CORPUS,
     "mandarin_demo": mandarin_demo.CORPUS,
     "hsk_words": hsk_words.CORPUS,
     "digits": digits.CORPUS,
 }
 # lists and folders of your own, in the forms that other programs use
-FORMS: Corpora = {}
+FORMS: Corpora = {
+    "table": table.CORPUS,
+    "folder": folder.CORPUS,
+    "json_lines": json_lines.CORPUS,
+    "kaldi": kaldi.CORPUS,
+    "asrt": asrt.CORPUS,
+}
 
 
 def find_corpus(name: str) -> Corpus:

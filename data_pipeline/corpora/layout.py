@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,8 +37,24 @@ def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines of a transcript with their numbers from 1, without those that are empty.
 
-    UTF-8 with or without a byte order mark, UTF-16 with one, else GB 18030; any line ends; white space at
-    both ends, full-width too, is cut.
+    White space at both ends, full-width too, is cut; encodings and line ends are those of `raw_lines`.
+
+    Raises:
+        UserError: the file cannot be read, or is in none of the encodings.
+    """
+    for number, line in raw_lines(path, "transcript"):
+        if stripped := line.strip().strip(BYTE_ORDER_MARK).strip():
+            yield number, stripped
+
+
+def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, white space kept, without those that are blank.
+
+    UTF-8 with or without a byte order mark, UTF-16 with one, else GB 18030; any line ends.
+
+    Args:
+        path: of the file.
+        what: the file is, for the error.
 
     Raises:
         UserError: the file cannot be read, or is in none of these encodings.
@@ -45,18 +62,37 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path}: cannot read this transcript ({error.strerror})") from None
-    encodings = ["utf-16"] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ["utf-8-sig", "gb18030"]
+        raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
+    text = _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip().strip(BYTE_ORDER_MARK):
+            yield number, line
+
+
+def _decoded(data: bytes, path: Path, what: str) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encodings = ["utf-16"]
+    else:
+        _refuse_damaged_utf8(data, path, what)
+        encodings = ["utf-8-sig", "gb18030"]
     for encoding in encodings:
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
-            if stripped := line.strip().strip(BYTE_ORDER_MARK).strip():
-                yield number, stripped
-        return
-    raise UserError(f"{path}: neither UTF-8 nor GB 18030; save this transcript again as UTF-8")
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode(encoding)
+    raise UserError(f"{path}: neither UTF-8 nor GB 18030; save this {what} again as UTF-8")
+
+
+def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
+    """A file that is UTF-8 but for a few bytes, which GB 18030 would take for other hanzi throughout."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8", errors="replace")
+        num_bad = text.count("\ufffd")
+        if num_bad * 10 < sum(not char.isascii() for char in text):
+            line = data.count(b"\n", 0, error.start) + 1
+            raise UserError(
+                f"{path}:{line}: UTF-8 with a damaged byte in this line ({num_bad} in all); mend this {what}"
+            ) from None
 
 
 def plain_spaces(text: str) -> str:

@@ -95,7 +95,7 @@ def prepared(folder, out):
         f"{wav.name},{wav.with_suffix('.txt').read_text(encoding='utf-8')},s"
         for wav in sorted(folder.glob("*.wav"))
     ]
-    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]
+    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]  # a list's doubled line is told by the doctor
     (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
     return main(["prepare", "table", str(folder / "list.csv"), str(out)])
 
@@ -107,13 +107,13 @@ def test_one_command_makes_manifests_and_tells_everything_it_leaves_out(folder, 
     assert {u.text for u in kept} == {"今天天气很好", "他得去", "长大", "绿色", "再见", "谢谢"}
     assert next(u for u in kept if u.text == "他得去").tokens == ("ta1", "dei3", "qu4")
     assert all(u.duration_s == 1.0 for u in kept)
-    assert "left out: 4 of 10" in told
+    assert "left out: 3 of 10" in told
     rows = [line.split("\t") for line in (tmp_path / "out" / "left_out.tsv").read_text("utf-8").splitlines()]
     reasons = {Path(what).name: reason for reason, what, *_ in rows}
     assert reasons["gone.wav"] == "no such audio file"
     assert reasons["c1.wav"] == "audio that cannot be read"
     assert "found Latin letters" in reasons["c6.wav"]
-    assert len(rows) == 4
+    assert len(rows) == 3
     for reason in {row[0] for row in rows}:
         assert reason in told
 
@@ -180,7 +180,7 @@ def test_the_list_shows_every_corpus_with_licence_and_address(capsys):
         assert corpus.licence
         assert corpus.licence in told
         assert corpus.address in told
-        assert corpus.hours
+        assert corpus.hours or name == "common_voice"  # grows every few months
     for name, form in FORMS.items():
         assert f"\n{name}\n" in told
         assert form.about in told

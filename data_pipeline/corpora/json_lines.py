@@ -1,0 +1,155 @@
+"""JSON Lines, an object a line, as NeMo, WeNet, FunASR, PaddleSpeech and we write them.
+
+    {"audio_filepath": "a.wav", "duration": 1.6, "text": "你好", "offset": 3.2, "speaker": "a"}   NeMo
+    {"key": "a-1", "wav": "a.wav", "txt": "你好", "start": 3.2, "end": 4.8}                      WeNet
+    {"key": "a-1", "source": "a.wav", "target": "你好"}                                        FunASR
+    {"utt": "a-1", "utt2spk": "a", "feat": "a.wav", "text": "你好"}                            PaddleSpeech
+    {"id": "a-1", "audio": "a.wav", "text": "你好", "tokens": "ni3 hao3", "speaker": "a"}        ours
+
+With `offset`, an utterance is `duration` seconds of its file, without it the whole file. Audio paths are
+relative to the list's folder, else to one above it, else to the current folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from asr.types import UserError
+from data_pipeline.corpora.layout import files_below, text_lines
+from data_pipeline.corpora.listed import (
+    Entry,
+    Listing,
+    by_split,
+    contents,
+    list_name,
+    reading_of,
+    refuse_missing,
+)
+from data_pipeline.corpora.matching import NO_TRANSCRIPT
+from data_pipeline.corpora.recording import Corpus, LeftOut, Reading
+
+AUDIO = ("audio_filepath", "audio", "wav", "audio_path", "path", "source", "feat")
+TEXT = ("text", "txt", "sentence", "transcript", "transcription", "target")
+ID = ("id", "key", "utt", "utt_id")
+SPEAKER = ("speaker", "speaker_id", "spk", "utt2spk")
+BEGIN = ("start", "offset")
+SUFFIXES = (".jsonl", ".json", ".list", ".manifest")
+NUM_LINES_TRIED = 20
+NOT_AN_OBJECT = "not a JSON object"
+EXPECTED = 'an object a line such as {"audio_filepath": "a.wav", "text": "你好"}'
+LAYOUT = "one list, or {train,dev,test}.jsonl, or {train,dev,test}/data.list"
+
+Record = dict[str, Any]
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings of one list, or of all below a folder; `target` is not used.
+
+    Raises:
+        UserError: there is no such list, or one without a usable line.
+    """
+    refuse_missing(source)
+    if source.is_file():
+        return reading_of([_read_list(source, "all")])
+    files = list(files_below(source, SUFFIXES))
+    lists = {path: list_name(path, source) for path in files if _is_list(path)}
+    if not lists:
+        others = f"; {len(files)} JSON files have none in their first lines" if files else ""
+        raise UserError(
+            f"{source}: no JSON Lines list below this folder; expected {LAYOUT}, {EXPECTED}; "
+            f"{contents(source)}{others}"
+        )
+    chosen, left_out = by_split(lists)
+    return reading_of((_read_list(path, split) for path, split in chosen), left_out)
+
+
+def _is_list(path: Path) -> bool:
+    """Whether a file is a list; other JSON, such as settings, may lie beside."""
+    if path.suffix.lower() == ".jsonl":
+        return True
+    try:
+        lines = [line for _, line in itertools.islice(text_lines(path), NUM_LINES_TRIED)]
+    except UserError:
+        return False
+    records = [_record(line) for line in lines]
+    return any(isinstance(record, dict) and _first(record, AUDIO) is not None for record in records)
+
+
+def _read_list(path: Path, split: str) -> Listing:
+    listing = Listing(path, split, EXPECTED)
+    for number, line in text_lines(path):
+        found = _entry(f"{path}:{number}", line)
+        if isinstance(found, Entry):
+            listing.entries.append(found)
+        else:
+            listing.left_out.append(found)
+    return listing
+
+
+def _record(line: str) -> Record | str:
+    """The object of a line, or why it is none."""
+    try:
+        record = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        return str(error)
+    return record if isinstance(record, dict) else f"received {line[:40]}"
+
+
+def _entry(where: str, line: str) -> Entry | LeftOut:
+    record = _record(line)
+    if isinstance(record, str):
+        return LeftOut(where, NOT_AN_OBJECT, record)
+    audio = _first(record, AUDIO)
+    if isinstance(audio, dict):  # as the datasets library has it
+        audio = audio.get("path")
+    if not isinstance(audio, str):
+        return LeftOut(where, "no path of audio", f"found {', '.join(record) or 'no key'}")
+    text, tokens = _first(record, TEXT), record.get("tokens")
+    if text is None and tokens is None:
+        return LeftOut(where, NO_TRANSCRIPT, f"found {', '.join(record)}")
+    tokens = tokens.split() if isinstance(tokens, str) else tokens or []
+    if not isinstance(text or "", str) or not _are_strings(tokens):
+        return LeftOut(where, "text that is not a string")
+    try:
+        begin_s, end_s = _span(record)
+    except (TypeError, ValueError):
+        return LeftOut(where, "a time that is not a number")
+    return Entry(
+        where, audio, text or "", _name(record, ID), _name(record, SPEAKER), tuple(tokens), begin_s, end_s
+    )
+
+
+def _are_strings(tokens: object) -> bool:
+    return isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+
+
+def _first(record: Record, keys: tuple[str, ...]) -> Any:
+    return next((record[key] for key in keys if record.get(key) is not None), None)
+
+
+def _name(record: Record, keys: tuple[str, ...]) -> str:
+    """An id or a speaker: some write them as numbers."""
+    name = _first(record, keys)
+    return str(name).strip() if isinstance(name, str | int) else ""
+
+
+def _span(record: Record) -> tuple[float, float | None]:
+    """Begin and end in seconds; the whole file where no begin is given."""
+    begin, end = _first(record, BEGIN), record.get("end")
+    if begin is None and end is None:
+        return 0.0, None
+    begin_s = float(begin or 0)
+    if end is not None:
+        return begin_s, float(end)
+    duration = _first(record, ("duration", "duration_s"))
+    return begin_s, None if duration is None else begin_s + float(duration)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="your own recordings in JSON Lines, as NeMo, WeNet, FunASR, PaddleSpeech or we write them",
+    layout=LAYOUT,
+)

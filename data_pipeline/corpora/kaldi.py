@@ -1,0 +1,146 @@
+"""Kaldi data directories: wav.scp, text, perhaps utt2spk and segments; ESPnet's and WeNet's too.
+
+A folder that holds wav.scp is all of the corpus; else its subfolders are, such as data/{train,dev,test}.
+Where wav.scp has a command in place of a path, it is never run: if all that it does is to decode one
+file (`flac -c -d -s a.flac |`), that file is read, else the recording is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.types import UserError
+from data_pipeline.corpora.listed import (
+    Entry,
+    KeyedLines,
+    Listing,
+    by_split,
+    contents,
+    keyed_lines,
+    nearest_below,
+    reading_of,
+    refuse_missing,
+)
+from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
+from data_pipeline.corpora.pipes import file_of_pipe
+from data_pipeline.corpora.recording import Corpus, LeftOut, Reading
+
+PIECE_OF_ARCHIVE = re.compile(r".*:[0-9]+(\[.*\])?")  # "raw_wav.1.ark:1234"
+EXPECTED = "wav.scp with lines of an id and a path, whose text is in the file text beside it"
+LAYOUT = "wav.scp, text, utt2spk, segments; or {train,dev,test}/ with these"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A data directory's files.
+
+    Attributes:
+        wav: recording -> path or command.
+        text: utterance -> what is said.
+        speakers: utterance -> speaker; empty without utt2spk.
+    """
+
+    wav: KeyedLines
+    text: KeyedLines
+    speakers: KeyedLines
+
+
+def read(source: Path, target: Path) -> Reading:
+    """Recordings of one data directory, or of those below a folder; `target` is not used.
+
+    Raises:
+        UserError: there is no data directory below the folder, or one without a usable recording.
+    """
+    refuse_missing(source)
+    source = source.parent if source.name == "wav.scp" else source
+    folders = nearest_below(source, lambda folder: (folder / "wav.scp").is_file(), depth=2)
+    if not folders:
+        raise UserError(f"{source}: no wav.scp below this folder; expected {LAYOUT}; {contents(source)}")
+    labelled = {folder: folder.name for folder in folders if (folder / "text").is_file()}
+    if not labelled:
+        raise UserError(f"{folders[0]}: wav.scp without text beside it; expected {LAYOUT}")
+    left_out = [
+        LeftOut(str(folder), "wav.scp without text beside it") for folder in folders if folder not in labelled
+    ]
+    if source in labelled:
+        return reading_of([_read_folder(source, "all")], left_out)
+    chosen, others = by_split(labelled)
+    return reading_of((_read_folder(folder, split) for folder, split in chosen), left_out + others)
+
+
+def _read_folder(folder: Path, split: str) -> Listing:
+    listing = Listing(folder / "wav.scp", split, EXPECTED)
+
+    def lines(name: str) -> KeyedLines:
+        return keyed_lines(folder / name, listing.left_out) if (folder / name).is_file() else {}
+
+    tables = Tables(lines("wav.scp"), lines("text"), lines("utt2spk"))
+    if (folder / "segments").is_file():
+        _collect(lines("segments"), tables, _segment, listing)
+    else:
+        _collect(tables.wav, tables, _whole, listing)
+    return listing
+
+
+Make = Callable[[str, str, str, Tables], Entry | LeftOut]
+
+
+def _collect(utterances: KeyedLines, tables: Tables, make: Make, listing: Listing) -> None:
+    for name, (where, rest) in utterances.items():
+        if name not in tables.text:
+            listing.left_out.append(LeftOut(where, NO_TRANSCRIPT, name))
+            continue
+        found = make(name, where, rest, tables)
+        if isinstance(found, Entry):
+            listing.entries.append(found)
+        else:
+            listing.left_out.append(found)
+    for name, (where, _) in tables.text.items():
+        if name not in utterances:
+            listing.left_out.append(LeftOut(where, NO_AUDIO, name))
+
+
+def _whole(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:
+    """A whole recording as an utterance."""
+    audio = _audio(where, rest)
+    if isinstance(audio, LeftOut):
+        return audio
+    return Entry(where, audio, tables.text[name][1], name, tables.speakers.get(name, ("", ""))[1])
+
+
+def _segment(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:
+    """A segment of a recording; an end below 0 is the recording's end."""
+    recording, *times = rest.split()
+    if len(times) > 2:
+        return LeftOut(where, "a segment of one channel", name)
+    try:
+        begin_s, end_s = (float(time) for time in times)
+    except ValueError:
+        return LeftOut(where, "a segment without its begin and end", rest)
+    if recording not in tables.wav:
+        return LeftOut(where, "a segment of a recording that wav.scp lacks", recording)
+    whole = _audio(*tables.wav[recording])
+    if isinstance(whole, LeftOut):
+        return LeftOut(where, whole.reason, whole.detail)
+    speaker = tables.speakers.get(name, ("", ""))[1]
+    return Entry(where, whole, tables.text[name][1], name, speaker, (), begin_s, None if end_s < 0 else end_s)
+
+
+def _audio(where: str, rest: str) -> str | LeftOut:
+    """The file that a line of wav.scp names."""
+    if rest.endswith("|"):
+        path = file_of_pipe(rest)
+        return path if path else LeftOut(where, "a command that does more than decode one file", rest)
+    if PIECE_OF_ARCHIVE.fullmatch(rest):
+        return LeftOut(where, "a piece of a Kaldi archive", rest)
+    return rest if rest else LeftOut(where, NO_AUDIO)
+
+
+CORPUS = Corpus(
+    read=read,
+    about="your own recordings in Kaldi data directories: wav.scp, text, utt2spk, segments",
+    layout=LAYOUT,
+)
