@@ -78,9 +78,7 @@ def _spoken(text: str) -> str:
     for char in unicodedata.normalize("NFKC", text).translate(CURLY):
         kind = unicodedata.category(char)
         if char in SPOKEN_SIGNS or kind == "Sc":
-            raise UnlabelledError(
-                "a sign with a reading of its own; write it out", f"{char!r} in {text!r}"
-            )
+            raise UnlabelledError("a sign with a reading of its own; write it out", f"{char!r} in {text!r}")
         if char.isspace():
             kept.append(" ")
         elif kind[0] in "LNM" or char in IN_WORDS:

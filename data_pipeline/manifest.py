@@ -9,15 +9,33 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asr.files import is_utf8, read_lines, whole_file
+from asr.files import is_utf8, whole_file
 from asr.types import UserError, Utterance
 
 LONGEST_S = 1e6  # eleven days: what is longer is a mistake in the unit
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What stands in a manifest, the broken lines too.
+
+    Attributes:
+        utterances: by the number of their line, from 1.
+        broken: what is wrong with a line that holds no utterance, by its number.
+        has_byte_order_mark: whether the file begins with one; it is no part of the first line.
+    """
+
+    utterances: dict[int, Utterance] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+    has_byte_order_mark: bool = False
 
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
@@ -37,20 +55,64 @@ def read_manifest(path: Path) -> list[Utterance]:
     Raises:
         UserError: the file is missing or empty, a line is not such a record, or an id stands twice.
     """
-    lines = read_lines(path, "manifest")
-    utterances = [
-        _utterance(line, path, number) for number, line in enumerate(lines, start=1) if line.strip()
-    ]
-    if not utterances:
+    scan = scan_manifest(path)
+    if scan.broken:
+        number, reason = next(iter(scan.broken.items()))
+        others = len(scan.broken) - 1
+        more = f"; {others} more are broken, `asr doctor` lists them" if others else ""
+        raise UserError(f"{path}:{number}: {reason}{more}")
+    if not scan.utterances:
         raise UserError(f"{path}: no utterance in this manifest; prepare the corpus again")
     seen: dict[str, int] = {}
-    for number, utterance in enumerate(utterances, start=1):
+    for number, utterance in scan.utterances.items():
         if utterance.id in seen:
             raise UserError(
-                f"{path}: id {utterance.id!r} stands twice, as record {seen[utterance.id]} and {number}"
+                f"{path}: id {utterance.id!r} stands twice, in lines {seen[utterance.id]} and {number}; "
+                "give each recording its own"
             )
         seen[utterance.id] = number
-    return utterances
+    return list(scan.utterances.values())
+
+
+def scan_manifest(path: Path) -> Scan:
+    """Read what can be read of a manifest, and say what is wrong with the rest.
+
+    Only line feeds (and carriage returns before them) end a line: a transcript may hold other breaks.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    utterances: dict[int, Utterance] = {}
+    broken: dict[int, str] = {}
+    marked = False
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    return Scan(broken={1: "not UTF-8 but UTF-16; save this file again as UTF-8"})
+                if number == 1 and line.startswith(codecs.BOM_UTF8):
+                    marked, line = True, line.removeprefix(codecs.BOM_UTF8)
+                try:
+                    text = _decoded(line)
+                    if text.strip():
+                        utterances[number] = _utterance(text, path.parent)
+                except UserError as error:
+                    broken[number] = str(error)
+    except OSError as error:
+        raise UserError(f"{path}: cannot read this manifest ({error.strerror})") from None
+    return Scan(utterances, broken, marked)
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        pass
+    try:
+        line.decode("gb18030")
+    except UnicodeDecodeError:
+        raise UserError("not UTF-8; save this file again as UTF-8") from None
+    raise UserError("not UTF-8 but GB 18030 by its look; save this file again as UTF-8")
 
 
 def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
@@ -67,14 +129,13 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
     }
 
 
-def _utterance(line: str, path: Path, number: int) -> Utterance:
-    where = f"{path}:{number}"
+def _utterance(line: str, folder: Path) -> Utterance:
     try:
         record = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(f"{where}: not a JSON object ({error})") from None
+    except (ValueError, RecursionError) as error:  # a ValueError where a number has thousands of digits
+        raise UserError(f"not a JSON object ({error})") from None
     if not isinstance(record, dict):
-        raise UserError(f"{where}: expected a JSON object, received {line[:40]!r}")
+        raise UserError(f"expected a JSON object, received {line[:40]!r}")
     duration_s = record.get("duration_s")
     # a boolean is an int to Python
     if (
@@ -82,23 +143,24 @@ def _utterance(line: str, path: Path, number: int) -> Utterance:
         or not isinstance(duration_s, int | float)
         or not 0 < duration_s < LONGEST_S
     ):
-        raise UserError(f"{where}: duration_s: expected seconds above 0, received {duration_s!r}")
+        raise UserError(f"duration_s: expected seconds above 0, received {duration_s!r}")
     return Utterance(
-        id=_text(where, record, "id"),
-        audio_path=str(path.parent / _text(where, record, "audio")),
+        id=_text(record, "id"),
+        audio_path=str(folder / _text(record, "audio")),
         duration_s=float(duration_s),
-        text=_text(where, record, "text", default=""),
-        tokens=tuple(_text(where, record, "tokens").split()),
-        speaker=_text(where, record, "speaker", default=""),
+        text=_text(record, "text", default=""),
+        # the same few tokens come again and again: one copy of each is a third of the memory
+        tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
+        speaker=sys.intern(_text(record, "speaker", default="")),
     )
 
 
-def _text(where: str, record: dict[str, Any], key: str, default: str | None = None) -> str:
+def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:
     value = record.get(key)
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
-        raise UserError(f"{where}: {key}: expected a string, received {value!r}")
+        raise UserError(f"{key}: expected a string, received {value!r}")
     if "\0" in value or not is_utf8(value):
-        raise UserError(f"{where}: {key}: {value!r} cannot be written as UTF-8 text; rename it")
+        raise UserError(f"{key}: {value!r} cannot be written as UTF-8 text; rename it")
     return value

@@ -1,7 +1,7 @@
 import pytest
 
 from asr.types import UserError, Utterance
-from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.manifest import read_manifest, scan_manifest, write_manifest
 
 
 def test_a_manifest_comes_back_and_can_be_moved(tmp_path):
@@ -25,7 +25,7 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
     ("text", "message"),
     [
         ("", "no utterance in this manifest"),
-        (GOOD + "\n" + GOOD, "'a' stands twice, as record 1 and 2"),
+        (GOOD + "\n" + GOOD, "'a' stands twice, in lines 1 and 2"),
         (GOOD + "\nnot json", ":2: not a JSON object"),
         ("[1]", ":1: expected a JSON object"),
         (GOOD.replace("1,", '"1",'), r":1: duration_s: expected seconds above 0, received '1'"),
@@ -34,6 +34,7 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
         (GOOD.replace("1,", "true,"), r":1: duration_s: expected seconds above 0, received True"),
         (GOOD.replace('"a.wav"', r'"\ud800.wav"'), r":1: audio: .* cannot be written as UTF-8"),
         ("[" * 100_000, ":1: not a JSON object"),
+        (GOOD.replace("1,", "1" * 5000 + ","), ":1: not a JSON object"),
         (GOOD.replace('"x y"', "3"), r":1: tokens: expected a string, received 3"),
         (GOOD.replace('"a.wav"', "null"), r":1: audio: expected a string, received None"),
     ],
@@ -57,6 +58,41 @@ def test_other_encodings_are_named(tmp_path):
     path.write_bytes('{"id": "你"}'.encode("gbk"))
     with pytest.raises(UserError, match="not UTF-8"):
         read_manifest(path)
+
+
+def test_a_scan_finds_every_broken_line_and_keeps_the_others(tmp_path):
+    path = tmp_path / "m.jsonl"
+    lines = [b"\xef\xbb\xbf" + GOOD.encode(), b"not json", b"", b"[]", '{"id": "你"}'.encode("gbk"), b"\xff"]
+    path.write_bytes(b"\r\n".join([*lines, GOOD.replace('"a"', '"b"').encode()]))
+    scan = scan_manifest(path)
+    assert {number: utterance.id for number, utterance in scan.utterances.items()} == {1: "a", 7: "b"}
+    assert list(scan.broken) == [2, 4, 5, 6]
+    assert "GB 18030" in scan.broken[5]
+    assert scan.broken[6].startswith("not UTF-8; save")
+    assert scan.has_byte_order_mark
+    with pytest.raises(UserError, match=r":2: not a JSON object .*; 3 more are broken"):
+        read_manifest(path)
+
+
+def test_utf_16_is_told_once(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text(GOOD + "\n" + GOOD, encoding="utf-16")
+    scan = scan_manifest(path)
+    assert list(scan.broken) == [1]
+    assert "UTF-16" in scan.broken[1]
+    assert not scan.utterances
+
+
+def test_a_missing_manifest_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.jsonl: cannot read this manifest \(No such file"):
+        read_manifest(tmp_path / "none.jsonl")
+
+
+def test_line_breaks_of_other_scripts_do_not_end_a_line(tmp_path):
+    path = tmp_path / "m.jsonl"
+    utterance = Utterance("a", str(tmp_path / "a.wav"), 1.0, "one\u2028two\x85three", ("x",))
+    write_manifest(path, [utterance])
+    assert read_manifest(path) == [utterance]
 
 
 def test_null_is_as_good_as_missing(tmp_path):

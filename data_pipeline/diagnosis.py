@@ -1,0 +1,225 @@
+"""Manifests, listened to and compared: everything that is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from asr.types import UserError
+from data_pipeline import comparisons, label_checks
+from data_pipeline.checkup import Heard, sound_findings
+from data_pipeline.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
+from data_pipeline.label_checks import LabelRules
+from data_pipeline.listening import listen_to_all
+from data_pipeline.manifest import scan_manifest
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What manifests hold.
+
+    Attributes:
+        sources: the manifests, in the order given.
+        entries: all readable lines of all of them.
+        findings: what is wrong with the manifests themselves.
+    """
+
+    sources: Sequence[Source]
+    entries: Sequence[Entry]
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A manifest in figures: what a person asks first.
+
+    Attributes:
+        source: the manifest.
+        num_utterances: that can be read.
+        num_left_out: lines that hold no sound utterance.
+        duration_s: of what was heard, and by the manifest of what could not be.
+        num_speakers: by name.
+        counts: findings by severity.
+    """
+
+    source: Source
+    num_utterances: int
+    num_left_out: int
+    duration_s: float
+    num_speakers: int
+    counts: dict[Severity, int]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that was found.
+
+    Attributes:
+        contents: what was examined.
+        heard: of each entry.
+        findings: the gravest first, then as the manifests have them.
+        model: what the labels' room was reckoned for.
+    """
+
+    contents: Contents
+    heard: Sequence[Heard]
+    findings: Sequence[Finding]
+    model: str
+
+    def by_kind(self) -> dict[str, list[Finding]]:
+        """Findings by the code of their kind, in the order of KINDS."""
+        found: dict[str, list[Finding]] = {code: [] for code in KINDS}
+        for finding in self.findings:
+            found[finding.code].append(finding)
+        return {code: findings for code, findings in found.items() if findings}
+
+    def counts(self) -> dict[Severity, int]:
+        """How many findings there are of each severity."""
+        return _by_severity(self.findings)
+
+    def durations_s(self) -> list[float]:
+        """Of each entry: as heard, or by the manifest where nothing could be."""
+        return _durations_s(self.contents.entries, self.heard)
+
+    def left_out(self) -> set[tuple[Source, int]]:
+        """Lines that a clean manifest must not have."""
+        return {
+            (finding.source, finding.line)
+            for finding in self.findings
+            if finding.source and finding.kind.left_out
+        }
+
+    def summaries(self) -> Iterator[Summary]:
+        """The figures of each manifest."""
+        left_out = Counter(source for source, _ in self.left_out())
+        seconds: Counter[Source] = Counter()
+        for entry, duration_s in zip(self.contents.entries, self.durations_s(), strict=True):
+            seconds[entry.source] += duration_s  # type: ignore[assignment]  # a Counter adds floats as well
+        for source in self.contents.sources:
+            own = [entry for entry in self.contents.entries if entry.source == source]
+            yield Summary(
+                source,
+                len(own),
+                left_out[source],
+                seconds[source],
+                len({entry.utterance.speaker for entry in own} - {""}),
+                _by_severity([finding for finding in self.findings if finding.source == source]),
+            )
+
+
+def read_contents(sources: Sequence[Source]) -> Contents:
+    """Read manifests, broken ones too."""
+    entries: list[Entry] = []
+    findings: list[Finding] = []
+    for source in sources:
+        try:
+            scan = scan_manifest(source.path)
+        except UserError as error:
+            findings.append(Finding("unreadable-manifest", str(error), source))
+            continue
+        findings += [Finding("broken-line", reason, source, line) for line, reason in scan.broken.items()]
+        if scan.has_byte_order_mark:
+            findings.append(Finding("byte-order-mark", "EF BB BF", source))
+        if not scan.utterances:
+            findings.append(Finding("empty-manifest", f"{len(scan.broken)} broken lines", source))
+        entries += [Entry(source, line, utterance) for line, utterance in scan.utterances.items()]
+    return Contents(sources, entries, findings)
+
+
+def listen_to_entries(entries: Sequence[Entry], num_workers: int | None = None) -> list[Heard]:
+    """Decode every recording on all cores, under a progress bar; what was heard of each."""
+    heard = [Heard()] * len(entries)
+    paths = [entry.utterance.audio_path for entry in entries]
+    with tqdm(total=len(paths), desc="listening", unit=" files", mininterval=0.5) as bar:
+        for place, one in listen_to_all(paths, num_workers):
+            heard[place] = one
+            bar.update()
+    return heard
+
+
+def diagnose(
+    contents: Contents, heard: Sequence[Heard], rules: LabelRules, findings: Sequence[Finding] = ()
+) -> Diagnosis:
+    """Hold everything against everything.
+
+    Args:
+        contents: of the manifests.
+        heard: of each entry, in the same order.
+        rules: what labels are held against.
+        findings: made before, such as those about the vocabulary.
+    """
+    entries, found = contents.entries, [*contents.findings, *findings]
+    durations_s = _durations_s(entries, heard)
+    for entry, one, duration_s in zip(entries, heard, durations_s, strict=True):
+        found += sound_findings(entry, one)
+        found += label_checks.label_findings(entry, duration_s, rules)
+        found += label_checks.text_findings(entry)
+    found += comparisons.id_findings(entries)
+    found += comparisons.sound_comparisons(entries, heard)
+    found += comparisons.sentence_findings(entries)
+    found += comparisons.speaker_comparisons(entries)
+    found += label_checks.form_findings(entries)
+    found += label_checks.syllable_findings(entries)
+    found += label_checks.rate_findings(entries, durations_s)
+    found += label_checks.speaker_findings(entries)
+    return Diagnosis(contents, heard, _in_order(found, contents.sources), rules.model)
+
+
+def as_json(diagnosis: Diagnosis) -> dict[str, object]:
+    """Everything that was found, for machines."""
+    return {
+        "sound": not diagnosis.counts()["error"],
+        "model": diagnosis.model,
+        "manifests": [
+            {
+                "path": str(summary.source.path),
+                "role": summary.source.role,
+                "utterances": summary.num_utterances,
+                "left_out": summary.num_left_out,
+                "duration_s": round(summary.duration_s, 3),
+                "speakers": summary.num_speakers,
+                **{f"{severity}s": count for severity, count in summary.counts.items()},
+            }
+            for summary in diagnosis.summaries()
+        ],
+        "kinds": [
+            {**dataclasses.asdict(KINDS[code]), "count": len(findings)}
+            for code, findings in diagnosis.by_kind().items()
+        ],
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.kind.severity,
+                "manifest": str(finding.source.path) if finding.source else "",
+                "line": finding.line,
+                "id": finding.utterance_id,
+                "audio": finding.audio_path,
+                "detail": finding.detail,
+            }
+            for finding in diagnosis.findings
+        ],
+    }
+
+
+def _durations_s(entries: Sequence[Entry], heard: Sequence[Heard]) -> list[float]:
+    return [one.duration_s or entry.utterance.duration_s for entry, one in zip(entries, heard, strict=True)]
+
+
+def _by_severity(findings: Sequence[Finding]) -> dict[Severity, int]:
+    counts = Counter(finding.kind.severity for finding in findings)
+    return {severity: counts[severity] for severity in SEVERITIES}
+
+
+def _in_order(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
+    ranks = {code: rank for rank, code in enumerate(KINDS)}
+    places = {source: place for place, source in enumerate(sources)}
+
+    def order(finding: Finding) -> tuple[int, int, int]:
+        place = places[finding.source] if finding.source else -1
+        return ranks[finding.code], place, finding.line
+
+    return sorted(findings, key=order)

@@ -1,0 +1,198 @@
+"""What can be told of labels and texts: damage, the vocabulary, room for them, how fast they are spoken."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.audio import SAMPLE_RATE_HZ
+from asr.types import UserError
+from asr.vocabulary import Vocabulary, is_syllable, mandarin_syllables
+from data_pipeline.findings import Entry, Finding, about
+from data_pipeline.text_defects import damage, is_composed, num_hanzi, unusual_space
+
+FEWEST_TO_COMPARE = 20  # below that there is no telling what is unusual
+OUTLIER_SPREADS = 6.0  # median absolute deviations of the logarithm
+OUTLIER_FACTOR = 2.5
+SYLLABLES_SHARE = 0.9  # of all tokens, from which on the labels are taken for toned syllables
+
+
+@dataclass(frozen=True)
+class LabelRules:
+    """What labels are held against.
+
+    Attributes:
+        vocabulary: of the model; None where none is known.
+        frames_needed: frames without which CTC has no alignment for these label ids.
+        num_output_frames: frames that the model gives for so many samples.
+        model: its name, for people.
+        batch_s: the configuration's train.batch_s; None without one.
+    """
+
+    vocabulary: Vocabulary | None
+    frames_needed: Callable[[list[int]], int]
+    num_output_frames: Callable[[int], int]
+    model: str
+    batch_s: float | None = None
+
+
+def vocabulary_of(entries: Iterable[Entry]) -> tuple[Vocabulary | None, list[Finding]]:
+    """The vocabulary that training on these entries makes; None where there are none, or none can be made."""
+    tokens = sorted({token for entry in entries for token in entry.utterance.tokens})
+    if not tokens:
+        return None, []
+    return _checked(lambda: Vocabulary(tokens))
+
+
+def load_vocabulary(path: Path) -> tuple[Vocabulary | None, list[Finding]]:
+    """The vocabulary of a file; None where it is broken, and how."""
+    return _checked(lambda: Vocabulary.load(path))
+
+
+def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterator[Finding]:
+    """What is wrong with an utterance's tokens, on their own and beside its sound.
+
+    Args:
+        entry: the utterance.
+        duration_s: of its sound.
+        rules: what to hold it against.
+    """
+    tokens = entry.utterance.tokens
+    if not tokens:
+        yield about(entry, "no-label", "tokens: empty")
+        return
+    if damaged := damage(" ".join(tokens)):
+        yield about(entry, "damaged-label", damaged)
+    elif rules.vocabulary and (unknown := [token for token in tokens if token not in rules.vocabulary]):
+        code = "unknown-token" if entry.source.role == "train" else "unseen-token"
+        yield about(entry, code, ", ".join(map(repr, dict.fromkeys(unknown))))
+    ids = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
+    needed = rules.frames_needed([ids[token] for token in tokens])
+    available = max(0, int(rules.num_output_frames(round(duration_s * SAMPLE_RATE_HZ))))
+    if needed > available:
+        repeats = f" and {needed - len(tokens)} repeats" if needed > len(tokens) else ""
+        yield about(
+            entry,
+            "too-many-tokens",
+            f"{len(tokens)} tokens{repeats} need {needed} frames; {duration_s:.2f} s give {available}",
+        )
+    if rules.batch_s and duration_s > rules.batch_s:
+        yield about(entry, "longer-than-batch", f"{duration_s:.2f} s, train.batch_s is {rules.batch_s:g} s")
+
+
+def text_findings(entry: Entry) -> Iterator[Finding]:
+    """What is wrong with the characters of its id, text and speaker."""
+    utterance = entry.utterance
+    fields = {"id": utterance.id, "text": utterance.text, "speaker": utterance.speaker}
+    for name, text in fields.items():
+        if text.isascii() and text.isprintable():
+            continue
+        if damaged := damage(text):
+            yield about(entry, "damaged-text", f"{name}: {damaged}")
+        if space := unusual_space(text):
+            yield about(entry, "odd-space", f"{name}: {text!r} holds {space}")
+        if not is_composed(text):
+            yield about(entry, "decomposed", f"{name}: {text!r}")
+
+
+def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Tokens that look the same and are two to the vocabulary."""
+    counts: Counter[str] = Counter()
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        counts.update(entry.utterance.tokens)
+        for token in entry.utterance.tokens:
+            first.setdefault(token, entry)
+    for token, count in sorted(counts.items()):
+        composed = unicodedata.normalize("NFC", token)
+        if composed != token and composed in counts:
+            detail = f"{composed!r}: {counts[composed]} composed (NFC), {count} decomposed"
+            yield about(first[token], "mixed-forms", detail)
+
+
+def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Tokens that are no syllables among those that are, and texts of another length than their syllables."""
+    counts = Counter(token for entry in entries for token in entry.utterance.tokens)
+    num_syllables = sum(count for token, count in counts.items() if is_syllable(token))
+    if num_syllables < SYLLABLES_SHARE * counts.total() or not num_syllables:
+        return
+    syllables = set(mandarin_syllables())
+    erhua = {syllable[:-1] + "r" + syllable[-1] for syllable in syllables}
+    odd = counts.keys() - syllables - erhua
+    for entry in entries:
+        utterance = entry.utterance
+        if found := [token for token in dict.fromkeys(utterance.tokens) if token in odd]:
+            yield about(entry, "odd-token", ", ".join(map(repr, found)))
+        if not utterance.tokens or any(char.isalnum() and not num_hanzi(char) for char in utterance.text):
+            continue
+        hanzi = num_hanzi(utterance.text)
+        if hanzi and not hanzi - utterance.text.count("儿") <= len(utterance.tokens) <= hanzi:
+            yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {len(utterance.tokens)} tokens")
+
+
+def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Iterator[Finding]:
+    """Utterances that are spoken much faster or slower than the others, or are much longer or shorter.
+
+    Speaking rates are compared among utterances of like length: short ones hold more silence.
+    """
+    kept = [
+        (entry, duration_s, len(entry.utterance.tokens))
+        for entry, duration_s in zip(entries, durations_s, strict=True)
+        if entry.utterance.tokens and duration_s > 0
+    ]
+    if len(kept) < FEWEST_TO_COMPARE:
+        return
+    seconds = np.array([duration_s for _, duration_s, _ in kept])
+    num_tokens = np.array([count for *_, count in kept])
+    expected = _expected_seconds(num_tokens, seconds)
+    for place in np.flatnonzero(_is_outlier(seconds / expected)):
+        entry, duration_s, count = kept[place]
+        rate = count / duration_s
+        usual = count / expected[place]
+        yield about(entry, "speaking-rate", f"{rate:.1f} tokens a second, {usual:.1f} expected")
+    for place in np.flatnonzero(_is_outlier(seconds)):
+        entry, duration_s, _ = kept[place]
+        detail = f"{duration_s:.2f} s, the median is {np.median(seconds):.2f} s"
+        yield about(entry, "unusual-length", detail)
+
+
+def speaker_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """How many of each manifest's utterances name no speaker."""
+    counts = Counter(entry.source for entry in entries)
+    for source, missing in Counter(e.source for e in entries if not e.utterance.speaker).items():
+        yield Finding("no-speaker", f"{missing:,} of {counts[source]:,} utterances", source)
+
+
+def _checked(make: Callable[[], Vocabulary]) -> tuple[Vocabulary | None, list[Finding]]:
+    try:
+        return make(), []
+    except UserError as error:
+        return None, [Finding("broken-vocabulary", str(error))]
+
+
+def _expected_seconds(
+    num_tokens: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Seconds for so many tokens: a line through the medians of those with fewer and with more tokens."""
+    of_one_token = float(np.median(seconds / num_tokens))
+    order = np.argsort(num_tokens, kind="stable")
+    halves = np.array_split(order, 2)
+    (few, few_s), (many, many_s) = (
+        (float(np.median(num_tokens[half])), float(np.median(seconds[half]))) for half in halves
+    )
+    slope = (many_s - few_s) / (many - few) if many > few else of_one_token
+    result: npt.NDArray[np.float64] = np.maximum(few_s + slope * (num_tokens - few), of_one_token)
+    return result
+
+
+def _is_outlier(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    distance = np.abs(np.log(values) - np.median(np.log(values)))
+    limit = max(float(np.log(OUTLIER_FACTOR)), OUTLIER_SPREADS * float(np.median(distance)))
+    outlier: npt.NDArray[np.bool_] = distance > limit
+    return outlier

@@ -1,0 +1,64 @@
+import pytest
+from pypinyin.constants import PHRASES_DICT
+
+from data_pipeline.text_defects import damage, is_composed, mojibake, num_hanzi, unusual_space
+
+
+@pytest.mark.parametrize(
+    "text", ["公交车票多少钱", "ma3 ge5", "naïve café", "Ünïcödé ÄÖÜ", "¿Qué?", "Привет", "は", "한국어"]
+)
+def test_whole_texts_are_left_alone(text):
+    assert damage(text) == ""
+    assert unusual_space(text) == ""
+
+
+def test_no_chinese_phrase_is_taken_for_mojibake():
+    assert [phrase for phrase in PHRASES_DICT if mojibake(phrase)] == []
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("latin-1", "朋友正在厨房做饭"), ("cp1252", "你好"), ("gbk", "朋友正在厨房做饭"), ("gb18030", "你好吗")],
+)
+def test_utf_8_read_in_another_encoding_is_told_with_what_it_was(encoding, text):
+    was_read = text.encode().decode(encoding, errors="replace")
+    assert mojibake(was_read).startswith(text[:-1])
+    assert text[:-1] in damage(was_read)
+
+
+def test_western_mojibake_is_told_too():
+    assert mojibake("cafÃ©") == "café"
+    assert mojibake("itâ€™s") == "it’s"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("你\ufffd好", "U+FFFD"),
+        ("\ufeff你好", "byte order mark"),
+        ("你\u200b好", "U+200B ZERO WIDTH SPACE"),
+        ("a\x00b", "U+0000"),
+        ("a\x1b[31mb", "U+001B"),
+        ("\ue000", "U+E000"),
+        ("a\u202eb", "U+202E"),
+    ],
+)
+def test_what_does_not_belong_into_a_text_is_named(text, told):
+    assert told in damage(text)
+
+
+def test_joiners_of_scripts_that_need_them_are_no_damage():
+    assert damage("می\u200cخواهم") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("a\u3000b", "IDEOGRAPHIC"), ("a\tb", "U+0009"), ("a\xa0b", "NO-BREAK")]
+)
+def test_spaces_other_than_the_plain_one_are_named(text, told):
+    assert told in unusual_space(text)
+
+
+def test_composed_form_and_hanzi():
+    assert is_composed("lǘ")
+    assert not is_composed("lu\u0308")
+    assert num_hanzi("我有3本书。𠀀") == 5
