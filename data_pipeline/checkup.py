@@ -18,9 +18,9 @@ from asr.audio import (
     read_audio,
 )
 from asr.types import UserError
+from data_pipeline.doctor import DURATION_TOLERANCE_S
 from data_pipeline.findings import Entry, Finding, about
 
-DURATION_TOLERANCE_S = 0.05
 MOST_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 bytes for each
 SILENCE_DB = -80.0  # about three steps of 16 bits: dither, hum of a dead line
 QUIET_PEAK = 0.01

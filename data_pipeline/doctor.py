@@ -1,4 +1,7 @@
-"""What can be known about a manifest before the first step."""
+"""The quick part of the doctor, before every training: what headers and labels alone can tell.
+
+`data_pipeline/diagnosis.py` listens to the recordings as well and compares them: `asr doctor`.
+"""
 
 from __future__ import annotations
 

@@ -7,12 +7,27 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.commands import add_override_argument
 from asr.types import UserError
 
 if TYPE_CHECKING:
     from data_pipeline.augment import Applied
 
 HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "noise", "SNR", "gain", "file")
+
+
+def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="audio of any rate and container")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the WAV files")
+    parser.add_argument(
+        "--config", default="demo", help="a TOML file, or the name of one in configs/ (default: demo)"
+    )
+    add_override_argument(parser, "augment.noise=coloured")
+    parser.add_argument("--num", type=int, default=5, help="number of versions, an epoch each (default: 5)")
+    parser.add_argument(
+        "--id", help="the utterance's id in its manifest (default: the file's name without its ending)"
+    )
 
 
 def augment_command(arguments: argparse.Namespace) -> int:

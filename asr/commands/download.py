@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 LOCK = ".download.lock"
 
 
+def add_download_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("corpus", metavar="CORPUS", help="a name that `asr prepare --list` shows")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="where its archives and what is in them go")
+    parser.add_argument(
+        "--mirror", metavar="HOST", help="another server with the same files, such as openslr.elda.org"
+    )
+
+
 def download_command(arguments: argparse.Namespace) -> int:
     """Fetch and unpack the archives of a corpus; returns the exit status."""
     from data_pipeline.corpora import find_corpus

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 EVALUATION_BATCH_S = 120.0
 
 
+def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    parser.add_argument("manifest", type=Path, help="JSON Lines, such as data/mandarin_demo/test.jsonl")
+
+
 def evaluate_command(arguments: argparse.Namespace) -> int:
     """Evaluate on one manifest and write a report; returns the exit status."""
     from asr.run import Run

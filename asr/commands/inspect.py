@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from data_pipeline.inspection import Inspection
 
 NUM_SHOWN = 12
+
+
+def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines, train first")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        default=Path("inspect.html"),
+        metavar="FILE",
+        help="the page with pictures (default: inspect.html)",
+    )
 
 
 def inspect_command(arguments: argparse.Namespace) -> int:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from asr.commands import EXIT_MISTAKE
+
+
+def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder for the files and their manifests")
 
 
 def pack_command(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,23 @@ from pathlib import Path
 from asr.types import UserError
 
 
+def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("corpus", nargs="?", metavar="CORPUS", help="a name that --list shows")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="DIR OUT",
+        help="the corpus as downloaded and unpacked, and the folder for its manifests",
+    )
+    parser.add_argument(
+        "--units",
+        choices=("syllables", "characters", "words"),
+        help="of the labels (default: what the corpus is usually labelled with)",
+    )
+    parser.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
+
+
 def prepare_command(arguments: argparse.Namespace) -> int:
     """Prepare one corpus, or list those that are known; returns the exit status."""
     if arguments.list:

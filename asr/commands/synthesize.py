@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from asr.types import UserError
+
+
+def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("out", type=Path, help="folder for the audio and its manifest")
+    parser.add_argument("--num", type=int, default=1000, help="number of utterances (default: 1000)")
+    parser.add_argument("--seed", type=int, default=1, help="another seed, other utterances (default: 1)")
 
 
 def synthesize_command(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.commands.devices import device_options, start_engine
+from asr.commands import add_override_argument
+from asr.commands.devices import add_device_arguments, add_engine_argument, device_options, start_engine
 from asr.commands.evaluate import evaluation_data, report
 from asr.types import UserError
 
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
     from multigpu.engines import Engine
+
+
+def add_train_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "config",
+        nargs="?",
+        default="demo",
+        help="a TOML file, or the name of one in configs/ (default: demo)",
+    )
+    parser.add_argument("--name", help="of the run in runs/ (default: the configuration's name)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run of this name")
+    add_override_argument(parser, "train.epochs=60")
+    add_device_arguments(parser)
+    add_engine_argument(parser)
 
 
 def train_command(arguments: argparse.Namespace) -> int:

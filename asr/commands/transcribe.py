@@ -12,13 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.commands import EXIT_MISTAKE
-from asr.commands.devices import start_devices
+from asr.commands.devices import add_device_arguments, start_devices
 from asr.types import UserError
 
 if TYPE_CHECKING:
     from asr.journal import Journal
     from asr.recognizer import Recognizer
     from asr.transcripts import Result
+
+
+def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="audio of any rate and container, a folder, or - for standard input",
+    )
+    parser.add_argument("--format", choices=("text", "jsonl", "csv"), default="text", help="default: text")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="write there instead of to standard output; the same command goes on with what was interrupted",
+    )
+    add_device_arguments(parser)
 
 
 def transcribe_command(arguments: argparse.Namespace) -> int:

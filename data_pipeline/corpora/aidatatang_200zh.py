@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data_pipeline.corpora.layout import corpus_folder
-from data_pipeline.corpora.matching import lines_of_table, match, refuse_nothing
-from data_pipeline.corpora.nested import clips_and_archives
+from data_pipeline.corpora.nested import read_speakers
 from data_pipeline.corpora.recording import Corpus, Reading
 
 TABLE = "transcript/aidatatang_200_zh_transcript.txt"
@@ -27,11 +25,7 @@ def read(source: Path, target: Path) -> Reading:
     Raises:
         UserError: the folder does not hold the corpus.
     """
-    folder = corpus_folder(source, ("corpus", TABLE), LAYOUT)
-    clips, left_out = clips_and_archives(folder / "corpus", target)
-    reading = match(clips, lines_of_table(folder / TABLE))
-    reading.left_out += left_out
-    return refuse_nothing(reading, source, LAYOUT)
+    return read_speakers(source, target, "corpus", TABLE, LAYOUT)
 
 
 CORPUS = Corpus(

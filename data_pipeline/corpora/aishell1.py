@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data_pipeline.corpora.layout import corpus_folder
-from data_pipeline.corpora.matching import lines_of_table, match, refuse_nothing
-from data_pipeline.corpora.nested import clips_and_archives
+from data_pipeline.corpora.nested import read_speakers
 from data_pipeline.corpora.recording import Archive, Corpus, Reading
 
 TABLE = "transcript/aishell_transcript_v0.8.txt"
@@ -26,11 +24,7 @@ def read(source: Path, target: Path) -> Reading:
     Raises:
         UserError: the folder does not hold the corpus.
     """
-    folder = corpus_folder(source, ("wav", TABLE), LAYOUT)
-    clips, left_out = clips_and_archives(folder / "wav", target)
-    reading = match(clips, lines_of_table(folder / TABLE))
-    reading.left_out += left_out
-    return refuse_nothing(reading, source, LAYOUT)
+    return read_speakers(source, target, "wav", TABLE, LAYOUT)
 
 
 CORPUS = Corpus(

@@ -11,9 +11,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from asr.types import UserError
-from data_pipeline.corpora.layout import files_below
-from data_pipeline.corpora.matching import Clip
-from data_pipeline.corpora.recording import SPLITS, LeftOut
+from data_pipeline.corpora.layout import corpus_folder, files_below
+from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
+from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading
 from data_pipeline.unpack import unpack_into
 
 AUDIO = ".wav"
@@ -21,6 +21,26 @@ ARCHIVE = ".tar.gz"
 UNREADABLE = "an archive that cannot be read"
 UNFIT = "an archive that cannot be unpacked"
 WITHOUT_AUDIO = "an archive without audio"
+
+
+def read_speakers(source: Path, target: Path, audio: str, table: str, layout: str) -> Reading:
+    """Read a corpus of such archives, unpacked or not, and one table of transcripts.
+
+    Args:
+        source: the folder named by the user.
+        target: the folder of what is prepared; speakers still packed are unpacked below it.
+        audio: the folder of the archives, below the corpus's.
+        table: the file of transcripts, below the corpus's folder.
+        layout: what is expected, for errors.
+
+    Raises:
+        UserError: the folder does not hold the corpus.
+    """
+    folder = corpus_folder(source, (audio, table), layout)
+    clips, left_out = clips_and_archives(folder / audio, target)
+    reading = match(clips, lines_of_table(folder / table))
+    reading.left_out += left_out
+    return refuse_nothing(reading, source, layout)
 
 
 def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[LeftOut]]:
