@@ -20,9 +20,9 @@ from common import compare, seconds, show
 
 from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.config import AugmentConfig
-from data_pipeline.augment import Augmenter, change_speed, speed_factors, utterance_keys
-from data_pipeline.noise import ColouredNoises, add_noise, find_noises
-from data_pipeline.rooms import find_responses, reverberate
+from data_pipeline.augment.augmenter import Augmenter, change_speed, speed_factors, utterance_keys
+from data_pipeline.augment.noise import ColouredNoises, add_noise, find_noises
+from data_pipeline.augment.rooms import find_responses, reverberate
 
 CLIP_S = 5.0
 SPEEDS = (0.9, 0.95, 1.05, 1.1)

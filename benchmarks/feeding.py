@@ -28,7 +28,7 @@ from asr.run import Run
 from asr.trainer import ProgressBar, Trainer
 from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
-from data_pipeline.augment import Augmenter
+from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 from multigpu.devices import parse_devices

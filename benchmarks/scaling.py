@@ -104,7 +104,7 @@ def trainer_and_batches(engine, batch_s):
     from asr.run import Run
     from asr.trainer import Trainer
     from asr.vocabulary import Vocabulary
-    from data_pipeline.augment import Augmenter
+    from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.manifest import read_manifest
     from data_pipeline.prepare import prepare_corpus

@@ -16,7 +16,7 @@ from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.config import AugmentConfig
 from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
-from data_pipeline.augment import Augmenter, num_samples_at, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter, num_samples_at, speed_factors, utterance_keys
 from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 
 READ_AHEAD = 4  # batches

@@ -16,7 +16,7 @@ from asr.cli import main
 from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.dataset import Dataset
-from data_pipeline.doctor import check_utterances
+from data_pipeline.doctor.quick import check_utterances
 from data_pipeline.manifest import read_manifest, write_manifest
 
 NUM_FILES = 500

@@ -11,7 +11,7 @@ from asr.commands import add_override_argument
 from asr.types import UserError
 
 if TYPE_CHECKING:
-    from data_pipeline.augment import Applied
+    from data_pipeline.augment.augmenter import Applied
 
 HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "noise", "SNR", "gain", "file")
 
@@ -35,7 +35,7 @@ def augment_command(arguments: argparse.Namespace) -> int:
     from asr.audio import read_audio, write_wav
     from asr.config import find_config, load_config
     from asr.files import cannot_write
-    from data_pipeline.augment import Augmenter, speed_factors, utterance_keys
+    from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 
     if arguments.num < 1:
         raise UserError(f"--num {arguments.num}: expected a number of versions from 1")

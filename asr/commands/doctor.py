@@ -15,9 +15,9 @@ from asr.types import UserError
 if TYPE_CHECKING:
     from asr.config import Config
     from asr.vocabulary import Vocabulary
-    from data_pipeline.diagnosis import Contents, Diagnosis
-    from data_pipeline.findings import Finding
-    from data_pipeline.label_checks import LabelRules
+    from data_pipeline.doctor.diagnosis import Contents, Diagnosis
+    from data_pipeline.doctor.findings import Finding
+    from data_pipeline.doctor.label_checks import LabelRules
 
 EXIT_PROBLEMS = 1  # of the data: an error was found
 DEFAULT_CONFIG = "demo"
@@ -69,10 +69,10 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     """
     from asr.config import find_config, load_config
     from asr.page import counted
-    from data_pipeline.clean_manifests import clean_paths, write_clean
-    from data_pipeline.diagnosis import as_json, diagnose, listen_to_entries, read_contents
-    from data_pipeline.doctor_page import write_doctor_page
-    from data_pipeline.findings import sources_of
+    from data_pipeline.doctor.clean_manifests import clean_paths, write_clean
+    from data_pipeline.doctor.diagnosis import as_json, diagnose, listen_to_entries, read_contents
+    from data_pipeline.doctor.findings import sources_of
+    from data_pipeline.doctor.page import write_doctor_page
 
     config_path = find_config(arguments.config or DEFAULT_CONFIG)
     config = load_config(config_path, arguments.overrides)
@@ -101,7 +101,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 def tell(diagnosis: Diagnosis, out: TextIO) -> None:
     """Print what a person reads in ten seconds: the manifests, and the problems by kind."""
     from asr.page import counted, duration
-    from data_pipeline.findings import KINDS, SEVERITIES
+    from data_pipeline.doctor.findings import KINDS, SEVERITIES
 
     for summary in diagnosis.summaries():
         speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "no speaker named"
@@ -144,9 +144,9 @@ def _manifests(given: Sequence[Path], config: Config) -> list[Path]:
 def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, list[Finding]]:
     """The vocabulary that training would use, as far as it can be known."""
     from asr.vocabulary import Vocabulary, mandarin_syllables
-    from data_pipeline.diagnosis import read_contents
-    from data_pipeline.findings import Source
-    from data_pipeline.label_checks import load_vocabulary, vocabulary_of
+    from data_pipeline.doctor.diagnosis import read_contents
+    from data_pipeline.doctor.findings import Source
+    from data_pipeline.doctor.label_checks import load_vocabulary, vocabulary_of
 
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables()), []
@@ -161,7 +161,7 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
 def _label_rules(config: Config, name: str, vocabulary: Vocabulary | None, is_given: bool) -> LabelRules:
     """What labels are held against; asks the model itself how many frames it gives."""
     from asr.vocabulary import Vocabulary
-    from data_pipeline.label_checks import LabelRules
+    from data_pipeline.doctor.label_checks import LabelRules
     from multigpu.quiet import import_tensorflow
 
     import_tensorflow(_leave_gpus_alone)
@@ -203,6 +203,6 @@ def _write_json(target: str, report: dict[str, object]) -> None:
 
 
 def _visible(text: str) -> str:
-    from data_pipeline.doctor_page import visible
+    from data_pipeline.doctor.page import visible
 
     return visible(text)

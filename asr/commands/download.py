@@ -16,7 +16,7 @@ from asr.types import UserError
 
 if TYPE_CHECKING:
     from data_pipeline.corpora.recording import Archive, Corpus
-    from data_pipeline.download import Patience
+    from data_pipeline.download.fetch import Patience
 
 LOCK = ".download.lock"
 
@@ -33,7 +33,7 @@ def add_download_arguments(parser: argparse.ArgumentParser) -> None:
 def download_command(arguments: argparse.Namespace) -> int:
     """Fetch and unpack the archives of a corpus; returns the exit status."""
     from data_pipeline.corpora import find_corpus
-    from data_pipeline.download import PATIENCE
+    from data_pipeline.download.fetch import PATIENCE
 
     corpus = find_corpus(arguments.corpus)
     download_corpus(arguments.corpus, corpus, arguments.dir, arguments.mirror, PATIENCE)
@@ -51,7 +51,7 @@ def download_corpus(name: str, corpus: Corpus, folder: Path, mirror: str | None,
         patience: with the server.
     """
     from asr.console import asr_command
-    from data_pipeline.download import at_mirror, file_name
+    from data_pipeline.download.fetch import at_mirror, file_name
 
     _check_downloadable(name, corpus, folder)
     archives = [at_mirror(archive, mirror) if mirror else archive for archive in corpus.archives]
@@ -83,9 +83,9 @@ def _check_downloadable(name: str, corpus: Corpus, folder: Path) -> None:
 
 
 def _fetch_and_unpack(archive: Archive, folder: Path, patience: Patience) -> None:
-    from data_pipeline.byte_bar import size_text
-    from data_pipeline.download import fetch, file_name
-    from data_pipeline.unpack import is_archive, is_unpacked, unpack
+    from data_pipeline.download.byte_bar import size_text
+    from data_pipeline.download.fetch import fetch, file_name
+    from data_pipeline.download.unpack import is_archive, is_unpacked, unpack
 
     path = folder / file_name(archive)
     if is_unpacked(path, folder):
@@ -101,9 +101,9 @@ def _fetch_and_unpack(archive: Archive, folder: Path, patience: Patience) -> Non
 
 def _check_space(corpus: Corpus, folder: Path) -> None:
     """Better now than after a night of downloading; later each file is checked for itself."""
-    from data_pipeline.byte_bar import size_text
-    from data_pipeline.download import file_name
-    from data_pipeline.unpack import is_unpacked
+    from data_pipeline.download.byte_bar import size_text
+    from data_pipeline.download.fetch import file_name
+    from data_pipeline.download.unpack import is_unpacked
 
     names = [file_name(archive) for archive in corpus.archives]
     if any(is_unpacked(folder / name, folder) for name in names):
@@ -119,7 +119,7 @@ def _check_space(corpus: Corpus, folder: Path) -> None:
 
 
 def _tell_kept(paths: Sequence[Path]) -> None:
-    from data_pipeline.byte_bar import size_text
+    from data_pipeline.download.byte_bar import size_text
 
     if kept := [path for path in paths if path.exists()]:
         size = size_text(sum(path.stat().st_size for path in kept))

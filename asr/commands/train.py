@@ -230,9 +230,9 @@ def _make_vocabulary(config: Config) -> Vocabulary:
 
 def _training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) -> tuple[Dataset, list[str]]:
     """What can be trained on of the training manifest, and why the rest cannot."""
-    from data_pipeline.augment import Augmenter
+    from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor import check_utterances, tell_left_out
+    from data_pipeline.doctor.quick import check_utterances, tell_left_out
     from data_pipeline.manifest import read_manifest
 
     augmenter = Augmenter.load(config.augment, config.train.seed)

@@ -14,7 +14,7 @@ from asr.types import UserError
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
 from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading
-from data_pipeline.unpack import unpack_into
+from data_pipeline.download.unpack import unpack_into
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"

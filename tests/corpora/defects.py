@@ -11,10 +11,10 @@ import numpy as np
 import soundfile
 
 from asr.vocabulary import Vocabulary
-from data_pipeline.checkup import MOST_SAMPLES, listen
-from data_pipeline.diagnosis import Diagnosis, diagnose, read_contents
-from data_pipeline.findings import sources_of
-from data_pipeline.label_checks import LabelRules, vocabulary_of
+from data_pipeline.doctor.checkup import MOST_SAMPLES, listen
+from data_pipeline.doctor.diagnosis import Diagnosis, diagnose, read_contents
+from data_pipeline.doctor.findings import sources_of
+from data_pipeline.doctor.label_checks import LabelRules, vocabulary_of
 
 RATE_HZ = 16000
 WORDS = "一二三四五六七八九十百千"

@@ -15,10 +15,16 @@ from asr.audio import read_audio, write_wav
 from asr.commands.augment import augment_command
 from asr.config import AugmentConfig
 from asr.types import UserError
-from data_pipeline import sounds
-from data_pipeline.augment import Augmenter, change_speed, num_samples_at, speed_factors, utterance_keys
-from data_pipeline.noise import FADE_SAMPLES, active_power, add_noise, cut_noise
-from data_pipeline.sounds import Piece, SoundCache, cut_into_pieces, find_sounds, read_piece
+from data_pipeline.augment import sounds
+from data_pipeline.augment.augmenter import (
+    Augmenter,
+    change_speed,
+    num_samples_at,
+    speed_factors,
+    utterance_keys,
+)
+from data_pipeline.augment.noise import FADE_SAMPLES, active_power, add_noise, cut_noise
+from data_pipeline.augment.sounds import Piece, SoundCache, cut_into_pieces, find_sounds, read_piece
 
 ROOT = Path(__file__).resolve().parents[2]
 ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0}
@@ -144,7 +150,7 @@ PROGRAM = """
 import sys, hashlib, numpy as np
 from asr.audio import read_audio
 from asr.config import AugmentConfig
-from data_pipeline.augment import Augmenter, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 path, noises = sys.argv[1:3]
 config = AugmentConfig(speed_min=0.9, speed_max=1.1, noise=noises, reverb="rooms", gain_db_max=6.0,
                        noise_probability=0.8, reverb_probability=0.8)

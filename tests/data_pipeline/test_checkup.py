@@ -4,7 +4,7 @@ import soundfile
 from corpora.defects import noise
 
 from asr.audio import read_audio
-from data_pipeline.checkup import is_silent, listen
+from data_pipeline.doctor.checkup import is_silent, listen
 
 RATE_HZ = 16000
 

@@ -8,7 +8,7 @@ from asr.audio import read_audio
 from asr.config import AugmentConfig
 from asr.types import UserError
 from asr.vocabulary import Vocabulary
-from data_pipeline.augment import Augmenter
+from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batching import padded_length
 from data_pipeline.dataset import Dataset
 

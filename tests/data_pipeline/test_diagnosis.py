@@ -5,9 +5,9 @@ import pytest
 from corpora.defects import DEFECTS, SmallCorpus, examine, examine_paths
 
 from asr.types import UserError
-from data_pipeline.clean_manifests import LEFT_OUT, clean_paths, write_clean
-from data_pipeline.diagnosis import Diagnosis, as_json
-from data_pipeline.findings import KINDS, sources_of
+from data_pipeline.doctor.clean_manifests import LEFT_OUT, clean_paths, write_clean
+from data_pipeline.doctor.diagnosis import Diagnosis, as_json
+from data_pipeline.doctor.findings import KINDS, sources_of
 from data_pipeline.manifest import read_manifest
 
 # where one mistake is rightly told twice

@@ -6,7 +6,7 @@ import soundfile
 
 from asr.audio import read_audio
 from asr.vocabulary import Vocabulary
-from data_pipeline.doctor import check_utterances, tell_left_out
+from data_pipeline.doctor.quick import check_utterances, tell_left_out
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 import pytest
 from corpora.defects import DEFECTS, SmallCorpus, examine
 
-from data_pipeline.doctor_page import NUM_EXAMPLES, NUM_LISTED, visible, write_doctor_page
-from data_pipeline.findings import KINDS
+from data_pipeline.doctor.findings import KINDS
+from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, visible, write_doctor_page
 
 VOID_TAGS = {"meta", "br"}
 NASTY = "<script>alert('&')</script>\"你好"

@@ -22,7 +22,7 @@ import pytest
 from asr.commands.download import download_command, download_corpus
 from asr.types import UserError
 from data_pipeline.corpora.recording import Archive, Corpus, Reading
-from data_pipeline.download import Patience, at_mirror, fetch
+from data_pipeline.download.fetch import Patience, at_mirror, fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = random.Random(1).randbytes(300_000)
@@ -361,7 +361,7 @@ FETCH = """
 import sys
 from pathlib import Path
 from data_pipeline.corpora.recording import Archive
-from data_pipeline.download import fetch
+from data_pipeline.download.fetch import fetch
 """
 
 
@@ -466,7 +466,7 @@ import sys
 from pathlib import Path
 from asr.commands.download import download_corpus
 from data_pipeline.corpora.recording import Archive, Corpus
-from data_pipeline.download import PATIENCE
+from data_pipeline.download.fetch import PATIENCE
 corpus = Corpus(read=None, about="noise", archives=(Archive(sys.argv[1]),))
 download_corpus("noise", corpus, Path(sys.argv[2]), None, PATIENCE)
 """

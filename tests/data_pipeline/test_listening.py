@@ -14,9 +14,9 @@ import pytest
 import soundfile
 from corpora.defects import noise
 
-from data_pipeline.checkup import listen
-from data_pipeline.findings import KINDS
-from data_pipeline.listening import FILES_AT_ONCE, listen_to_all
+from data_pipeline.doctor.checkup import listen
+from data_pipeline.doctor.findings import KINDS
+from data_pipeline.doctor.listening import FILES_AT_ONCE, listen_to_all
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 NUM_MUTATED = 104

@@ -13,9 +13,9 @@ from asr.cli import main
 from asr.config import AugmentConfig
 from asr.types import UserError
 from asr.vocabulary import Vocabulary
-from data_pipeline.augment import Augmenter
+from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
-from data_pipeline.doctor import check_audio
+from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.pack import pack_manifest
 

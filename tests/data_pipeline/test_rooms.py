@@ -4,9 +4,16 @@ import soundfile
 
 from asr.config import AugmentConfig
 from asr.types import UserError
-from data_pipeline.augment import Augmenter
-from data_pipeline.rooms import NEAREST_M, Room, SimulatedRooms, draw_room, impulse_response, reverberate
-from data_pipeline.sounds import LONGEST_RESPONSE_S, Piece, read_response
+from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.augment.rooms import (
+    NEAREST_M,
+    Room,
+    SimulatedRooms,
+    draw_room,
+    impulse_response,
+    reverberate,
+)
+from data_pipeline.augment.sounds import LONGEST_RESPONSE_S, Piece, read_response
 
 RATE = 16000
 

@@ -1,7 +1,7 @@
 import pytest
 from pypinyin.constants import PHRASES_DICT
 
-from data_pipeline.text_defects import damage, is_composed, mojibake, num_hanzi, unusual_space
+from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, num_hanzi, unusual_space
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from asr.types import UserError
-from data_pipeline.unpack import is_unpacked, unpack
+from data_pipeline.download.unpack import is_unpacked, unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 NOISE = random.Random(1).randbytes(100_000)
@@ -391,7 +391,8 @@ def test_unpacked_is_what_was_unpacked_from_this_archive_and_is_still_there(plac
 
 
 PROGRAM = (
-    "import sys, pathlib; from data_pipeline.unpack import unpack; unpack(*map(pathlib.Path, sys.argv[1:]))"
+    "import sys, pathlib; from data_pipeline.download.unpack import unpack; "
+    "unpack(*map(pathlib.Path, sys.argv[1:]))"
 )
 
 

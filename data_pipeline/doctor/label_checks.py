@@ -14,8 +14,8 @@ import numpy.typing as npt
 from asr.audio import SAMPLE_RATE_HZ
 from asr.types import UserError
 from asr.vocabulary import Vocabulary, is_syllable, mandarin_syllables
-from data_pipeline.findings import Entry, Finding, about
-from data_pipeline.text_defects import damage, is_composed, num_hanzi, unusual_space
+from data_pipeline.doctor.findings import Entry, Finding, about
+from data_pipeline.doctor.text_defects import damage, is_composed, num_hanzi, unusual_space
 
 FEWEST_TO_COMPARE = 20  # below that there is no telling what is unusual
 OUTLIER_SPREADS = 6.0  # median absolute deviations of the logarithm

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.fft
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, to_int16
-from data_pipeline.sounds import (
+from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,
     SoundCache,

@@ -21,7 +21,14 @@ import numpy.typing as npt
 import scipy.fft
 
 from asr.audio import SAMPLE_RATE_HZ
-from data_pipeline.sounds import CACHE_BYTES, Piece, SoundCache, check_sounds, find_sounds, read_response
+from data_pipeline.augment.sounds import (
+    CACHE_BYTES,
+    Piece,
+    SoundCache,
+    check_sounds,
+    find_sounds,
+    read_response,
+)
 
 SPEED_OF_SOUND_M_PER_S = 343.0
 EARLY_S = 0.05  # after the direct sound, single echoes are heard

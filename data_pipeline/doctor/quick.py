@@ -1,6 +1,6 @@
 """The quick part of the doctor, before every training: what headers and labels alone can tell.
 
-`data_pipeline/diagnosis.py` listens to the recordings as well and compares them: `asr doctor`.
+`data_pipeline/doctor/diagnosis.py` listens to the recordings as well and compares them: `asr doctor`.
 """
 
 from __future__ import annotations

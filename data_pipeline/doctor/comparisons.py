@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 
 from asr.page import counted
-from data_pipeline.checkup import Heard, is_silent
-from data_pipeline.findings import ROLES, Entry, Finding, Source, about
+from data_pipeline.doctor.checkup import Heard, is_silent
+from data_pipeline.doctor.findings import ROLES, Entry, Finding, Source, about
 
 
 def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:

@@ -18,8 +18,8 @@ from asr.audio import (
     read_audio,
 )
 from asr.types import UserError
-from data_pipeline.doctor import DURATION_TOLERANCE_S
-from data_pipeline.findings import Entry, Finding, about
+from data_pipeline.doctor.findings import Entry, Finding, about
+from data_pipeline.doctor.quick import DURATION_TOLERANCE_S
 
 MOST_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 bytes for each
 SILENCE_DB = -80.0  # about three steps of 16 bits: dither, hum of a dead line

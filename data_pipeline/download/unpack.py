@@ -17,8 +17,8 @@ from pathlib import Path
 
 from asr.files import cannot_write, whole_file
 from asr.types import UserError
-from data_pipeline.archives import DAMAGE, DamagedError, Entry, entries_of
-from data_pipeline.byte_bar import CHUNK_BYTES, byte_bar, size_text
+from data_pipeline.download.archives import DAMAGE, DamagedError, Entry, entries_of
+from data_pipeline.download.byte_bar import CHUNK_BYTES, byte_bar, size_text
 
 BLOCK_BYTES = 4096  # an empty file takes space, too
 MAX_DEPTH = 100

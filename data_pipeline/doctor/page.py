@@ -13,9 +13,9 @@ from asr.files import whole_file
 from asr.histogram import histogram
 from asr.page import counted, duration, element, folded, page, section, short_number, table
 from asr.types import Utterance
-from data_pipeline.checkup import is_silent
-from data_pipeline.diagnosis import Diagnosis
-from data_pipeline.findings import KINDS, SEVERITIES, Finding
+from data_pipeline.doctor.checkup import is_silent
+from data_pipeline.doctor.diagnosis import Diagnosis
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding
 
 NUM_EXAMPLES = 6  # of a kind, to be seen and heard
 NUM_LISTED = 200  # of a kind, by name

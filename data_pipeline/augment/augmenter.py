@@ -19,8 +19,8 @@ import scipy.fft
 from asr.audio import Waveform, to_int16
 from asr.config import AugmentConfig
 from asr.types import UserError
-from data_pipeline.noise import Noises, add_noise, find_noises
-from data_pipeline.rooms import Responses, find_responses, reverberate
+from data_pipeline.augment.noise import Noises, add_noise, find_noises
+from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
 EDGE_SAMPLES = 160  # of silence between the clip's end and its beginning, which touch in an FFT
 NUM_CANDIDATES = 12

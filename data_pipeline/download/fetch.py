@@ -23,9 +23,17 @@ from tqdm import tqdm
 
 from asr.files import cannot_write, whole_file
 from asr.types import UserError
-from data_pipeline.byte_bar import CHUNK_BYTES, Bar, byte_bar, size_text
 from data_pipeline.corpora.recording import Archive
-from data_pipeline.server import OPENSLR_HOSTS, Answer, Origin, TryAgainError, ask, loss, other_servers
+from data_pipeline.download.byte_bar import CHUNK_BYTES, Bar, byte_bar, size_text
+from data_pipeline.download.server import (
+    OPENSLR_HOSTS,
+    Answer,
+    Origin,
+    TryAgainError,
+    ask,
+    loss,
+    other_servers,
+)
 
 FIRST_TRIES = 3  # where no connection was ever made, more are of little use
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from data_pipeline.checkup import Heard, listen
+from data_pipeline.doctor.checkup import Heard, listen
 
 LIMIT_S = 30.0  # for one file; the longest that is decoded takes a few seconds
 START_LIMIT_S = 120.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from asr.types import UserError
-from data_pipeline import comparisons, label_checks
-from data_pipeline.checkup import Heard, sound_findings
-from data_pipeline.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
-from data_pipeline.label_checks import LabelRules
-from data_pipeline.listening import listen_to_all
+from data_pipeline.doctor import comparisons, label_checks
+from data_pipeline.doctor.checkup import Heard, sound_findings
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
+from data_pipeline.doctor.label_checks import LabelRules
+from data_pipeline.doctor.listening import listen_to_all
 from data_pipeline.manifest import scan_manifest
 
 

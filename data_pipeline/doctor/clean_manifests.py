@@ -8,8 +8,8 @@ from pathlib import Path
 
 from asr.files import whole_file
 from asr.types import UserError
-from data_pipeline.diagnosis import Diagnosis
-from data_pipeline.findings import Source
+from data_pipeline.doctor.diagnosis import Diagnosis
+from data_pipeline.doctor.findings import Source
 from data_pipeline.manifest import write_manifest
 
 LEFT_OUT = "left_out.txt"

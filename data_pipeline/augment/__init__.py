@@ -1,0 +1,1 @@
+"""Changes to waveforms in training."""

@@ -1,0 +1,1 @@
+"""Corpora from the internet: fetched, checked, unpacked."""
