@@ -18,6 +18,7 @@ from asr.types import UserError
 
 RATES_HZ = (1000, 768_000)  # what a header may say
 UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
+NOTABLE = 10  # a tenth more than is declared
 PCM = 1  # the coding of plain integers
 
 
@@ -66,7 +67,22 @@ def checked_wav(stream: BinaryIO, name: str) -> Wav | None:
         return dataclasses.replace(wav, is_plain=False)
     if wav.num_bytes > num_present:
         raise UserError(cut_off(name, wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s))
+    if _samples_follow(stream, wav, num_present - wav.num_bytes):
+        declared_s, present_s = wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s
+        raise UserError(
+            f"{name}: its header declares {declared_s:.2f} s, {present_s:.2f} s are there: "
+            "whatever recorded it did not finish; convert it again"
+        )
     return wav
+
+
+def _samples_follow(stream: BinaryIO, wav: Wav, num_behind: int) -> bool:
+    """Whether what stands behind the declared samples is more of them: neither chunks nor padding."""
+    if num_behind * NOTABLE < wav.num_bytes:
+        return False
+    stream.seek(wav.data_begin + wav.num_bytes + wav.num_bytes % 2)
+    name = stream.read(4)
+    return len(name) == 4 and any(name) and not all(32 <= byte < 127 for byte in name)
 
 
 def _chunks(stream: BinaryIO) -> Wav | None:

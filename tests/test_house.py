@@ -39,6 +39,11 @@ LIGHT = [
     "asr.cli",
     "data_pipeline.manifest",
     "data_pipeline.corpora",
+    "data_pipeline.doctor.diagnosis",
+    "data_pipeline.download.fetch",
+    "data_pipeline.download.unpack",
+    "data_pipeline.inspection",
+    "data_pipeline.prepare",
     "multigpu",
     "multigpu.__main__",
 ]

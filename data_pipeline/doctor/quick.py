@@ -1,16 +1,18 @@
-"""The quick part of the doctor, before every training: what headers and labels alone can tell.
+"""The quick part of the doctor, before every training: what would end it, or flatter its result.
 
 `data_pipeline/doctor/diagnosis.py` listens to the recordings as well and compares them: `asr doctor`.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
+from tqdm import tqdm
+
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio
 from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 
@@ -22,18 +24,21 @@ def check_utterances(
     utterances: Sequence[Utterance],
     vocabulary: Vocabulary,
     fits: Callable[[int, list[int]], bool],
+    *,
+    decode: bool = True,
 ) -> tuple[list[Utterance], list[str]]:
-    """Part what can be trained on from what cannot, by headers and labels alone.
+    """Part what can be trained on from what cannot.
 
     Args:
         utterances: of one manifest.
         vocabulary: of the model.
         fits: whether so many samples give the model frames enough for these labels.
+        decode: see `check_audio`.
 
     Returns:
         The sound ones in their order, and what is wrong with each of the others: file, reason, remedy.
     """
-    audio_problems = check_audio(utterances)
+    audio_problems = check_audio(utterances, decode=decode)
     sound: list[Utterance] = []
     problems: list[str] = []
     for utterance, audio_problem in zip(utterances, audio_problems, strict=True):
@@ -45,10 +50,27 @@ def check_utterances(
     return sound, problems
 
 
-def check_audio(utterances: Sequence[Utterance]) -> list[str]:
-    """What is wrong with each utterance's audio by its header; empty where nothing is."""
+def check_audio(utterances: Sequence[Utterance], *, decode: bool = True) -> list[str]:
+    """What is wrong with each utterance's audio; empty where nothing is.
+
+    Args:
+        utterances: of one manifest.
+        decode: whether to decode other containers than WAV, whose headers do not tell that they are sound;
+            else damage in the middle of one shows when it is trained on.
+    """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(_audio_problem, utterances))
+        problems = pool.map(functools.partial(_audio_problem, decode=decode), utterances)
+        return list(tqdm(problems, "checking audio", len(utterances), unit=" clips", leave=False, delay=2))
+
+
+def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
+    """How many utterances of another set say what one in the training set says."""
+    known = {_sentence(utterance) for utterance in train}
+    return sum(_sentence(utterance) in known for utterance in other)
+
+
+def _sentence(utterance: Utterance) -> str:
+    return "".join(utterance.text.split()) or " ".join(utterance.tokens)
 
 
 def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
@@ -62,12 +84,15 @@ def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
         print(f"  ... and {len(reasons) - NUM_REASONS} more")
 
 
-def _audio_problem(utterance: Utterance) -> str:
-    path = Path(utterance.audio_path)
+def _audio_problem(utterance: Utterance, decode: bool) -> str:
+    path = utterance.audio_path
     try:
-        duration_s = audio_duration_s(path)
+        header = audio_header(path)
+        if decode and header.container != "WAV":
+            read_audio(path)
     except UserError as error:
         return str(error)
+    duration_s = header.duration_s
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return f"{path}: {duration_s * 1000:.1f} ms long, expected at least one window of 25 ms; leave it out"
     if abs(duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.audio import audio_duration_s, read_audio, write_wav
+from asr.audio import AudioHeader, audio_duration_s, audio_header, read_audio, write_wav
 from asr.types import UserError
 
 
@@ -98,6 +98,7 @@ def bad_file(path, kind):
         + struct.pack("<I", 36)
         + wav.getvalue()[8:40]
         + struct.pack("<I", 0),
+        "half declared": wav.getvalue()[:40] + (8000).to_bytes(4, "little") + wav.getvalue()[44:],
         "unfinished": wav.getvalue()[:40] + bytes(4) + wav.getvalue()[44:],
         "wild rate": wav.getvalue()[:24] + struct.pack("<I", 100_000_007) + wav.getvalue()[28:],
         "part of an mp3": two_mp3s(),
@@ -117,6 +118,7 @@ def bad_file(path, kind):
         ("header only", "cut off"),
         ("half a header", "not audio"),
         ("no samples", "0 samples at 16 kHz"),
+        ("half declared", r"declares 0\.25 s, 0\.50 s are there"),
         ("unfinished", "declares no samples, 16000 bytes of them are there"),
         ("wild rate", "100000007 samples per second"),
         ("part of an mp3", "an MP3 without its length"),
@@ -156,3 +158,23 @@ def test_a_header_that_declares_hours_allocates_nothing(tmp_path):
     (tmp_path / "lies.flac").write_bytes(content)
     with pytest.raises(UserError, match=r"cut off|broken"):
         read_audio(tmp_path / "lies.flac")
+
+
+@pytest.mark.parametrize(
+    "behind", [b"LIST\x1a\x00\x00\x00INFOISFT" + bytes(14), bytes(4000), b"TAG" + bytes(125)]
+)
+def test_chunks_tags_and_padding_behind_the_samples_are_no_fault(behind):
+    wav = io.BytesIO()
+    soundfile.write(wav, np.full(800, 1000, np.int16), 16000, format="WAV")
+    np.testing.assert_array_equal(read_audio(io.BytesIO(wav.getvalue() + behind)), 1000)
+
+
+@pytest.mark.parametrize("num_channels", [1, 2])
+@pytest.mark.parametrize("rate_hz", [8000, 16000, 44100])
+def test_a_wav_read_straight_is_what_libsndfile_reads(num_channels, rate_hz, tmp_path):
+    samples = np.random.default_rng(0).integers(-3000, 3000, (rate_hz, num_channels), np.int16)
+    soundfile.write(tmp_path / "x.wav", samples, rate_hz)
+    soundfile.write(tmp_path / "x.flac", samples, rate_hz)
+    np.testing.assert_array_equal(read_audio(tmp_path / "x.wav"), read_audio(tmp_path / "x.flac"))
+    assert audio_header(tmp_path / "x.wav") == AudioHeader(rate_hz, num_channels, 1.0, "WAV")
+    assert audio_header(tmp_path / "x.flac") == AudioHeader(rate_hz, num_channels, 1.0, "FLAC")

@@ -6,7 +6,7 @@ import soundfile
 
 from asr.audio import read_audio
 from asr.vocabulary import Vocabulary
-from data_pipeline.doctor.quick import check_utterances, tell_left_out
+from data_pipeline.doctor.quick import check_audio, check_utterances, shared_sentences, tell_left_out
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,21 @@ def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):
     assert "m.jsonl: 30 of 100 recordings left out" in printed
     assert "reason 9\n" in printed
     assert "... and 20 more" in printed
+
+
+def test_damage_in_the_middle_of_a_compressed_file_is_found_before_the_first_step(clips, tmp_path):
+    soundfile.write(tmp_path / "whole.flac", read_audio(clips[0].audio_path), 16000)
+    data = bytearray((tmp_path / "whole.flac").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 500] = b"\xff" * 500
+    (tmp_path / "hurt.flac").write_bytes(data)
+    hurt = [dataclasses.replace(clips[0], audio_path=str(tmp_path / "hurt.flac"))]
+    assert check_audio(hurt, decode=False) == [""]  # by its header and its end it is sound
+    assert "hurt.flac: broken after its header" in check_audio(hurt)[0]
+
+
+def test_sentences_that_training_hears_are_counted(clips):
+    other = dataclasses.replace(clips[0], id="other", text=f" {clips[0].text} ")
+    unlike = dataclasses.replace(clips[1], id="unlike", text="别的", tokens=("bie2", "de5"))
+    assert shared_sentences(clips, [other, unlike]) == 1
+    untitled = [dataclasses.replace(clip, text="") for clip in (clips[0], clips[1])]
+    assert shared_sentences(untitled[:1], untitled) == 1
