@@ -52,7 +52,8 @@ class DataConfig:
     corpus: str = ""
     # The corpus as downloaded and unpacked; "" for a corpus that the project carries.
     source: str = ""
-    # What its text is cut into: syllables, characters, words; "" for what it is usually labelled with.
+    # What its text is cut into: syllables, characters, words; "" for the labels that it brings along, or
+    # else what it is usually labelled with.
     units: Literal["", "syllables", "characters", "words"] = ""
     # Where prepared corpora are kept.
     prepared_dir: str = "data"

@@ -32,6 +32,7 @@ from data_pipeline.splitting import complete_splits
 
 PREPARED = "prepared.json"
 LEFT_OUT = "left_out.tsv"
+OWN_UNITS = "its own"
 CHUNK = 500  # recordings that a thread deals with at a time
 
 Kept = TypeVar("Kept")
@@ -46,7 +47,8 @@ def prepare_corpus(
         name: of a corpus or a form that `data_pipeline.corpora` knows.
         source: the corpus as downloaded; "" for one that the project carries.
         target: the folder of its manifests, and of audio that had to be made.
-        units: of the labels; None for what the corpus is usually labelled with.
+        units: to cut the text into; None for the corpus's own labels, where it brings them, and else the
+            units it is usually labelled with.
         again: prepare even if that was done before.
 
     Raises:
@@ -59,7 +61,7 @@ def prepare_corpus(
     origin = {
         "corpus": name,
         "source": str(Path(source).resolve()) if corpus.needs_source else "",
-        "units": units or corpus.units,
+        "units": units or OWN_UNITS,
     }
     try:
         manifests = _prepared_before(target, origin)
@@ -96,7 +98,9 @@ def _prepared_before(target: Path, origin: dict[str, str]) -> dict[str, Path]:
 
 
 def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any]) -> dict[str, Path]:
-    name, units = origin["corpus"], origin["units"]
+    name = origin["corpus"]
+    labels_given = origin["units"] == OWN_UNITS
+    units = corpus.units if labels_given else origin["units"]
     reading = corpus.read(source, target)
     splits, how_cut = complete_splits(reading.splits)
     left_out = list(reading.left_out)
@@ -107,7 +111,6 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
     split_of = {recording.id: split for split in reversed(order) for recording in splits[split]}
 
     recordings = _kept(_without_doubles(recordings), left_out)
-    labels_given = units == corpus.units
     labelled = (_labelled(r, units, labels_given) for r in tqdm(recordings, f"{name}: labels", unit=" clips"))
     recordings = _kept(labelled, left_out)
     recordings = _kept(cut_segments(recordings, target / "audio"), left_out)

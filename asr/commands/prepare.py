@@ -20,7 +20,7 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--units",
         choices=("syllables", "characters", "words"),
-        help="of the labels (default: what the corpus is usually labelled with)",
+        help="what its text is cut into (default: the labels that it brings, or else its usual units)",
     )
     parser.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from corpora.chinese import build_thchs30
 
 from asr.audio import read_audio
 from asr.cli import main
@@ -13,6 +14,7 @@ from asr.types import UserError
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.recording import LeftOut, Recording
 from data_pipeline.manifest import read_manifest
+from data_pipeline.prepare import prepare_corpus
 from data_pipeline.segments import cut_segments, file_name
 from data_pipeline.splitting import complete_splits
 
@@ -127,6 +129,20 @@ def test_units_may_be_chosen(folder, tmp_path):
     assert kept["二〇一九年 OK"] == ("二", "〇", "一", "九", "年", "o", "k")
 
 
+def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
+    source = build_thchs30(tmp_path / "in")
+    labels = {}
+    for units in (None, "syllables"):
+        manifests = prepare_corpus("thchs30", str(source), tmp_path / str(units), units)
+        labels[units] = {u.id: u.tokens for path in manifests.values() for u in read_manifest(path)}
+    own = {
+        r.id: r.tokens for rows in find_corpus("thchs30").read(source, tmp_path).splits.values() for r in rows
+    }
+    assert labels[None] == {name: own[name] for name in labels[None]}
+    assert labels["syllables"].keys() <= own.keys()
+    assert labels["syllables"] != labels[None]
+
+
 def test_another_corpus_is_not_mixed_into_a_folder(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     assert prepared(folder, tmp_path / "out") == 0  # the same once more is fine
@@ -138,8 +154,6 @@ def test_an_interrupted_preparation_is_not_taken_for_a_whole_one(folder, tmp_pat
     prepared(folder, tmp_path / "out")
     described = json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))
     assert set(described["manifests"]) == {p.stem for p in (tmp_path / "out").glob("*.jsonl")}
-    from data_pipeline.prepare import prepare_corpus
-
     (tmp_path / "out" / "prepared.json").unlink()
     (tmp_path / "out" / "train.jsonl").write_text("half a li", encoding="utf-8")
     manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
