@@ -56,18 +56,23 @@ def prepare_corpus(
             something else was prepared in the target.
     """
     corpus = find_corpus(name)
-    if corpus.needs_source and not (source and Path(source).exists()):
-        raise UserError(f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}")
     origin = {
         "corpus": name,
         "source": str(Path(source).resolve()) if corpus.needs_source else "",
         "units": units or OWN_UNITS,
     }
     try:
-        manifests = _prepared_before(target, origin)
-        if again or not manifests:
+        before = manifests = _prepared_before(target, origin)
+        if again or not before:
+            if corpus.needs_source and not (source and Path(source).exists()):
+                raise UserError(
+                    f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
+                    "Training finds it by --set data.source=FOLDER"
+                )
             (target / PREPARED).unlink(missing_ok=True)
             manifests = _prepare(corpus, Path(source), target, origin)
+            for stale in set(before.values()) - set(manifests.values()):
+                stale.unlink()  # of a split that is not there any more
     except OSError as error:
         raise cannot_write(target, "corpus", error) from None
     return manifests

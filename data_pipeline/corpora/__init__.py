@@ -25,6 +25,9 @@ from data_pipeline.corpora import (
 from data_pipeline.corpora.recording import Corpora, Corpus
 
 CORPORA: Corpora = {
+    "mandarin_demo": mandarin_demo.CORPUS,
+    "hsk_words": hsk_words.CORPUS,
+    "digits": digits.CORPUS,
     "thchs30": thchs30.CORPUS,
     "st_cmds": st_cmds.CORPUS,
     "aishell1": aishell1.CORPUS,
@@ -33,9 +36,6 @@ CORPORA: Corpora = {
     "magicdata": magicdata.CORPUS,
     "common_voice": common_voice.CORPUS,
     "librispeech": librispeech.CORPUS,
-    "mandarin_demo": mandarin_demo.CORPUS,
-    "hsk_words": hsk_words.CORPUS,
-    "digits": digits.CORPUS,
 }
 # lists and folders of your own, in the forms that other programs use
 FORMS: Corpora = {

@@ -135,9 +135,8 @@ def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
     for units in (None, "syllables"):
         manifests = prepare_corpus("thchs30", str(source), tmp_path / str(units), units)
         labels[units] = {u.id: u.tokens for path in manifests.values() for u in read_manifest(path)}
-    own = {
-        r.id: r.tokens for rows in find_corpus("thchs30").read(source, tmp_path).splits.values() for r in rows
-    }
+    splits = find_corpus("thchs30").read(source, tmp_path).splits
+    own = {recording.id: recording.tokens for rows in splits.values() for recording in rows}
     assert labels[None] == {name: own[name] for name in labels[None]}
     assert labels["syllables"].keys() <= own.keys()
     assert labels["syllables"] != labels[None]
