@@ -64,6 +64,16 @@ def test_an_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
         assert len(first[place][0]) != len(second[place][0])
 
 
+def test_noise_is_another_one_in_every_epoch(dataset):
+    def epoch(number):
+        config = AugmentConfig(noise="coloured", noise_probability=1.0)
+        return rows(*augmented(dataset, config).epoch(number, 1, anything_fits))
+
+    first, second = epoch(0), epoch(1)
+    for place, (audio, _) in first.items():
+        assert np.any(audio != second[place][0])
+
+
 def test_an_interrupted_epoch_goes_on_at_any_batch(dataset):
     noisy = augmented(dataset, NOISY)
     plan, batches = noisy.epoch(1, 1, anything_fits)

@@ -31,7 +31,7 @@ def mixed(clips, tmp_path_factory):
         path = folder / f"x{suffix}"
         soundfile.write(path, np.random.default_rng(place).normal(0, 0.1, (rate_hz, 2)), rate_hz)
         rows[place] = dataclasses.replace(rows[place], audio_path=str(path), duration_s=1.0)
-    write_manifest(folder / "train.jsonl", rows)
+    write_manifest(folder / "train.jsonl", rows[::-1])
     return folder / "train.jsonl"
 
 
