@@ -69,7 +69,6 @@ def prepare_corpus(
                     f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
                     "Training finds it by --set data.source=FOLDER"
                 )
-            (target / PREPARED).unlink(missing_ok=True)
             manifests = _prepare(corpus, Path(source), target, origin)
             for stale in set(before.values()) - set(manifests.values()):
                 stale.unlink()  # of a split that is not there any more
@@ -129,6 +128,7 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
     for utterance in utterances:
         by_split[split_of[utterance.id]].append(utterance)
     manifests = {split: target / f"{split}.jsonl" for split in splits if split in by_split}
+    (target / PREPARED).unlink(missing_ok=True)  # until all that follows is written
     for split, path in manifests.items():
         write_manifest(path, by_split[split])
     with whole_file(target / PREPARED, "description") as file:

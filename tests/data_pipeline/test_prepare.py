@@ -44,6 +44,8 @@ def test_a_corpus_without_splits_is_cut_so_that_they_share_nothing(num_speakers,
     assert not seen[0] & seen[1]
     assert not seen[0] & seen[2]
     assert not seen[1] & seen[2]
+    groups = sorted(set().union(*seen))
+    assert seen[2] != set(groups[: len(seen[2])])  # the alphabet does not decide
     for name in ("dev", "test"):
         assert 0.05 <= len(splits[name]) / 2000 < 0.08
     assert ("no speaker" if apart == "speaker" else "no sentence") in told
@@ -142,11 +144,39 @@ def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
     assert labels["syllables"] != labels[None]
 
 
-def test_another_corpus_is_not_mixed_into_a_folder(folder, tmp_path):
+def test_another_corpus_is_not_mixed_into_a_folder(folder, tmp_path, capsys):
     prepared(folder, tmp_path / "out")
     assert prepared(folder, tmp_path / "out") == 0  # the same once more is fine
     (tmp_path / "other.csv").write_text("path,text\na.wav,你好\n", encoding="utf-8")
+    capsys.readouterr()
     assert main(["prepare", "table", str(tmp_path / "other.csv"), str(tmp_path / "out")]) == 2
+    assert "prepared from source" in capsys.readouterr().err
+
+
+def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    (tmp_path / "out" / "test.jsonl").unlink()
+    (tmp_path / "out" / "test.jsonl").mkdir()  # which cannot be written
+    assert prepared(folder, tmp_path / "out") == 2
+    assert not (tmp_path / "out" / "prepared.json").exists()
+
+
+def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    (folder / "list.csv").rename(tmp_path / "moved.csv")
+    manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
+    assert read_manifest(manifests["train"])
+    assert main(["prepare", "table", str(folder / "list.csv"), str(tmp_path / "out")]) == 2
+    assert read_manifest(manifests["train"])
+
+
+def test_a_split_that_is_gone_leaves_no_manifest_behind(tmp_path):
+    source = build_thchs30(tmp_path / "in")
+    prepare_corpus("thchs30", str(source), tmp_path / "out")
+    for path in source.rglob("test/*"):
+        path.unlink()
+    prepare_corpus("thchs30", str(source), tmp_path / "out", again=True)
+    assert sorted(path.stem for path in (tmp_path / "out").glob("*.jsonl")) == ["dev", "train"]
 
 
 def test_an_interrupted_preparation_is_not_taken_for_a_whole_one(folder, tmp_path):
@@ -221,6 +251,7 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
     kept = {r.id: r for r in results if isinstance(r, Recording)}
     assert set(kept) == {"a/1", "a_1", "whole"}
     assert kept["whole"] == rows[2]
+    assert all(recording.begin_s == 0 and recording.end_s is None for recording in kept.values())
     np.testing.assert_array_equal(read_audio(kept["a/1"].audio_path), whole[8000:20000])
     np.testing.assert_array_equal(read_audio(kept["a_1"].audio_path), whole[20000:])
     left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
