@@ -161,6 +161,16 @@ def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, 
     assert not (tmp_path / "out" / "prepared.json").exists()
 
 
+def test_an_id_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path, capsys):
+    rows = ["id,path,text,split", "a,c0.wav,你好,train", "b,c2.wav,再见,train"]
+    rows += ["a,c3.wav,谢谢,test", "c,c4.wav,绿色,dev"]
+    (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
+    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in manifests.items()}
+    assert found == {"train": {"b": "再见"}, "dev": {"c": "绿色"}, "test": {"a": "谢谢"}}
+    assert "1  an id that stands twice" in capsys.readouterr().out
+
+
 def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     (folder / "list.csv").rename(tmp_path / "moved.csv")
