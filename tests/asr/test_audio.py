@@ -161,7 +161,7 @@ def test_a_header_that_declares_hours_allocates_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "behind", [b"LIST\x1a\x00\x00\x00INFOISFT" + bytes(14), bytes(4000), b"TAG" + bytes(125)]
+    "behind", [b"LIST\xfa\x01\x00\x00INFOISFT" + bytes(494), bytes(4000), b"TAG" + bytes(125)]
 )
 def test_chunks_tags_and_padding_behind_the_samples_are_no_fault(behind):
     wav = io.BytesIO()
@@ -178,3 +178,12 @@ def test_a_wav_read_straight_is_what_libsndfile_reads(num_channels, rate_hz, tmp
     np.testing.assert_array_equal(read_audio(tmp_path / "x.wav"), read_audio(tmp_path / "x.flac"))
     assert audio_header(tmp_path / "x.wav") == AudioHeader(rate_hz, num_channels, 1.0, "WAV")
     assert audio_header(tmp_path / "x.flac") == AudioHeader(rate_hz, num_channels, 1.0, "FLAC")
+
+
+@pytest.mark.parametrize("coding", [2, 0x55])
+def test_a_wav_with_coded_samples_is_not_read_as_plain_ones(coding):
+    wav = io.BytesIO()
+    soundfile.write(wav, np.arange(800, dtype=np.int16), 16000, format="WAV")
+    coded = wav.getvalue()[:20] + struct.pack("<H", coding) + wav.getvalue()[22:]
+    with pytest.raises(UserError, match="not audio that libsndfile reads"):
+        read_audio(io.BytesIO(coded))
