@@ -5,12 +5,14 @@ The policy, the same for every corpus:
 - Full-width letters and digits count as the ordinary ones, compatibility characters as what they stand for
   (Unicode NFKC). White space and punctuation are not spoken and are dropped.
 - What is spoken but not written as it sounds cannot be labelled and is left out by name: digits (2019 has
-  three readings) and Latin letters among syllables, and signs such as % and + everywhere.
+  three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and 12:30
+  everywhere.
 - Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`), neutral
   tone 5, ü written v. Tones are lexical: 一 is `yi1`, 不 is `bu4` wherever they stand. The particles 地 and
   得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`), `er2` as a word (女儿).
 - Characters are lower-cased; `▁` stands between words that white space separates, of Latin script that is.
-- Words are those that white space separates; a text without any is cut by pypinyin's dictionary of phrases.
+- Words are those that white space separates; longer hanzi without any are left out: where their words end
+  is anyone's guess.
 """
 
 from __future__ import annotations
@@ -23,19 +25,23 @@ from typing import Literal, TypeAlias
 
 from asr.types import UserError
 from asr.vocabulary import WORD_BOUNDARY, spelled_as_usual
+from data_pipeline.polyphones import readings_by_context
 
 Unit: TypeAlias = Literal["syllables", "characters", "words"]
 
 HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
 IS_HANZI = re.compile(f"[{HANZI}]+")
 BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
+SPACED_HANZI = re.compile(f"(?<=[{HANZI}]) +(?=[{HANZI}])")
 SPOKEN_SIGNS = frozenset("%‰‱°+=×÷<>&@#$€£¥§~^|\\/")
 IN_WORDS = "'-"  # don't, twenty-one
+INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
+SPACE, PAUSE = " ", "\n"  # what white space and what punctuation leaves
+LONGEST_WORD = 4  # hanzi, that a text without white space is taken for a word
 CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
 ER_WORDS = re.compile(
-    "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血])儿(?![童子女孙媳歌科戏时])"
+    "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血生])儿(?![童子女孙媳歌科戏时])"
 )
-MUST = frozenset("我你您他她它们都还也就又总非可只")  # before 得 as `dei3`: 你得去
 
 
 class UnlabelledError(UserError):
@@ -74,17 +80,20 @@ def pinyin_of(text: str) -> tuple[str, ...]:
 
 def _spoken(text: str) -> str:
     """A text without what is not spoken; words stay apart."""
+    text = unicodedata.normalize("NFKC", text).translate(CURLY)
+    if inside := INSIDE_NUMBERS.search(text):
+        raise UnlabelledError("a number with a sign in it; write it out", f"{inside[0]!r} in {text!r}")
     kept = []
-    for char in unicodedata.normalize("NFKC", text).translate(CURLY):
+    for char in text:
         kind = unicodedata.category(char)
-        if char in SPOKEN_SIGNS or kind == "Sc":
+        if char in SPOKEN_SIGNS or kind in ("Sc", "Sm", "No"):
             raise UnlabelledError("a sign with a reading of its own; write it out", f"{char!r} in {text!r}")
         if char.isspace():
-            kept.append(" ")
+            kept.append(SPACE)
+        elif kind[0] == "P" and char not in IN_WORDS:
+            kept.append(PAUSE)
         elif kind[0] in "LNM" or char in IN_WORDS:
             kept.append(char)
-        elif kind[0] == "P":
-            kept.append(" ")
         # else a symbol without a sound, a control character or a byte order mark
     return "".join(kept)
 
@@ -112,12 +121,14 @@ def _readings(words: Sequence[str]) -> list[str]:
         unknown = [char for char, syllable in zip(text, syllables, strict=False) if not syllable.isascii()]
         raise UnlabelledError("a character whose reading no dictionary tells", "".join(unknown) or text)
     as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    by_context = readings_by_context(words)
     place = 0
     for word in words:
-        for offset, char in enumerate(word):
-            here = place + offset
+        for here in range(place, place + len(word)):
             particle = len(word) == 1 and _particle(text, here)
-            syllables[here] = particle or _lexical(char, syllables[here], here > 0 and here not in as_words)
+            is_suffix = here > 0 and here not in as_words
+            lexical = _lexical(text[here], syllables[here], is_suffix)
+            syllables[here] = by_context.get(here) or particle or lexical
         place += len(word)
     return syllables
 
@@ -127,9 +138,7 @@ def _particle(text: str, place: int) -> str:
     before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
     if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
         return "de5"
-    if text[place] == "得" and before:
-        return "dei3" if before[-1] in MUST else "de5"
-    return ""
+    return "de5" if text[place] == "得" and before else ""
 
 
 def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
@@ -150,8 +159,9 @@ def _characters(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     parts = [part.strip(IN_WORDS).lower() for part in text.split()]
-    if len(parts) == 1 and IS_HANZI.fullmatch(parts[0]):
-        return tuple(_cut()(parts[0]))
+    longest = max((len(run) for run in IS_HANZI.findall(text)), default=0)
+    if longest > LONGEST_WORD and not SPACED_HANZI.search(text):
+        raise UnlabelledError("hanzi without spaces between their words; separate them", repr(text.strip()))
     return tuple(part for part in parts if part)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from asr.commands import add_override_argument
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -37,14 +38,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         help="hold labels against the vocabulary, the model and the batches of this configuration: "
         f"a TOML file, or the name of one in configs/ (default: the model of {DEFAULT_CONFIG})",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        dest="overrides",
-        help="change one setting of the configuration; may be repeated",
-    )
+    add_override_argument(parser, "data.vocabulary=mandarin")
     parser.add_argument(
         "--html",
         type=Path,

@@ -24,6 +24,20 @@ from data_pipeline.labels import UnlabelledError, label, pinyin_of
         ("一点一个", "yi1 dian3 yi1 ge4"),
         ("慢慢地走", "man4 man4 de5 zou3"),
         ("土地很大", "tu3 di4 hen3 da4"),
+        ("高兴地点头", "gao1 xing4 de5 dian3 tou2"),
+        ("好地方", "hao3 di4 fang1"),
+        ("他得到了", "ta1 de2 dao4 le5"),
+        ("必须得走", "bi4 xu1 dei3 zou3"),
+        ("命名为第一", "ming4 ming2 wei2 di4 yi1"),
+        ("为人民服务", "wei4 ren2 min2 fu2 wu4"),
+        ("因为", "yin1 wei4"),
+        ("校长很长", "xiao4 zhang3 hen3 chang2"),
+        ("教我", "jiao1 wo3"),
+        ("这只只有", "zhe4 zhi1 zhi3 you3"),
+        ("我们都会去", "wo3 men5 dou1 hui4 qu4"),
+        ("男子还款", "nan2 zi3 huan2 kuan3"),
+        ("总行不行", "zong3 hang2 bu4 xing2"),
+        ("重做睡不着", "chong2 zuo4 shui4 bu4 zhao2"),
         ("说得很好", "shuo1 de5 hen3 hao3"),
         ("你得去", "ni3 dei3 qu4"),
         ("得了", "de2 le5"),
@@ -53,6 +67,7 @@ def test_syllables_agree_with_the_demo_corpus_but_for_sandhi_and_particles():
                     ("yi4", "yi1"),
                     ("bu2", "bu4"),
                     ("de2", "de5"),
+                    ("jiao4", "jiao1"),
                 }
     assert 0 < num_other < 0.02 * num_all
 
@@ -67,6 +82,9 @@ def test_syllables_agree_with_the_demo_corpus_but_for_sandhi_and_particles():
         ("дом", "found other scripts"),
         ("涨了50%", "a sign with a reading of its own"),
         ("兙", "whose reading no dictionary tells"),
+        ("圆周率3.14", "a number with a sign in it"),
+        ("½", "a number with a sign"),
+        ("−5", "a sign with a reading"),
         ("", "nothing to label"),
         ("。！", "nothing to label"),
     ],
@@ -84,9 +102,16 @@ def test_what_is_not_written_as_it_sounds_is_not_guessed_at(text, reason):
         ("你好 world again 世界", "characters", "你 好 w o r l d ▁ a g a i n 世 界"),
         ("今天，天气 很好。", "characters", "今 天 天 气 很 好"),
         ("今天 天气", "words", "今天 天气"),
-        ("我们去银行", "words", "我们 去 银行"),
+        ("我们 去 中华人民共和国", "words", "我们 去 中华人民共和国"),
+        ("好，谢谢", "words", "好 谢谢"),
         ("seven", "words", "seven"),
     ],
 )
 def test_characters_and_words_are_alternatives(text, unit, tokens):
     assert " ".join(label(text, unit)) == tokens
+
+
+@pytest.mark.parametrize("text", ["今天天气很好，我们去公园玩。", "我们去银行"])
+def test_hanzi_without_spaces_are_no_words(text):
+    with pytest.raises(UnlabelledError, match="without spaces between their words"):
+        label(text, "words")
