@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import zlib
 from collections.abc import Callable, Sequence
 
 from data_pipeline.corpora.recording import Recording
+from data_pipeline.sentences import sentence_key
 
 HELD_OUT = 0.05  # of the recordings, for each of dev and test
 ENOUGH_SPEAKERS = 10
@@ -18,35 +18,37 @@ def complete_splits(splits: dict[str, list[Recording]]) -> tuple[dict[str, list[
     "all" is cut into three, a train without dev into two, so that no speaker stands on both sides; with
     fewer than ten speakers, so that no sentence does. The same recordings are always cut the same way.
     """
-    if "all" in splits:
-        everything = splits["all"]
-        wanted = ["test", "dev"]
-    elif splits.get("train") and not splits.get("dev"):
-        everything = splits["train"]
-        wanted = ["dev"]
-    else:
-        return splits, ""
+    # what is in no split, beside others that are, is to be trained on
+    everything = [*splits.get("train", []), *splits.get("all", [])]
     others = {name: recordings for name, recordings in splits.items() if name not in ("all", "train")}
+    wanted = [name for name in ("test", "dev") if name not in others]
+    if "all" not in splits:
+        wanted = [name for name in wanted if name == "dev"]
+    if not everything or not wanted:
+        return {**({"train": everything} if everything else {}), **others}, ""
     key, what = _separated_by(everything)
     cut = _cut(everything, wanted, key)
     made = " and ".join(reversed(wanted))
     each = " each" * (len(wanted) > 1)
-    return {**cut, **others}, f"{made} made of {HELD_OUT:.0%} of the recordings{each}, {what}"
+    told = f"{made} made of {HELD_OUT:.0%} of the recordings{each}, {what}"
+    if not all(cut[name] for name in wanted):
+        told = f"too few recordings to make {made} of; bring them, or more recordings"
+    return {**cut, **others}, told
 
 
 def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording], str], str]:
-    speakers = {recording.speaker for recording in recordings} - {""}
-    if len(speakers) >= ENOUGH_SPEAKERS:
+    speakers = {recording.speaker for recording in recordings}
+    if len(speakers) >= ENOUGH_SPEAKERS and "" not in speakers:
         return _speaker, "no speaker in two of them"
     return _sentence, "no sentence in two of them"
 
 
 def _speaker(recording: Recording) -> str:
-    return recording.speaker or recording.id
+    return recording.speaker
 
 
 def _sentence(recording: Recording) -> str:
-    return "".join(recording.text.split()) or " ".join(recording.tokens)
+    return sentence_key(recording.text, recording.tokens) or recording.id
 
 
 def _cut(
@@ -60,14 +62,14 @@ def _cut(
     order = sorted(groups, key=lambda name: (zlib.crc32(name.encode(errors="backslashreplace")), name))
     target = HELD_OUT * len(recordings)
     split_of: dict[str, str] = {}
-    names = iter(order)
     for split in wanted:
         taken = 0
-        for name in itertools.takewhile(lambda _: len(order) - len(split_of) > 1, names):
-            split_of[name] = split
-            taken += len(groups[name])
-            if taken >= target:
-                break
+        for name in order:
+            fits = not taken or taken + len(groups[name]) <= 2 * target
+            small = len(groups[name]) <= max(2 * target, 1)
+            if name not in split_of and taken < target and fits and small and len(order) - len(split_of) > 1:
+                split_of[name] = split
+                taken += len(groups[name])
     cut: dict[str, list[Recording]] = {
         split: [] for split in ("train", "dev", "test") if split in {*wanted, "train"}
     }

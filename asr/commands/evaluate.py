@@ -42,14 +42,14 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     return EXIT_MISTAKE if num_left_out else 0
 
 
-def evaluation_data(manifest: Path, vocabulary: Vocabulary, *, decode: bool = True) -> tuple[Dataset, int]:
+def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
     """What can be heard of a manifest, and how many recordings cannot. Unknown labels count as errors."""
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor.quick import check_audio, tell_left_out
     from data_pipeline.manifest import read_manifest
 
     utterances = read_manifest(manifest)
-    problems = check_audio(utterances, decode=decode)
+    problems = check_audio(utterances)
     sound = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
     tell_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
     if not sound:

@@ -118,10 +118,9 @@ def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> tuple[Tr
         vocabulary = _make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
-    # a run that goes on was checked when it began
-    train_data, left_out = _training_data(config, vocabulary, model, decode=not resume)
-    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, decode=not resume)
-    test_data, _ = evaluation_data(Path(config.data.test), vocabulary, decode=not resume)
+    train_data, left_out = _training_data(config, vocabulary, model)
+    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
+    test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
     if engine.is_chief:
         console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances), engine)
         _tell_shared_sentences(train_data, {config.data.dev: dev_data, config.data.test: test_data})
@@ -242,9 +241,7 @@ def _make_vocabulary(config: Config) -> Vocabulary:
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def _training_data(
-    config: Config, vocabulary: Vocabulary, model: AcousticModel, *, decode: bool
-) -> tuple[Dataset, list[str]]:
+def _training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) -> tuple[Dataset, list[str]]:
     """What can be trained on of the training manifest, and why the rest cannot."""
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
@@ -254,7 +251,7 @@ def _training_data(
     augmenter = Augmenter.load(config.augment, config.train.seed)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
-    sound, problems = check_utterances(utterances, vocabulary, model.fits, decode=decode)
+    sound, problems = check_utterances(utterances, vocabulary, model.fits)
     tell_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from data_pipeline.doctor.checkup import Heard, listen
+from data_pipeline.work import available_cores
 
 LIMIT_S = 30.0  # for one file; the longest that is decoded takes a few seconds
 START_LIMIT_S = 120.0
@@ -47,13 +48,6 @@ def listen_to_all(
     finally:
         for worker in workers:
             worker.kill()
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Worker:

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-
-from tqdm import tqdm
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio
 from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
+from data_pipeline.sentences import sentence_key
+from data_pipeline.work import in_threads
 
 DURATION_TOLERANCE_S = 0.05
 NUM_REASONS = 10
@@ -24,8 +22,6 @@ def check_utterances(
     utterances: Sequence[Utterance],
     vocabulary: Vocabulary,
     fits: Callable[[int, list[int]], bool],
-    *,
-    decode: bool = True,
 ) -> tuple[list[Utterance], list[str]]:
     """Part what can be trained on from what cannot.
 
@@ -33,16 +29,14 @@ def check_utterances(
         utterances: of one manifest.
         vocabulary: of the model.
         fits: whether so many samples give the model frames enough for these labels.
-        decode: see `check_audio`.
 
     Returns:
         The sound ones in their order, and what is wrong with each of the others: file, reason, remedy.
     """
-    audio_problems = check_audio(utterances, decode=decode)
     sound: list[Utterance] = []
     problems: list[str] = []
-    for utterance, audio_problem in zip(utterances, audio_problems, strict=True):
-        reason = audio_problem or _label_problem(utterance, vocabulary, fits)
+    for utterance, checked in zip(utterances, _check_all(utterances), strict=True):
+        reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
             problems.append(reason)
         else:
@@ -50,27 +44,15 @@ def check_utterances(
     return sound, problems
 
 
-def check_audio(utterances: Sequence[Utterance], *, decode: bool = True) -> list[str]:
-    """What is wrong with each utterance's audio; empty where nothing is.
-
-    Args:
-        utterances: of one manifest.
-        decode: whether to decode other containers than WAV, whose headers do not tell that they are sound;
-            else damage in the middle of one shows when it is trained on.
-    """
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = pool.map(functools.partial(_audio_problem, decode=decode), utterances)
-        return list(tqdm(problems, "checking audio", len(utterances), unit=" clips", leave=False, delay=2))
+def check_audio(utterances: Sequence[Utterance]) -> list[str]:
+    """What is wrong with each utterance's audio; empty where nothing is."""
+    return [checked.problem for checked in _check_all(utterances)]
 
 
 def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
     """How many utterances of another set say what one in the training set says."""
-    known = {_sentence(utterance) for utterance in train}
-    return sum(_sentence(utterance) in known for utterance in other)
-
-
-def _sentence(utterance: Utterance) -> str:
-    return "".join(utterance.text.split()) or " ".join(utterance.tokens)
+    known = {sentence_key(utterance.text, utterance.tokens) for utterance in train}
+    return sum(sentence_key(utterance.text, utterance.tokens) in known for utterance in other)
 
 
 def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
@@ -84,27 +66,40 @@ def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
         print(f"  ... and {len(reasons) - NUM_REASONS} more")
 
 
-def _audio_problem(utterance: Utterance, decode: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A recording's audio: what is wrong with it, or its length at the model's rate."""
+
+    problem: str
+    num_samples: int = 0
+
+
+def _check_all(utterances: Sequence[Utterance]) -> Iterator[_Checked]:
+    return in_threads(_check, utterances, "checking audio")
+
+
+def _check(utterance: Utterance) -> _Checked:
     path = utterance.audio_path
     try:
         header = audio_header(path)
-        if decode and header.container != "WAV":
-            read_audio(path)
+        if header.container != "WAV":
+            read_audio(path)  # only decoding tells that such a file is sound
     except UserError as error:
-        return str(error)
-    duration_s = header.duration_s
-    if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
-        return f"{path}: {duration_s * 1000:.1f} ms long, expected at least one window of 25 ms; leave it out"
-    if abs(duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
-        return (
-            f"{path}: {duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
+        return _Checked(str(error))
+    num_samples = round(header.duration_s * SAMPLE_RATE_HZ)
+    if num_samples < WINDOW_SAMPLES:
+        length = f"{header.duration_s * 1000:.1f} ms long"
+        return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
+    if abs(header.duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
+        return _Checked(
+            f"{path}: {header.duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
             "correct the manifest"
         )
-    return ""
+    return _Checked("", num_samples)
 
 
 def _label_problem(
-    utterance: Utterance, vocabulary: Vocabulary, fits: Callable[[int, list[int]], bool]
+    utterance: Utterance, num_samples: int, vocabulary: Vocabulary, fits: Callable[[int, list[int]], bool]
 ) -> str:
     if not utterance.tokens:
         return f"{utterance.audio_path}: no label; give it tokens or leave it out"
@@ -112,7 +107,7 @@ def _label_problem(
         labels = vocabulary.encode(utterance.tokens)
     except UserError as error:
         return f"{utterance.audio_path}: {error}; correct the label or extend the vocabulary"
-    if not fits(round(utterance.duration_s * SAMPLE_RATE_HZ), labels):
+    if not fits(num_samples, labels):
         return (
             f"{utterance.audio_path}: {len(labels)} labels do not fit the model's frames of "
             f"{utterance.duration_s:.2f} s; is it the right label for this recording?"

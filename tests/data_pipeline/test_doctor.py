@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.audio import read_audio
+from asr.audio import audio_duration_s, read_audio
 from asr.vocabulary import Vocabulary
 from data_pipeline.doctor.quick import check_audio, check_utterances, shared_sentences, tell_left_out
 
@@ -55,7 +55,7 @@ def test_damage_in_the_middle_of_a_compressed_file_is_found_before_the_first_ste
     data[len(data) // 2 : len(data) // 2 + 500] = b"\xff" * 500
     (tmp_path / "hurt.flac").write_bytes(data)
     hurt = [dataclasses.replace(clips[0], audio_path=str(tmp_path / "hurt.flac"))]
-    assert check_audio(hurt, decode=False) == [""]  # by its header and its end it is sound
+    assert audio_duration_s(hurt[0].audio_path) == pytest.approx(clips[0].duration_s)  # its end is there
     assert "hurt.flac: broken after its header" in check_audio(hurt)[0]
 
 

@@ -56,6 +56,45 @@ def test_a_corpus_without_splits_is_cut_so_that_they_share_nothing(num_speakers,
     }
 
 
+def test_a_speaker_who_says_most_is_trained_on():
+    for name in "abcdefghijkl":
+        much = [Recording(f"m{i}", f"m{i}.wav", f"句{i}", f"much-{name}") for i in range(1000)]
+        little = [Recording(f"l{i}", f"l{i}.wav", f"话{i}", f"little{i % 12}") for i in range(120)]
+        splits, _ = complete_splits({"all": much + little})
+        assert {r.speaker for r in much} <= {r.speaker for r in splits["train"]}
+        assert splits["dev"]
+        assert splits["test"]
+
+
+def test_a_sentence_punctuated_otherwise_is_the_same_sentence():
+    rows = [Recording(f"a{i}", f"a{i}.wav", f"第{i}句") for i in range(300)]
+    rows += [Recording(f"b{i}", f"b{i}.wav", f" 第{i}句。") for i in range(300)]
+    splits, _ = complete_splits({"all": rows})
+    seen = [{r.id[1:] for r in part} for part in splits.values()]
+    assert not seen[0] & seen[1]
+    assert not seen[0] & seen[2]
+
+
+def test_recordings_of_nobody_are_not_taken_for_speakers():
+    rows = [
+        Recording(f"a{i}", f"a{i}.wav", f"第{i % 50}句", "" if i % 2 else f"s{i % 40}") for i in range(600)
+    ]
+    splits, told = complete_splits({"all": rows})
+    assert "no sentence" in told
+    assert not {r.text for r in splits["train"]} & {r.text for r in splits["test"]}
+
+
+def test_what_is_in_no_split_beside_others_is_trained_on():
+    rows = recordings(100, 0, 100)
+    splits, _ = complete_splits(
+        {"all": rows[:60], "train": rows[60:80], "dev": rows[80:90], "test": rows[90:]}
+    )
+    assert {name: len(part) for name, part in splits.items()} == {"train": 80, "dev": 10, "test": 10}
+    splits, _ = complete_splits({"all": rows[:60], "test": rows[60:]})
+    assert splits["test"] == rows[60:]
+    assert sum(len(part) for part in splits.values()) == 100
+
+
 def test_a_corpus_without_dev_gives_some_of_train_and_keeps_its_test():
     test = recordings(30, 3, 30)
     splits, told = complete_splits({"train": recordings(1000, 30, 100), "test": test, "other": test[:2]})
