@@ -130,14 +130,16 @@ def _open_file(name: str) -> BinaryIO:
         if not piece:
             return stream
         with stream:
-            stream.seek(int(piece["begin"]))
-            data = stream.read(int(piece["num_bytes"]))
+            begin, num_bytes = int(piece["begin"]), int(piece["num_bytes"])
+            present = stream.seek(0, io.SEEK_END) - begin
+            stream.seek(begin)
+            data = stream.read(min(num_bytes, max(0, present)))
     except IsADirectoryError:
         raise UserError(f"{name}: a folder, expected an audio file") from None
     except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name holds a zero byte
         reason = getattr(error, "strerror", error)
         raise UserError(f"{name}: cannot read this file ({reason})") from None
-    if len(data) < int(piece["num_bytes"]):
+    if len(data) < num_bytes:
         raise UserError(f"{name}: this file is shorter than the place named; pack or copy it again")
     return io.BytesIO(data)
 

@@ -19,6 +19,7 @@ from asr.types import UserError
 RATES_HZ = (1000, 768_000)  # what a header may say
 UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
 NOTABLE = 10  # a tenth more than is declared
+MOST_CHUNKS = 1000  # before the samples; zeros without end look like empty ones
 PCM = 1  # the coding of plain integers
 
 
@@ -90,7 +91,9 @@ def _chunks(stream: BinaryIO) -> Wav | None:
     if len(riff) < 12 or riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
         return None
     wav = Wav()
-    while len(header := stream.read(8)) == 8:
+    for _ in range(MOST_CHUNKS):
+        if len(header := stream.read(8)) < 8:
+            break
         chunk, num_bytes = struct.unpack("<4sI", header)
         begin = stream.tell()
         if chunk == b"data":

@@ -65,7 +65,7 @@ def _manifest(inspection: Inspection) -> Element:
         histogram(
             "Speaking rate", "tokens per second", inspection.tokens_per_s, show=short_number, noun="utterance"
         ),
-        _frequency_curve(inspection),
+        *([_frequency_curve(inspection)] if inspection.label_counts else []),
     ]
     if inspection.num_speakers > 1:
         minutes = [seconds / 60 for seconds in inspection.speaker_s.values()]

@@ -11,26 +11,26 @@ file, so that training takes them in any order: the same batches, bit for bit, a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import glob
 import io
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import soundfile
-from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio
 from asr.types import UserError, Utterance
 from data_pipeline.corpora.recording import LeftOut
 from data_pipeline.left_out import write_left_out
 from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20
-READ_AHEAD = 64  # recordings
+AT_ONCE = 16  # recordings that a thread holds
 BEFORE_DATA, BEHIND_DATA = 12, 4  # bytes of a TFRecord around what it holds: length and checksums
 
 
@@ -63,16 +63,17 @@ def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) 
         UserError: a manifest of this name is there already, or the folder cannot be written.
     """
     target = folder / manifest.name
-    if target.exists():
-        raise UserError(f"{target}: packed already; remove it to pack again, or choose another folder")
+    there = [target, *sorted(folder.glob(f"{glob.escape(manifest.stem)}-*.tfrecord"))]
+    if packed_before := next((path for path in there if path.exists()), None):
+        raise UserError(f"{packed_before}: packed already; remove it to pack again, or choose another folder")
     utterances = read_manifest(manifest)
     # batches hold clips of similar length: what is read together lies together
     by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     places: dict[str, str] = {}
     with _Shards(folder, manifest.stem, shard_bytes) as shards:
-        bar = tqdm(_read(by_length), f"packing {manifest.stem}", len(utterances), unit=" clips")
-        for utterance, wav in bar:
+        wavs = in_threads(_as_wav, by_length, f"packing {manifest.stem}", AT_ONCE)
+        for utterance, wav in zip(by_length, wavs, strict=True):
             if isinstance(wav, LeftOut):
                 left_out.append(wav)
             else:
@@ -83,14 +84,6 @@ def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) 
         raise UserError(f"{manifest}: no recording can be read: {left_out[0].what}: {left_out[0].detail}")
     write_manifest(target, packed)
     return Packed(target, packed, shards.num_files, left_out)
-
-
-def _read(utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, bytes | LeftOut]]:
-    """Each recording as a WAV file, a few read ahead on all cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for begin in range(0, len(utterances), READ_AHEAD):
-            some = utterances[begin : begin + READ_AHEAD]
-            yield from zip(some, pool.map(_as_wav, some), strict=True)
 
 
 def _as_wav(utterance: Utterance) -> bytes | LeftOut:
@@ -122,8 +115,11 @@ class _Shards:
     def __exit__(self, kind: Any, *exception: object) -> None:
         if kind is None:
             self._finish_file()
-        else:
-            self._part.unlink(missing_ok=True)
+            return
+        if self._writer is not None:
+            with contextlib.suppress(Exception):  # what failed is told already
+                self._writer.close()
+        self._part.unlink(missing_ok=True)
 
     def add(self, utterance: Utterance, wav: bytes) -> str:
         """Write one recording; returns what `read_audio` finds it by."""

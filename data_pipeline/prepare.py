@@ -11,29 +11,29 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from asr.audio import audio_duration_s
-from asr.files import cannot_write, whole_file
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
+from asr.files import cannot_write, is_utf8, whole_file
 from asr.types import UserError, Utterance
 from data_pipeline.corpora import find_corpus
+from data_pipeline.corpora.listed import ID_TWICE
 from data_pipeline.corpora.recording import Corpus, LeftOut, Recording
+from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import Unit, UnlabelledError, label
 from data_pipeline.left_out import reasons_told, write_left_out
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits
+from data_pipeline.work import in_threads
 
 PREPARED = "prepared.json"
 LEFT_OUT = "left_out.tsv"
 OWN_UNITS = "its own"
-CHUNK = 500  # recordings that a thread deals with at a time
 
 Kept = TypeVar("Kept")
 
@@ -62,7 +62,7 @@ def prepare_corpus(
         "units": units or OWN_UNITS,
     }
     try:
-        before = manifests = _prepared_before(target, origin)
+        before = manifests = _prepared_before(target, origin, other_units=again)
         if again or not before:
             if corpus.needs_source and not (source and Path(source).exists()):
                 raise UserError(
@@ -85,15 +85,19 @@ def where_from(name: str, corpus: Corpus) -> str:
     return f"get it from {corpus.address}{layout}" if corpus.address else f"expected {corpus.about}{layout}"
 
 
-def _prepared_before(target: Path, origin: dict[str, str]) -> dict[str, Path]:
-    """The manifests in a target, if it was prepared to the end; empty if not."""
+def _prepared_before(target: Path, origin: dict[str, str], *, other_units: bool) -> dict[str, Path]:
+    """The manifests in a target, if it was prepared to the end; empty if not.
+
+    Raises:
+        UserError: they are of something else; other units are no matter where all is made again.
+    """
     try:
         found = json.loads((target / PREPARED).read_text(encoding="utf-8"))
         manifests = {split: target / file for split, file in found.pop("manifests").items()}
     except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError):
         return {}
     for key, wanted in origin.items():
-        if found.get(key) != wanted:
+        if found.get(key) != wanted and not (other_units and key == "units"):
             raise UserError(
                 f"{target}: prepared from {key} {found.get(key)!r}, not from {wanted!r}; remove that folder "
                 "or choose another one"
@@ -109,35 +113,32 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
     splits, how_cut = complete_splits(reading.splits)
     left_out = list(reading.left_out)
     num_found = sum(map(len, splits.values())) + len(left_out)
-    # splits that are tested on come first: of two recordings with one id theirs is kept
-    order = sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
-    recordings = [recording for split in order for recording in splits[split]]
-    split_of = {recording.id: split for split in reversed(order) for recording in splits[split]}
-
-    recordings = _kept(_without_doubles(recordings), left_out)
+    by_split = _with_ids_of_their_own(splits, left_out)
+    split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
+    recordings = [recording for rows in by_split.values() for recording in rows]
     labelled = (_labelled(r, units, labels_given) for r in tqdm(recordings, f"{name}: labels", unit=" clips"))
     recordings = _kept(labelled, left_out)
     recordings = _kept(cut_segments(recordings, target / "audio"), left_out)
-    utterances = _kept(_in_threads(_measured, recordings, f"{name}: headers"), left_out)
+    utterances = _kept(in_threads(_measured, recordings, f"{name}: headers"), left_out)
 
     write_left_out(target / LEFT_OUT, left_out)
     told = reasons_told(left_out, target / LEFT_OUT)
     if not utterances:
         raise UserError("\n".join([f"{source}: nothing that can be used", *told]))
-    by_split: dict[str, list[Utterance]] = collections.defaultdict(list)
+    usable: dict[str, list[Utterance]] = collections.defaultdict(list)
     for utterance in utterances:
-        by_split[split_of[utterance.id]].append(utterance)
-    manifests = {split: target / f"{split}.jsonl" for split in splits if split in by_split}
+        usable[split_of[utterance.id]].append(utterance)
+    manifests = {split: target / f"{split}.jsonl" for split in splits if split in usable}
     (target / PREPARED).unlink(missing_ok=True)  # until all that follows is written
     for split, path in manifests.items():
-        write_manifest(path, by_split[split])
+        write_manifest(path, usable[split])
     with whole_file(target / PREPARED, "description") as file:
         described = {**origin, "manifests": {split: path.name for split, path in manifests.items()}}
         file.write(json.dumps(described, ensure_ascii=False, indent=2).encode() + b"\n")
 
     print(f"{name}: {target}")
     for split in manifests:
-        print(f"  {_summary(split, by_split[split])}")
+        print(f"  {_summary(split, usable[split])}")
     if how_cut:
         print(f"  {how_cut}")
     if left_out:
@@ -157,51 +158,62 @@ def _kept(results: Iterable[Kept | LeftOut], left_out: list[LeftOut]) -> list[Ke
     return kept
 
 
-def _without_doubles(recordings: Iterable[Recording]) -> Iterable[Recording | LeftOut]:
-    seen: set[str] = set()
-    for recording in recordings:
-        if recording.id in seen:
-            yield LeftOut(recording.audio_path, "an id that stands twice", recording.id)
-        else:
-            seen.add(recording.id)
-            yield recording
+def _with_ids_of_their_own(
+    splits: dict[str, list[Recording]], left_out: list[LeftOut]
+) -> dict[str, list[Recording]]:
+    """Recordings whose ids differ in all splits, those first that are tested on.
+
+    Of one recording in two splits the first stays; another recording of the same id gets its split's name
+    before it.
+    """
+    order = sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
+    seen: dict[str, Recording] = {}
+    own: dict[str, list[Recording]] = {}
+    for split in order:
+        own[split] = []
+        for recording in splits[split]:
+            other = seen.get(recording.id)
+            if other and _place(other) != _place(recording):
+                recording = dataclasses.replace(recording, id=f"{split}-{recording.id}")
+            if recording.id in seen:
+                left_out.append(LeftOut(recording.audio_path, ID_TWICE, recording.id))
+            else:
+                seen[recording.id] = recording
+                own[split].append(recording)
+    return own
+
+
+def _place(recording: Recording) -> tuple[str, float, float | None]:
+    return recording.audio_path, recording.begin_s, recording.end_s
 
 
 def _labelled(recording: Recording, units: Unit, labels_given: bool) -> Recording | LeftOut:
-    if recording.tokens and labels_given:
-        return recording
     try:
-        tokens = label(recording.text, units)
+        if not (recording.tokens and labels_given):
+            tokens = label(recording.text, units)
+        elif units == "syllables":
+            tokens = syllables_of(" ".join(recording.tokens))
+        else:
+            tokens = recording.tokens
     except UnlabelledError as error:
         return LeftOut(recording.audio_path, error.reason, error.detail)
+    except UserError as error:
+        return LeftOut(recording.audio_path, "labels that are no syllables", str(error))
     return dataclasses.replace(recording, tokens=tokens)
 
 
 def _measured(recording: Recording) -> Utterance | LeftOut:
     path = recording.audio_path
+    if not (is_utf8(path) and is_utf8(recording.id)):
+        return LeftOut(path, "a name that is not UTF-8; rename it")
     try:
         duration_s = audio_duration_s(path)
     except UserError as error:
         reason = "audio that cannot be read" if Path(path).exists() else "no such audio file"
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
-    if duration_s <= 0:
-        return LeftOut(path, "audio without a sample")
+    if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
+        return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")
     return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
-
-
-def _in_threads(
-    function: Callable[[Recording], Kept], recordings: Sequence[Recording], title: str
-) -> Iterable[Kept]:
-    def chunk(begin: int) -> list[Kept]:
-        return [function(recording) for recording in recordings[begin : begin + CHUNK]]
-
-    with (
-        ThreadPoolExecutor(os.cpu_count()) as pool,
-        tqdm(total=len(recordings), desc=title, unit=" clips") as bar,
-    ):
-        for results in pool.map(chunk, range(0, len(recordings), CHUNK)):
-            bar.update(len(results))
-            yield from results
 
 
 def _summary(split: str, utterances: Sequence[Utterance]) -> str:

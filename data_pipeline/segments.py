@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,8 +14,11 @@ from tqdm import tqdm
 from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.types import UserError
 from data_pipeline.corpora.recording import LeftOut, Recording
+from data_pipeline.work import available_cores
 
 END_TOLERANCE_S = 0.1  # times in lists are rounded
+LONGEST_NAME_BYTES = 150
+MOST_AT_ONCE = 4  # long recordings in memory
 
 
 def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Recording | LeftOut]:
@@ -34,7 +36,7 @@ def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Reco
         return
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        ThreadPoolExecutor(os.cpu_count()) as pool,
+        ThreadPoolExecutor(min(MOST_AT_ONCE, available_cores())) as pool,
         tqdm(total=sum(map(len, pieces.values())), desc="cutting long recordings", unit=" clips") as bar,
     ):
         for results in pool.map(lambda path: _cut_file(path, pieces[path], folder), pieces):
@@ -55,6 +57,9 @@ def _cut_file(path: str, pieces: Sequence[Recording], folder: Path) -> list[Reco
             where = f"{piece.begin_s:g} to {end_s:g} s of {duration_s:.2f} s"
             results.append(LeftOut(piece.id, "times outside its recording", f"{path}: {where}"))
             continue
+        if piece.begin_s == 0 and end_s >= duration_s - END_TOLERANCE_S:  # all of it
+            results.append(dataclasses.replace(piece, end_s=None))
+            continue
         samples = waveform[round(piece.begin_s * SAMPLE_RATE_HZ) : round(end_s * SAMPLE_RATE_HZ)]
         wav = folder / f"{file_name(piece.id)}.wav"
         write_wav(wav, samples)
@@ -64,6 +69,7 @@ def _cut_file(path: str, pieces: Sequence[Recording], folder: Path) -> list[Reco
 
 def file_name(utterance_id: str) -> str:
     """A name for a file: the id, where every system can write it, else what can be, and a checksum."""
-    plain = re.sub(r"[^\w.-]", "_", utterance_id)[:150].lstrip(".")
+    plain = re.sub(r"[^\w.-]", "_", utterance_id).lstrip(".")
+    plain = plain.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
     changed = f"-{zlib.crc32(utterance_id.encode(errors='backslashreplace')):08x}"
     return plain if plain == utterance_id else plain + changed

@@ -19,6 +19,7 @@ from asr.types import UserError
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     contents,
+    free_name,
     num_shared,
     refuse_missing,
     split_of,
@@ -58,12 +59,14 @@ def read(source: Path, target: Path) -> Reading:
     reading.left_out.sort(key=lambda out: out.what)
     splits = _splits(keys)
     speakers = _speakers(keys, has_splits=splits != dict.fromkeys(keys, "all"))
+    taken: set[str] = set()
     for key in tqdm(keys, desc="reading transcripts", unit="clip"):
         text = _text(pairs.transcripts[key])
         if isinstance(text, LeftOut):
             reading.left_out.append(text)
             continue
-        name = key.replace("/", "-")
+        name = free_name(key.replace("/", "-"), taken)
+        taken.add(name)
         recording = Recording(name, str(pairs.audio[key]), text, speakers[key])
         reading.splits.setdefault(splits[key], []).append(recording)
     if not reading.splits:

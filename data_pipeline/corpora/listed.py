@@ -93,7 +93,7 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
         base = _audio_base(listing)
         recordings = []
         for entry in found:
-            name = entry.id or _free(next(made), taken)
+            name = entry.id or free_name(next(made), taken)
             taken.add(name)
             if (listing.split, name) in seen:  # preparing decides between splits
                 reading.left_out.append(LeftOut(entry.where, ID_TWICE, name))
@@ -160,7 +160,8 @@ def num_shared(folders: Sequence[list[str]]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, or the first of `name-2`, `name-3`, ... that is not taken."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1

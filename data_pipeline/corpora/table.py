@@ -8,6 +8,7 @@ Audio paths are relative to the table's folder, else to one above it, else to th
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ ROLES = {  # what a column holds -> its names, the surest first
     "split": ("split", "subset"),
 }
 EXPECTED = f"a header with the audio ({', '.join(ROLES['audio'])}) and the text ({', '.join(ROLES['text'])})"
+PLAIN_NAME = re.compile(r"\w[\w.-]*")
 LAYOUT = "one table, or {train,dev,test}.csv, or a column split"
 
 
@@ -158,6 +160,9 @@ def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:
         told = value.get("split", "")
         if "split" in value and not told:
             yield LeftOut(where, "no split in its column"), ""
+            continue
+        if told and not PLAIN_NAME.fullmatch(told):
+            yield LeftOut(where, "a split that is no plain name", repr(told)), ""
             continue
         yield (
             Entry(

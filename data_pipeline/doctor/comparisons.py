@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from asr.page import counted
 from data_pipeline.doctor.checkup import Heard, is_silent
 from data_pipeline.doctor.findings import ROLES, Entry, Finding, Source, about
+from data_pipeline.sentences import sentence_key
 
 
 def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -37,9 +38,9 @@ def sound_comparisons(entries: Sequence[Entry], heard: Sequence[Heard]) -> Itera
 
 def sentence_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
     """Sentences of one set that stand in an earlier one too: train before dev before test."""
-    sentences = [entry.utterance.tokens or entry.utterance.text for entry in entries]
+    sentences = [sentence_key(entry.utterance.text, entry.utterance.tokens) for entry in entries]
     for entry, other in _shared(entries, sentences):
-        said = " ".join(entry.utterance.tokens) or entry.utterance.text
+        said = entry.utterance.text or " ".join(entry.utterance.tokens)
         yield about(entry, "shared-sentence", f"{said!r}, also {other.where}")
 
 

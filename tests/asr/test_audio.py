@@ -187,3 +187,9 @@ def test_a_wav_with_coded_samples_is_not_read_as_plain_ones(coding):
     coded = wav.getvalue()[:20] + struct.pack("<H", coding) + wav.getvalue()[22:]
     with pytest.raises(UserError, match="not audio that libsndfile reads"):
         read_audio(io.BytesIO(coded))
+
+
+def test_zeros_behind_a_header_are_soon_given_up():
+    data = io.BytesIO(b"RIFF\xff\xff\xff\x7fWAVE" + bytes(50_000_000))
+    with pytest.raises(UserError, match="not audio"):
+        read_audio(data)

@@ -61,6 +61,12 @@ def test_the_command_tells_it_and_draws_it(train, tmp_path, capsys):
         assert expected in words
 
 
+def test_a_manifest_without_labels_is_shown_as_well(tmp_path, capsys):
+    write_manifest(tmp_path / "m.jsonl", [utterance("a", 1.0, "")])
+    assert main(["inspect", str(tmp_path / "m.jsonl"), "--html", str(tmp_path / "m.html")]) == 0
+    assert "1 utterance" in capsys.readouterr().out
+
+
 def test_a_broken_manifest_is_named(tmp_path, capsys):
     (tmp_path / "m.jsonl").write_text("no json", encoding="utf-8")
     assert main(["inspect", str(tmp_path / "m.jsonl")]) == 2

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from asr.audio import audio_header, read_audio
+from asr.audio import audio_header, piece_of_file, read_audio
 from asr.cli import main
 from asr.config import AugmentConfig
 from asr.types import UserError
@@ -113,6 +113,17 @@ def test_what_cannot_be_read_is_listed_and_the_rest_is_packed(clips, tmp_path, c
 def test_what_is_packed_is_not_packed_over(mixed, packed):
     with pytest.raises(UserError, match="packed already"):
         pack_manifest(mixed, packed.manifest.parent)
+
+
+def test_another_manifest_of_the_same_name_does_not_write_over_what_is_packed(mixed, packed, tmp_path):
+    (tmp_path / "train.json").write_bytes(mixed.read_bytes())
+    with pytest.raises(UserError, match=r"train-00000\.tfrecord: packed already"):
+        pack_manifest(tmp_path / "train.json", packed.manifest.parent)
+
+
+def test_a_place_beyond_its_file_takes_no_memory(packed):
+    with pytest.raises(UserError, match="shorter than the place named"):
+        read_audio(piece_of_file(packed.manifest.parent / "train-00000.tfrecord", 0, 10**15))
 
 
 def test_a_folder_that_cannot_be_written_is_named(mixed, tmp_path):

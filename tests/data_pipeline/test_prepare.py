@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -200,14 +201,59 @@ def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, 
     assert not (tmp_path / "out" / "prepared.json").exists()
 
 
-def test_an_id_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path, capsys):
-    rows = ["id,path,text,split", "a,c0.wav,你好,train", "b,c2.wav,再见,train"]
-    rows += ["a,c3.wav,谢谢,test", "c,c4.wav,绿色,dev"]
+def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
+    rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
+    rows += ["1,c3.wav,谢谢,test", "1,c4.wav,绿色,dev"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
     manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
     found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in manifests.items()}
-    assert found == {"train": {"b": "再见"}, "dev": {"c": "绿色"}, "test": {"a": "谢谢"}}
+    assert found == {
+        "train": {"train-1": "你好", "2": "再见"},
+        "dev": {"dev-1": "绿色"},
+        "test": {"1": "谢谢"},
+    }
+
+
+def test_a_recording_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path, capsys):
+    rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
+    rows += ["1,c0.wav,你好,test", "3,c4.wav,绿色,dev"]
+    (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
+    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in manifests.items()}
+    assert found == {"train": {"2": "再见"}, "dev": {"3": "绿色"}, "test": {"1": "你好"}}
     assert "1  an id that stands twice" in capsys.readouterr().out
+
+
+def test_labels_that_a_list_brings_are_brought_to_one_spelling(folder, tmp_path):
+    rows = ["path,pinyin,split", "c0.wav,ni3 hao,train", "c2.wav,lü4 lue4,train", "c3.wav,hello,train"]
+    rows += ["c4.wav,shi4,dev", "c5.wav,shi4,test"]
+    (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
+    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    assert [u.tokens for u in read_manifest(manifests["train"])] == [("ni3", "hao5"), ("lv4", "lve4")]
+    assert "labels that are no syllables" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
+
+
+def test_clips_too_short_and_names_that_are_no_text_are_left_out(folder, tmp_path):
+    soundfile.write(folder / "one.wav", np.zeros(1), 16000)
+    (folder / "one.txt").write_text("你好", encoding="utf-8")
+    for suffix in ("wav", "txt"):
+        (folder / f"c2.{suffix}").rename(os.fsdecode(os.fsencode(folder) + b"/\xc4\xe3." + suffix.encode()))
+    assert main(["prepare", "folder", str(folder), str(tmp_path / "out")]) == 0
+    kept = [u.id for path in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(path)]
+    assert sorted(kept) == ["c0", "c3", "c4", "c5", "c7"]
+    left_out = (tmp_path / "out" / "left_out.tsv").read_bytes().decode("utf-8")
+    assert "audio shorter than 25 ms" in left_out
+    assert "a name that is not UTF-8" in left_out
+
+
+def test_another_kind_of_units_may_be_prepared_in_place(folder, tmp_path):
+    prepared(folder, tmp_path / "out")
+    units = ["--units", "characters"]
+    assert main(["prepare", "table", str(folder / "list.csv"), str(tmp_path / "out"), *units]) == 0
+    kept = {u.text: u.tokens for path in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(path)}
+    assert kept["长大"] == ("长", "大")
+    with pytest.raises(UserError, match="prepared from units 'characters'"):
+        prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
 
 
 def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
@@ -289,6 +335,7 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
     whole = read_audio(tmp_path / "long.flac")
     long = str(tmp_path / "long.flac")
     rows = [
+        Recording("all", long, "全", begin_s=0.0, end_s=1.98),
         Recording("a/1", long, "甲", begin_s=0.5, end_s=1.25),
         Recording("a_1", long, "乙", begin_s=1.25),
         Recording("whole", long, "丙"),
@@ -298,8 +345,9 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
     ]
     results = list(cut_segments(rows, tmp_path / "audio"))
     kept = {r.id: r for r in results if isinstance(r, Recording)}
-    assert set(kept) == {"a/1", "a_1", "whole"}
-    assert kept["whole"] == rows[2]
+    assert set(kept) == {"a/1", "a_1", "whole", "all"}
+    assert kept["whole"] == rows[3]
+    assert kept["all"].audio_path == long  # no copy of what is there
     assert all(recording.begin_s == 0 and recording.end_s is None for recording in kept.values())
     np.testing.assert_array_equal(read_audio(kept["a/1"].audio_path), whole[8000:20000])
     np.testing.assert_array_equal(read_audio(kept["a_1"].audio_path), whole[20000:])
@@ -309,11 +357,11 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
 
 
 def test_file_names_are_plain_and_their_own():
-    ids = ["a", "a/b", "a_b", "a:b", "..", "中文", "x" * 300, "x" * 299]
+    ids = ["a", "a/b", "a_b", "a:b", "..", "中文", "x" * 300, "x" * 299, "长" * 200]
     names = [file_name(each) for each in ids]
     assert len(set(names)) == len(ids)
     assert names[0] == "a"
-    assert all("/" not in name and not name.startswith(".") and len(name) < 200 for name in names)
+    assert all("/" not in name and not name.startswith(".") and len(name.encode()) < 200 for name in names)
 
 
 def test_preparing_imports_no_tensorflow(folder, tmp_path):
