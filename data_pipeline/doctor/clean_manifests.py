@@ -46,7 +46,10 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
     with whole_file(folder / LEFT_OUT, "list") as file:
         for finding in diagnosis.findings:
             if finding.kind.left_out or finding.code in ("unreadable-manifest", "empty-manifest"):
-                line = f"{finding.where}: {finding.kind.title}: {finding.detail}; {finding.kind.remedy}"
+                audio = f" ({finding.audio_path})" if finding.audio_path else ""
+                line = (
+                    f"{finding.where}{audio}: {finding.kind.title}: {finding.detail}; {finding.kind.remedy}"
+                )
                 # a file's name may hold line breaks, and bytes that are no UTF-8
                 file.write(f"{' '.join(line.split())}\n".encode(errors="backslashreplace"))
     return written

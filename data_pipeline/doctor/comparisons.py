@@ -25,10 +25,10 @@ def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield about(entry, "shared-id", f"also {anywhere.source.path}, line {anywhere.line}")
 
 
-def sound_comparisons(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[Finding]:
+def sound_comparisons(heard: Sequence[tuple[Entry, Heard]]) -> Iterator[Finding]:
     """The same sound twice in a set, under other labels perhaps, or in two sets."""
     by_sound: defaultdict[bytes, list[Entry]] = defaultdict(list)
-    for entry, one in zip(entries, heard, strict=True):
+    for entry, one in heard:
         if one.digest and not is_silent(one):
             by_sound[one.digest].append(entry)
     for alike in by_sound.values():

@@ -158,8 +158,9 @@ def diagnose(
         found += sound_findings(entry, one)
         found += label_checks.label_findings(entry, duration_s, rules)
         found += label_checks.text_findings(entry)
-    found += comparisons.id_findings(entries)
-    found += comparisons.sound_comparisons(entries, heard)
+    # of what stands twice the first one that is sound is kept
+    found += comparisons.id_findings([entry for entry, _ in _sound(entries, heard, found)])
+    found += comparisons.sound_comparisons(_sound(entries, heard, found))
     found += comparisons.sentence_findings(entries)
     found += comparisons.speaker_comparisons(entries)
     found += label_checks.form_findings(entries)
@@ -167,6 +168,15 @@ def diagnose(
     found += label_checks.rate_findings(entries, durations_s)
     found += label_checks.speaker_findings(entries)
     return Diagnosis(contents, heard, _in_order(found, contents.sources), rules.model)
+
+
+def _sound(
+    entries: Sequence[Entry], heard: Sequence[Heard], found: Sequence[Finding]
+) -> list[tuple[Entry, Heard]]:
+    """Entries that nothing found so far leaves out, and what was heard of them."""
+    left_out = {(finding.source, finding.line) for finding in found if finding.kind.left_out}
+    pairs = zip(entries, heard, strict=True)
+    return [(entry, one) for entry, one in pairs if (entry.source, entry.line) not in left_out]
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:

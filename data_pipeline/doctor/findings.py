@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from asr.types import Utterance
+from data_pipeline.corpora.listed import split_of
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Role: TypeAlias = Literal["train", "dev", "test"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 ROLES: tuple[Role, ...] = ("train", "dev", "test")
 LAST: Role = "test"
-ROLE_NAMES: dict[str, Role] = {
-    "train": "train",
-    "training": "train",
-    "dev": "dev",
-    "val": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "test": "test",
-    "eval": "test",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,5 +201,5 @@ def sources_of(paths: Sequence[Path]) -> list[Source]:
 
 
 def _named_role(path: Path) -> Role | None:
-    words = re.split(r"[^a-z]+", path.stem.lower())
-    return next((ROLE_NAMES[word] for word in words if word in ROLE_NAMES), None)
+    name = split_of(path.stem)
+    return next((role for role in ROLES if role == name), None)
