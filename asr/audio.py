@@ -80,8 +80,10 @@ def audio_header(path: str | Path) -> AudioHeader:
     """Rate, channels and length by the file's header; of other containers than WAV the end is read too.
 
     Raises:
-        UserError: the file is missing, empty, cut off or not audio.
+        UserError: the file is missing, empty, cut off or not audio; or a pipe, which is gone once it is read.
     """
+    if Path(path).is_fifo():
+        raise UserError(f"{path}: a pipe, expected a file; write it to one")
     with _open_stream(path) as (stream, name):
         wav = checked_wav(stream, name)
         if wav and wav.is_plain:

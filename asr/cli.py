@@ -74,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi is no reason to stop
     try:
         status: int = arguments.run_command(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_MISTAKE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,6 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
 
 def cannot_write(path: Path, what: str, error: OSError) -> UserError:
     """The error to raise where a file cannot be written."""
-    return UserError(
-        f"{path}: cannot write this {what} ({error.strerror}); free space there, or choose another place"
-    )
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "free space there, or choose another place" if full else "choose another place"
+    return UserError(f"{path}: cannot write this {what} ({error.strerror}); {remedy}")

@@ -1,7 +1,7 @@
 """Many recordings in a few large files: for network disks, where opening files is slow, and large corpora.
 
 packed/train.jsonl                  the manifest: train on it as on any other
-packed/train-00000.tfrecord ...     the recordings, those of similar length together
+packed/train.jsonl-00000.tfrecord   the recordings, those of similar length together
 packed/train.left_out.tsv           what could not be read, and why; if there is any
 
 A record is a `tf.train.Example` of `audio` (a whole WAV file: 16 kHz, mono, 16 bit), `id`, `text`, `tokens`
@@ -22,14 +22,17 @@ from typing import Any
 
 import soundfile
 
-from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio
+from asr.audio import SAMPLE_RATE_HZ, audio_header, piece_of_file, read_audio
+from asr.files import is_utf8
 from asr.types import UserError, Utterance
 from data_pipeline.corpora.recording import LeftOut
 from data_pipeline.left_out import write_left_out
+from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20
+UNREADABLE = "audio that cannot be read"
 AT_ONCE = 16  # recordings that a thread holds
 BEFORE_DATA, BEHIND_DATA = 12, 4  # bytes of a TFRecord around what it holds: length and checksums
 
@@ -60,18 +63,41 @@ def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) 
         shard_bytes: at which a file is full.
 
     Raises:
-        UserError: a manifest of this name is there already, or the folder cannot be written.
+        UserError: other utterances are packed there under this name, or the folder cannot be written.
     """
     target = folder / manifest.name
-    there = [target, *sorted(folder.glob(f"{glob.escape(manifest.stem)}-*.tfrecord"))]
-    if packed_before := next((path for path in there if path.exists()), None):
-        raise UserError(f"{packed_before}: packed already; remove it to pack again, or choose another folder")
+    if target.resolve() == manifest.resolve():
+        raise UserError(f"{folder}: the manifest's own folder; choose another one to pack into")
+    if not is_utf8(str(folder)):
+        raise UserError(f"{folder}: a name that is not UTF-8; choose another folder")
     utterances = read_manifest(manifest)
+    with alone_in(folder, "asr pack"):
+        if target.exists():
+            return _packed_before(target, utterances)
+        for stale in folder.glob(f"{glob.escape(manifest.name)}-*.tfrecord"):
+            stale.unlink()  # of a command that was interrupted
+        return _pack(utterances, manifest, target, shard_bytes)
+
+
+def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
+    """What an earlier command made, if it was made of the same utterances."""
+    packed = read_manifest(target)
+    wanted = {utterance.id: (round(utterance.duration_s, 4), utterance.tokens) for utterance in utterances}
+    if any(wanted.get(u.id) != (round(u.duration_s, 4), u.tokens) for u in packed):
+        raise UserError(f"{target}: other utterances are packed there; remove it, or choose another folder")
+    files = {utterance.audio_path.partition("@")[0] for utterance in packed}
+    kept = {utterance.id for utterance in packed}
+    left_out = [LeftOut(u.audio_path, UNREADABLE) for u in utterances if u.id not in kept]
+    return Packed(target, packed, len(files), left_out)
+
+
+def _pack(utterances: Sequence[Utterance], manifest: Path, target: Path, shard_bytes: int) -> Packed:
+    folder = target.parent
     # batches hold clips of similar length: what is read together lies together
     by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     places: dict[str, str] = {}
-    with _Shards(folder, manifest.stem, shard_bytes) as shards:
+    with _Shards(folder, manifest.name, shard_bytes) as shards:
         wavs = in_threads(_as_wav, by_length, f"packing {manifest.stem}", AT_ONCE)
         for utterance, wav in zip(by_length, wavs, strict=True):
             if isinstance(wav, LeftOut):
@@ -88,10 +114,11 @@ def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) 
 
 def _as_wav(utterance: Utterance) -> bytes | LeftOut:
     try:
+        audio_header(utterance.audio_path)  # which refuses pipes
         waveform = read_audio(utterance.audio_path)
     except UserError as error:
         detail = str(error).removeprefix(f"{utterance.audio_path}: ")
-        return LeftOut(utterance.audio_path, "audio that cannot be read", detail)
+        return LeftOut(utterance.audio_path, UNREADABLE, detail)
     wav = io.BytesIO()
     soundfile.write(wav, waveform, SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
     return wav.getvalue()
@@ -100,8 +127,8 @@ def _as_wav(utterance: Utterance) -> bytes | LeftOut:
 class _Shards:
     """TFRecord files that fill up one after another; each takes its name when it is whole."""
 
-    def __init__(self, folder: Path, stem: str, shard_bytes: int) -> None:
-        self._folder, self._stem, self._shard_bytes = folder, stem, shard_bytes
+    def __init__(self, folder: Path, name: str, shard_bytes: int) -> None:
+        self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
         self._writer: Any = None
         self._position = self.num_files = 0
 
@@ -140,7 +167,7 @@ class _Shards:
 
     @property
     def _path(self) -> Path:
-        return self._folder / f"{self._stem}-{self.num_files:05d}.tfrecord"
+        return self._folder / f"{self._name}-{self.num_files:05d}.tfrecord"
 
     @property
     def _part(self) -> Path:

@@ -2,7 +2,7 @@
 
 data/thchs30/train.jsonl, dev.jsonl, test.jsonl    what can be used
 data/thchs30/left_out.tsv                          what cannot, and why; a line each
-data/thchs30/prepared.json                         where it comes from; written last
+data/thchs30/prepared.json                         where it comes from, and whether all is there
 data/thchs30/audio/                                recordings that had to be cut or converted
 """
 
@@ -12,6 +12,7 @@ import collections
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,18 +21,19 @@ from tqdm import tqdm
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
 from asr.files import cannot_write, is_utf8, whole_file
 from asr.types import UserError, Utterance
-from data_pipeline.corpora import find_corpus
+from data_pipeline.corpora import FORMS, find_corpus
+from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.corpora.listed import ID_TWICE
 from data_pipeline.corpora.recording import Corpus, LeftOut, Recording
 from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import Unit, UnlabelledError, label
 from data_pipeline.left_out import reasons_told, write_left_out
+from data_pipeline.lock import alone_in
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits
 from data_pipeline.work import in_threads
 
-PREPARED = "prepared.json"
 LEFT_OUT = "left_out.tsv"
 OWN_UNITS = "its own"
 
@@ -61,20 +63,22 @@ def prepare_corpus(
         "source": str(Path(source).resolve()) if corpus.needs_source else "",
         "units": units or OWN_UNITS,
     }
-    try:
-        before = manifests = _prepared_before(target, origin, other_units=again)
-        if again or not before:
-            if corpus.needs_source and not (source and Path(source).exists()):
-                raise UserError(
-                    f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
-                    "Training finds it by --set data.source=FOLDER"
-                )
-            manifests = _prepare(corpus, Path(source), target, origin)
-            for stale in set(before.values()) - set(manifests.values()):
-                stale.unlink()  # of a split that is not there any more
-    except OSError as error:
-        raise cannot_write(target, "corpus", error) from None
-    return manifests
+    before = _prepared_before(target, origin, other_units=again)
+    if before.is_whole and not again:
+        return before.manifests
+    if corpus.needs_source and not (source and Path(source).exists()):
+        raise UserError(
+            f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
+            "Training finds it by --set data.source=FOLDER"
+        )
+    with alone_in(target, "asr prepare"):
+        try:
+            return _prepare(corpus, Path(source), target, origin, before.manifests)
+        except OSError as error:
+            path = Path(str(error.filename or target))
+            if error.filename and not path.resolve().is_relative_to(target.resolve()):
+                raise UserError(f"{path}: cannot read this ({error.strerror})") from None
+            raise cannot_write(path, "corpus", error) from None
 
 
 def where_from(name: str, corpus: Corpus) -> str:
@@ -85,32 +89,59 @@ def where_from(name: str, corpus: Corpus) -> str:
     return f"get it from {corpus.address}{layout}" if corpus.address else f"expected {corpus.about}{layout}"
 
 
-def _prepared_before(target: Path, origin: dict[str, str], *, other_units: bool) -> dict[str, Path]:
-    """The manifests in a target, if it was prepared to the end; empty if not.
+@dataclass(frozen=True)
+class _Before:
+    """What an earlier command made in a target.
+
+    Attributes:
+        manifests: by split, or those that it was about to write.
+        is_whole: whether it came to its end, and all of them are still there.
+    """
+
+    manifests: dict[str, Path]
+    is_whole: bool
+
+
+def _prepared_before(target: Path, origin: dict[str, str], *, other_units: bool) -> _Before:
+    """What there is already.
 
     Raises:
-        UserError: they are of something else; other units are no matter where all is made again.
+        UserError: it is of something else; other units are no matter where all is made again.
     """
     try:
         found = json.loads((target / PREPARED).read_text(encoding="utf-8"))
-        manifests = {split: target / file for split, file in found.pop("manifests").items()}
-    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError):
-        return {}
+        manifests = {split: target / file for split, file in found["manifests"].items()}
+        is_finished = bool(found["finished"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError, TypeError):
+        return _Before({}, is_whole=False)
     for key, wanted in origin.items():
         if found.get(key) != wanted and not (other_units and key == "units"):
             raise UserError(
-                f"{target}: prepared from {key} {found.get(key)!r}, not from {wanted!r}; remove that folder "
-                "or choose another one"
+                f"{target}: prepared from {key} {found.get(key)!r}, not from {wanted!r}; remove that folder, "
+                "or choose another one (in a configuration: data.prepared_dir)"
             )
-    return manifests if all(path.exists() for path in manifests.values()) else {}
+    return _Before(manifests, is_finished and all(path.exists() for path in manifests.values()))
 
 
-def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any]) -> dict[str, Path]:
+def _write_prepared(
+    target: Path, origin: dict[str, str], manifests: dict[str, Path], *, finished: bool
+) -> None:
+    names = {split: path.name for split, path in manifests.items()}
+    with whole_file(target / PREPARED, "description") as file:
+        described = {**origin, "manifests": names, "finished": finished}
+        file.write(
+            json.dumps(described, ensure_ascii=False, indent=2).encode(errors="backslashreplace") + b"\n"
+        )
+
+
+def _prepare(
+    corpus: Corpus, source: Path, target: Path, origin: dict[str, Any], before: dict[str, Path]
+) -> dict[str, Path]:
     name = origin["corpus"]
     labels_given = origin["units"] == OWN_UNITS
     units = corpus.units if labels_given else origin["units"]
     reading = corpus.read(source, target)
-    splits, how_cut = complete_splits(reading.splits)
+    splits, how_cut = complete_splits(reading.splits, may_cut_train=name in FORMS)
     left_out = list(reading.left_out)
     num_found = sum(map(len, splits.values())) + len(left_out)
     by_split = _with_ids_of_their_own(splits, left_out)
@@ -129,12 +160,16 @@ def _prepare(corpus: Corpus, source: Path, target: Path, origin: dict[str, Any])
     for utterance in utterances:
         usable[split_of[utterance.id]].append(utterance)
     manifests = {split: target / f"{split}.jsonl" for split in splits if split in usable}
-    (target / PREPARED).unlink(missing_ok=True)  # until all that follows is written
+    for path in manifests.values():
+        if path.exists() and path not in before.values():
+            raise UserError(f"{path}: was not made by asr prepare, and would be lost; choose another folder")
+    everything = {**{path.stem: path for path in before.values()}, **manifests}
+    _write_prepared(target, origin, everything, finished=False)
     for split, path in manifests.items():
         write_manifest(path, usable[split])
-    with whole_file(target / PREPARED, "description") as file:
-        described = {**origin, "manifests": {split: path.name for split, path in manifests.items()}}
-        file.write(json.dumps(described, ensure_ascii=False, indent=2).encode() + b"\n")
+    for stale in set(before.values()) - set(manifests.values()):
+        stale.unlink(missing_ok=True)  # of a split that is not there any more
+    _write_prepared(target, origin, manifests, finished=True)
 
     print(f"{name}: {target}")
     for split in manifests:

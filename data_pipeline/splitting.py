@@ -9,21 +9,29 @@ from data_pipeline.corpora.recording import Recording
 from data_pipeline.sentences import sentence_key
 
 HELD_OUT = 0.05  # of the recordings, for each of dev and test
-ENOUGH_SPEAKERS = 10
+ENOUGH_SPEAKERS, FEW_SPEAKERS = 10, 3
+ENOUGH_SENTENCES = 20  # else one of them is all that a split holds
 
 
-def complete_splits(splits: dict[str, list[Recording]]) -> tuple[dict[str, list[Recording]], str]:
+def complete_splits(
+    splits: dict[str, list[Recording]], *, may_cut_train: bool = True
+) -> tuple[dict[str, list[Recording]], str]:
     """Splits with train, dev and test where they can be made, and how they were made; "" if they were there.
 
-    "all" is cut into three, a train without dev into two, so that no speaker stands on both sides; with
-    fewer than ten speakers, so that no sentence does. The same recordings are always cut the same way.
+    "all" is cut into three, so that no speaker stands in two of them; with fewer than ten speakers, so that
+    no sentence does. The same recordings are always cut the same way.
+
+    Args:
+        splits: as the corpus has them.
+        may_cut_train: whether a missing dev is made of train, too.
     """
     # what is in no split, beside others that are, is to be trained on
     everything = [*splits.get("train", []), *splits.get("all", [])]
     others = {name: recordings for name, recordings in splits.items() if name not in ("all", "train")}
     wanted = [name for name in ("test", "dev") if name not in others]
     if "all" not in splits:
-        wanted = [name for name in wanted if name == "dev"]
+        # a known corpus whose dev set is not there would be measured on another one
+        wanted = [name for name in wanted if name == "dev" and may_cut_train]
     if not everything or not wanted:
         return {**({"train": everything} if everything else {}), **others}, ""
     key, what = _separated_by(everything)
@@ -38,9 +46,19 @@ def complete_splits(splits: dict[str, list[Recording]]) -> tuple[dict[str, list[
 
 def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording], str], str]:
     speakers = {recording.speaker for recording in recordings}
-    if len(speakers) >= ENOUGH_SPEAKERS and "" not in speakers:
-        return _speaker, "no speaker in two of them"
-    return _sentence, "no sentence in two of them"
+    sentences = {_sentence(recording) for recording in recordings}
+    by_speaker = (_speaker, "no speaker in two of them")
+    if "" not in speakers and len(speakers) >= ENOUGH_SPEAKERS:
+        return by_speaker
+    if len(sentences) >= min(ENOUGH_SENTENCES, len(recordings) / 2):
+        return _sentence, "no sentence in two of them"
+    if "" not in speakers and len(speakers) >= FEW_SPEAKERS:
+        return by_speaker
+    return _id, "the same sentences in all of them"
+
+
+def _id(recording: Recording) -> str:
+    return recording.id
 
 
 def _speaker(recording: Recording) -> str:

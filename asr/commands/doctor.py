@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asr.commands import add_override_argument
+from asr.commands import add_override_argument, refuse_overwriting
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     config_path = find_config(arguments.config or DEFAULT_CONFIG)
     config = load_config(config_path, arguments.overrides)
     sources = sources_of(_manifests(arguments.manifests, config))
+    manifests = [source.path for source in sources]
+    refuse_overwriting("--html", arguments.html, manifests)
+    if arguments.json and arguments.json != "-":
+        refuse_overwriting("--json", Path(arguments.json), manifests)
     if arguments.write_clean:
         clean_paths(sources, arguments.write_clean)  # before minutes of listening, not after
     contents = read_contents(sources)

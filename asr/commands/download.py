@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.files import cannot_write
 from asr.types import UserError
 
 if TYPE_CHECKING:
     from data_pipeline.corpora.recording import Archive, Corpus
     from data_pipeline.download.fetch import Patience
-
-LOCK = ".download.lock"
 
 
 def add_download_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +53,9 @@ def download_corpus(name: str, corpus: Corpus, folder: Path, mirror: str | None,
     archives = [at_mirror(archive, mirror) if mirror else archive for archive in corpus.archives]
     terms = " ".join(text for text in (corpus.licence, corpus.address) if text)
     print(f"{name}: {corpus.about} {f'({terms})' if terms else ''}".rstrip(), flush=True)
-    with _alone_in(folder):
+    from data_pipeline.lock import alone_in
+
+    with alone_in(folder, "asr download"):
         _check_space(corpus, folder)
         try:
             for archive in archives:
@@ -124,25 +122,3 @@ def _tell_kept(paths: Sequence[Path]) -> None:
     if kept := [path for path in paths if path.exists()]:
         size = size_text(sum(path.stat().st_size for path in kept))
         print(f"The archives ({size}) are kept; once unpacked they are not needed, remove them if you like.")
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep a second command out of a folder; the system lets go of it even where this one is killed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
-    except OSError as error:
-        raise cannot_write(folder, "folder", error) from None
-    with lock:
-        # neither Windows nor every network disk has such locks: there it goes without
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"{folder}: another asr download is at work there; wait, or stop it"
-                ) from None
-        yield

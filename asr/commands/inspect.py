@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.commands import refuse_overwriting
+
 if TYPE_CHECKING:
     from data_pipeline.inspection import Inspection
 
@@ -15,7 +17,13 @@ NUM_SHOWN = 12
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines, train first")
+    parser.add_argument(
+        "manifests",
+        nargs="+",
+        type=Path,
+        metavar="MANIFEST",
+        help="JSON Lines; named train, dev and test, or in this order",
+    )
     parser.add_argument(
         "--html",
         type=Path,
@@ -27,11 +35,15 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def inspect_command(arguments: argparse.Namespace) -> int:
     """Tell what is in manifests and draw it; returns the exit status."""
+    from data_pipeline.doctor.findings import ROLES, sources_of
     from data_pipeline.inspect_page import write_inspect_page
     from data_pipeline.inspection import inspect_utterances, unseen_labels
     from data_pipeline.manifest import read_manifest
 
-    inspections = [inspect_utterances(str(path), read_manifest(path)) for path in arguments.manifests]
+    refuse_overwriting("--html", arguments.html, arguments.manifests)
+    # what is trained on comes first, whatever the order of the shell
+    sources = sorted(sources_of(arguments.manifests), key=lambda source: ROLES.index(source.role))
+    inspections = [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
     for inspection in inspections:
         _tell(inspection)
     for name, labels in unseen_labels(inspections).items():

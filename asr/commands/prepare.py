@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from asr.types import UserError
@@ -46,7 +47,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     print("\nCheck them, listen to what is odd, and leave out what is not sound:\n")
     from asr.console import asr_command
 
-    print(f"    {asr_command()} doctor {' '.join(str(path) for path in manifests.values())}")
+    print(f"    {asr_command()} doctor {shlex.join(str(path) for path in manifests.values())}")
     return 0
 
 

@@ -93,7 +93,7 @@ def _record(line: str) -> Record | str:
     """The object of a line, or why it is none."""
     try:
         record = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return str(error)
     return record if isinstance(record, dict) else f"received {line[:40]}"
 

@@ -13,18 +13,23 @@ from asr.types import UserError
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".sph", ".w64")
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
+PREPARED = "prepared.json"  # stands in every folder that `asr prepare` made
+USUAL_SHARE = 0.9  # of the characters in a text in GB 18030, that the smaller GB 2312 has
 
 
 def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
     """Files whose names end so, in upper case or lower; sorted within each folder, hidden ones left aside.
 
-    Links to folders are followed, once each.
+    Links to folders are followed, once each; what `asr prepare` made inside of the folder is left aside.
+
+    Raises:
+        UserError: a folder cannot be read.
     """
     endings = tuple(suffix.lower() for suffix in suffixes)
     seen: set[str] = set()
-    for parent, folders, names in os.walk(folder, followlinks=True):
+    for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
         real = os.path.realpath(parent)
-        if real in seen:
+        if real in seen or (PREPARED in names and Path(parent) != folder):
             folders.clear()
             continue
         seen.add(real)
@@ -32,6 +37,12 @@ def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
         for name in sorted(names):
             if name.lower().endswith(endings) and not name.startswith("."):
                 yield Path(parent, name)
+
+
+def _refuse(error: OSError) -> None:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return  # nothing lies below it
+    raise UserError(f"{error.filename}: cannot read this folder ({error.strerror})") from None
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -77,8 +88,17 @@ def _decoded(data: bytes, path: Path, what: str) -> str:
         encodings = ["utf-8-sig", "gb18030"]
     for encoding in encodings:
         with contextlib.suppress(UnicodeDecodeError):
-            return data.decode(encoding)
+            text = data.decode(encoding)
+            if encoding != "gb18030" or _looks_chinese(text):
+                return text
     raise UserError(f"{path}: neither UTF-8 nor GB 18030; save this {what} again as UTF-8")
+
+
+def _looks_chinese(text: str) -> bool:
+    """Whether a text holds the characters people write: any bytes are something in GB 18030."""
+    beyond = [char for char in text if not char.isascii()]
+    usual = sum(bool(char.encode("gb2312", errors="ignore")) for char in beyond)
+    return usual >= USUAL_SHARE * len(beyond)
 
 
 def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:

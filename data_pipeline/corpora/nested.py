@@ -14,7 +14,7 @@ from asr.types import UserError
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
 from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading
-from data_pipeline.download.unpack import unpack_into
+from data_pipeline.download.unpack import NoRoomError, unpack_into
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"
@@ -109,6 +109,8 @@ def _unpack(archive: Path, home: Path) -> LeftOut | None:
         if next(files_below(part, (AUDIO,)), None) is None:
             return LeftOut(str(archive), WITHOUT_AUDIO)
         part.rename(home)
+    except NoRoomError:
+        raise
     except UserError as error:
         return LeftOut(str(archive), UNFIT, str(error).removeprefix(f"{archive}: "))
     except OSError as error:

@@ -50,7 +50,7 @@ def _lines(table: Path, left_out: list[LeftOut]) -> Iterator[Line]:
 def _records(table: Path) -> list[Any]:
     try:
         records = json.loads("\n".join(line for _, line in text_lines(table)))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{table}: not JSON ({error}); unpack the corpus again") from None
     if not isinstance(records, list):
         raise UserError(f"{table}: expected a list of records, received {str(records)[:40]!r}")

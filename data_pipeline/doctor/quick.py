@@ -15,6 +15,7 @@ from data_pipeline.sentences import sentence_key
 from data_pipeline.work import in_threads
 
 DURATION_TOLERANCE_S = 0.05
+LONGEST_S = 300  # what is longer fits neither a batch nor the memory of a device
 NUM_REASONS = 10
 
 
@@ -90,6 +91,9 @@ def _check(utterance: Utterance) -> _Checked:
     if num_samples < WINDOW_SAMPLES:
         length = f"{header.duration_s * 1000:.1f} ms long"
         return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
+    if header.duration_s > LONGEST_S:
+        length = f"{header.duration_s / 60:.0f} min long"
+        return _Checked(f"{path}: {length}, expected one utterance of {LONGEST_S} s at most; cut it")
     if abs(header.duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
         return _Checked(
             f"{path}: {header.duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "

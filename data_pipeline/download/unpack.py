@@ -26,6 +26,10 @@ MAX_RECORDED = 1000
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 
 
+class NoRoomError(UserError):
+    """An archive that needs more than is free, which is no fault of the archive's."""
+
+
 class _RefusedError(Exception):
     """What no honest archive holds."""
 
@@ -114,7 +118,7 @@ def _that_fit(entries: Iterable[Entry], free: int, archive: Path) -> Iterator[En
     for entry in entries:
         needed += (entry.num_bytes // BLOCK_BYTES + 1) * BLOCK_BYTES
         if needed > free:
-            raise UserError(
+            raise NoRoomError(
                 f"{archive}: unpacks to {size_text(needed)} or more, {size_text(free)} are free; nothing was "
                 "unpacked. Free space there; where that is more than it can hold, fetch it from its publisher"
             )

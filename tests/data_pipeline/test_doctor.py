@@ -5,6 +5,7 @@ import pytest
 import soundfile
 
 from asr.audio import audio_duration_s, read_audio
+from asr.types import Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.doctor.quick import check_audio, check_utterances, shared_sentences, tell_left_out
 
@@ -47,6 +48,12 @@ def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):
     assert "m.jsonl: 30 of 100 recordings left out" in printed
     assert "reason 9\n" in printed
     assert "... and 20 more" in printed
+
+
+def test_an_hour_is_no_utterance(tmp_path):
+    soundfile.write(tmp_path / "long.wav", np.zeros(301 * 8000, np.int16), 8000)
+    long = [Utterance("long", str(tmp_path / "long.wav"), 301.0, "", ("a",))]
+    assert "5 min long, expected one utterance of 300 s at most" in check_audio(long)[0]
 
 
 def test_damage_in_the_middle_of_a_compressed_file_is_found_before_the_first_step(clips, tmp_path):

@@ -67,6 +67,17 @@ def test_a_manifest_without_labels_is_shown_as_well(tmp_path, capsys):
     assert "1 utterance" in capsys.readouterr().out
 
 
+def test_train_comes_first_and_no_manifest_is_written_over(train, tmp_path, capsys):
+    write_manifest(tmp_path / "train.jsonl", train)
+    write_manifest(tmp_path / "dev.jsonl", [utterance("d", 1.0, "men5")])
+    manifests = [str(tmp_path / "dev.jsonl"), str(tmp_path / "train.jsonl")]
+    assert main(["inspect", *manifests, "--html", str(tmp_path / "page.html")]) == 0
+    assert "dev.jsonl: 1 labels that" in capsys.readouterr().out
+    for command in ("inspect", "doctor"):
+        assert main([command, manifests[0], "--html", manifests[1]]) == 2
+        assert "would be written over" in capsys.readouterr().err
+
+
 def test_a_broken_manifest_is_named(tmp_path, capsys):
     (tmp_path / "m.jsonl").write_text("no json", encoding="utf-8")
     assert main(["inspect", str(tmp_path / "m.jsonl")]) == 2

@@ -41,3 +41,12 @@ def test_files_are_found_in_order_whatever_the_case_of_their_endings(tmp_path):
 
 def test_white_space_of_any_kind_is_one_space():
     assert plain_spaces("\ufeff　你好 \t　e\u0301\n") == "你好 é"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("謝謝你，我們去公園", "big5"), ("élàn vitaç côté", "latin-1")]
+)
+def test_another_encoding_is_not_taken_for_gb18030(text, encoding, tmp_path):
+    (tmp_path / "t").write_bytes(text.encode(encoding))
+    with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
+        list(text_lines(tmp_path / "t"))

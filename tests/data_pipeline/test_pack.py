@@ -16,6 +16,7 @@ from asr.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
 from data_pipeline.doctor.quick import check_audio
+from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.pack import pack_manifest
 
@@ -110,25 +111,53 @@ def test_what_cannot_be_read_is_listed_and_the_rest_is_packed(clips, tmp_path, c
     assert "gone.wav" in capsys.readouterr().out
 
 
-def test_what_is_packed_is_not_packed_over(mixed, packed):
-    with pytest.raises(UserError, match="packed already"):
-        pack_manifest(mixed, packed.manifest.parent)
+def test_a_command_given_again_goes_on_where_it_was(mixed, clips, tmp_path):
+    write_manifest(tmp_path / "dev.jsonl", clips[:3])
+    first = pack_manifest(mixed, tmp_path / "out")
+    when = [path.stat().st_mtime_ns for path in sorted((tmp_path / "out").glob("train*"))]
+    (tmp_path / "out" / "dev.jsonl-00000.tfrecord").write_bytes(b"half a file")
+    assert main(["pack", str(mixed), str(tmp_path / "dev.jsonl"), str(tmp_path / "out")]) == 0
+    assert [path.stat().st_mtime_ns for path in sorted((tmp_path / "out").glob("train*"))] == when
+    assert pack_manifest(mixed, tmp_path / "out").utterances == read_manifest(first.manifest)
+    for utterance in read_manifest(tmp_path / "out" / "dev.jsonl"):
+        read_audio(utterance.audio_path)
 
 
-def test_another_manifest_of_the_same_name_does_not_write_over_what_is_packed(mixed, packed, tmp_path):
-    (tmp_path / "train.json").write_bytes(mixed.read_bytes())
-    with pytest.raises(UserError, match=r"train-00000\.tfrecord: packed already"):
-        pack_manifest(tmp_path / "train.json", packed.manifest.parent)
+def test_other_utterances_are_not_packed_over(packed, clips, tmp_path):
+    write_manifest(tmp_path / "train.jsonl", [*clips[:2][::-1], dataclasses.replace(clips[2], id="new")])
+    before = packed.manifest.read_bytes()
+    with pytest.raises(UserError, match="other utterances are packed there"):
+        pack_manifest(tmp_path / "train.jsonl", packed.manifest.parent)
+    assert packed.manifest.read_bytes() == before
+
+
+def test_another_manifest_of_the_same_stem_has_files_of_its_own(mixed, clips, tmp_path):
+    write_manifest(tmp_path / "train.json", clips[:2])
+    for manifest in (mixed, tmp_path / "train.json"):
+        pack_manifest(manifest, tmp_path / "out")
+    for packed in (tmp_path / "out" / mixed.name, tmp_path / "out" / "train.json"):
+        for utterance in read_manifest(packed):
+            read_audio(utterance.audio_path)
+
+
+def test_two_commands_do_not_pack_into_one_folder(mixed, tmp_path):
+    with alone_in(tmp_path, "asr pack"), pytest.raises(UserError, match="another asr pack is at work"):
+        pack_manifest(mixed, tmp_path)
+
+
+def test_a_manifest_is_not_packed_into_its_own_folder(mixed):
+    with pytest.raises(UserError, match="the manifest's own folder"):
+        pack_manifest(mixed, mixed.parent)
 
 
 def test_a_place_beyond_its_file_takes_no_memory(packed):
     with pytest.raises(UserError, match="shorter than the place named"):
-        read_audio(piece_of_file(packed.manifest.parent / "train-00000.tfrecord", 0, 10**15))
+        read_audio(piece_of_file(packed.manifest.parent / "train.jsonl-00000.tfrecord", 0, 10**15))
 
 
 def test_a_folder_that_cannot_be_written_is_named(mixed, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot pack here"):
+    with pytest.raises(UserError, match="cannot write this folder"):
         pack_manifest(mixed, tmp_path / "file" / "out")
 
 
@@ -143,4 +172,4 @@ def test_a_disk_that_fills_up_leaves_no_manifest_and_no_half_file(mixed, tmp_pat
     assert result.returncode == 2, result.stderr
     assert "cannot pack here" in result.stderr
     assert "Traceback" not in result.stderr
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == [".asr-pack.lock"]

@@ -14,6 +14,7 @@ from asr.cli import main
 from asr.types import UserError
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.recording import LeftOut, Recording
+from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.segments import cut_segments, file_name
@@ -198,7 +199,9 @@ def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, 
     (tmp_path / "out" / "test.jsonl").unlink()
     (tmp_path / "out" / "test.jsonl").mkdir()  # which cannot be written
     assert prepared(folder, tmp_path / "out") == 2
-    assert not (tmp_path / "out" / "prepared.json").exists()
+    assert not json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))["finished"]
+    (tmp_path / "out" / "test.jsonl").rmdir()
+    assert read_manifest(prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")["test"])
 
 
 def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
@@ -274,14 +277,47 @@ def test_a_split_that_is_gone_leaves_no_manifest_behind(tmp_path):
     assert sorted(path.stem for path in (tmp_path / "out").glob("*.jsonl")) == ["dev", "train"]
 
 
-def test_an_interrupted_preparation_is_not_taken_for_a_whole_one(folder, tmp_path):
+def test_manifests_that_someone_else_made_are_not_written_over(folder, tmp_path):
     prepared(folder, tmp_path / "out")
-    described = json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))
-    assert set(described["manifests"]) == {p.stem for p in (tmp_path / "out").glob("*.jsonl")}
-    (tmp_path / "out" / "prepared.json").unlink()
-    (tmp_path / "out" / "train.jsonl").write_text("half a li", encoding="utf-8")
-    manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
-    assert read_manifest(manifests["train"])
+    (tmp_path / "lists").mkdir()
+    mine = tmp_path / "lists" / "train.jsonl"
+    mine.write_text("my own list", encoding="utf-8")
+    with pytest.raises(UserError, match=r"train\.jsonl: was not made by asr prepare"):
+        prepare_corpus("table", str(folder / "list.csv"), tmp_path / "lists")
+    assert mine.read_text("utf-8") == "my own list"
+
+
+def test_what_was_prepared_inside_of_the_source_is_not_read_again(folder):
+    assert main(["prepare", "folder", str(folder), str(folder / "out")]) == 0
+    (folder / "out" / "extra.txt").write_text("你好", encoding="utf-8")
+    soundfile.write(folder / "out" / "extra.wav", np.ones(16000), 16000)
+    assert main(["prepare", "folder", str(folder), str(folder / "out")]) == 0
+    kept = [u.id for path in (folder / "out").glob("*.jsonl") for u in read_manifest(path)]
+    assert kept
+    assert not any("extra" in name for name in kept)
+
+
+def test_two_commands_do_not_prepare_into_one_folder(folder, tmp_path):
+    with (
+        alone_in(tmp_path / "out", "asr prepare"),
+        pytest.raises(UserError, match="another asr prepare is at"),
+    ):
+        prepare_corpus("folder", str(folder), tmp_path / "out")
+
+
+def test_a_known_corpus_is_not_measured_on_a_dev_set_of_our_making(tmp_path, capsys):
+    source = build_thchs30(tmp_path / "in")
+    for path in source.rglob("dev/*"):
+        path.unlink()
+    manifests = prepare_corpus("thchs30", str(source), tmp_path / "out")
+    assert set(manifests) == {"train", "test"}
+
+
+def test_a_pipe_among_the_recordings_holds_nothing_up(folder, tmp_path):
+    (folder / "c3.wav").unlink()
+    os.mkfifo(folder / "c3.wav")
+    assert main(["prepare", "folder", str(folder), str(tmp_path / "out")]) == 0
+    assert "c3.wav\ta pipe, expected a file" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
 
 
 def test_nothing_that_can_be_used_is_an_error_with_its_reasons(tmp_path, capsys):
