@@ -1,6 +1,6 @@
 """WAV files: their chunks, checked, and their samples without a detour.
 
-Most corpora are 16-bit WAV files, which need no library: read straight they take a seventh of the time.
+Most corpora are 16-bit WAV files, which need no library: read straight they take a fraction of the time.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _with_manifests(config: Config) -> Config:
         for split in missing:
             if split not in prepared:
                 raise UserError(
-                    f"{target}: {config.data.corpus} has nothing for {split}; fetch that part of it, or "
+                    f"{target}: nothing is there for {split}; bring that part of {config.data.corpus}, or "
                     f"name another manifest by --set data.{split}=FILE.jsonl"
                 )
             given[split] = str(prepared[split])

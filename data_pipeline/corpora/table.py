@@ -39,6 +39,8 @@ ROLES = {  # what a column holds -> its names, the surest first
     "id": ("id", "utt_id", "utt", "key"),
     "speaker": ("speaker", "speaker_id", "client_id", "spk", "spk_id"),
     "split": ("split", "subset"),
+    "begin": ("start", "begin", "start_s", "begin_s", "start_time"),
+    "end": ("end", "end_s", "end_time"),
 }
 EXPECTED = f"a header with the audio ({', '.join(ROLES['audio'])}) and the text ({', '.join(ROLES['text'])})"
 PLAIN_NAME = re.compile(r"\w[\w.-]*")
@@ -164,6 +166,11 @@ def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:
         if told and not PLAIN_NAME.fullmatch(told):
             yield LeftOut(where, "a split that is no plain name", repr(told)), ""
             continue
+        try:
+            begin_s, end_s = _seconds(value, "begin") or 0.0, _seconds(value, "end")
+        except ValueError as error:
+            yield LeftOut(where, "times that are no seconds", str(error)), ""
+            continue
         yield (
             Entry(
                 where,
@@ -172,13 +179,21 @@ def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:
                 value.get("id", ""),
                 value.get("speaker", ""),
                 tuple(value.get("tokens", "").split()),
+                begin_s,
+                end_s,
             ),
             split_of(told) or told,
         )
 
 
+def _seconds(value: dict[str, str], role: str) -> float | None:
+    text = value.get(role, "")
+    return float(text) if text else None
+
+
 CORPUS = Corpus(
     read=read,
-    about="your own recordings in a CSV or TSV table with columns such as path, text, speaker, split",
+    about="your own recordings in a CSV or TSV table with columns such as path, text (or tokens), id, "
+    "speaker, split, start and end (in seconds, of a longer file)",
     layout=LAYOUT,
 )

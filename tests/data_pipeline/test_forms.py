@@ -476,3 +476,18 @@ def test_a_list_of_100_000_is_read_in_seconds_with_few_looks_at_files(tmp_path, 
     assert len(recordings) == 100_000
     assert recordings[-1].id == "99-99999"
     assert len(looks) < 1000
+
+
+def test_a_table_may_name_pieces_of_longer_files(tmp_path):
+    rows = [
+        "path,text,start,end",
+        "long.wav,一,0.5,1.5",
+        "long.wav,二,1.5,",
+        "long.wav,三,,",
+        "long.wav,四,x,2",
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
+    reading = table.read(tmp_path / "t.csv", tmp_path)
+    pieces = {r.text: (r.begin_s, r.end_s) for r in reading.splits["all"]}
+    assert pieces == {"一": (0.5, 1.5), "二": (1.5, None), "三": (0.0, None)}
+    assert [out.reason for out in reading.left_out] == ["times that are no seconds"]
