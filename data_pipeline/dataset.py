@@ -18,6 +18,7 @@ from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, speed_factors, utterance_keys
 from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
+from data_pipeline.work import one_ahead
 
 READ_AHEAD = 4  # batches
 
@@ -132,8 +133,10 @@ class Dataset:
         options = tf.data.Options()
         options.autotune.enabled = False  # its thread holds the end of every epoch up, for seconds
         try:
-            for batch in dataset.prefetch(READ_AHEAD).with_options(options):
-                yield Batch(*batch)
+            # even a batch that is ready takes TensorFlow a while to hand over where all cores are busy
+            yield from one_ahead(
+                Batch(*batch) for batch in dataset.prefetch(READ_AHEAD).with_options(options)
+            )
         except tf.errors.OpError:
             if failures:  # what the reader said, without TensorFlow's stack around it
                 raise failures[0] from None

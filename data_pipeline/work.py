@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from tqdm import tqdm
 
@@ -21,6 +21,17 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, each fetched while the one before is worked on."""
+    source = iter(items)
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        fetched = pool.submit(next, source, end)
+        while (item := fetched.result()) is not end:
+            fetched = pool.submit(next, source, end)
+            yield cast(Item, item)
 
 
 def in_threads(
