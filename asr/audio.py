@@ -80,10 +80,8 @@ def audio_header(path: str | Path) -> AudioHeader:
     """Rate, channels and length by the file's header; of other containers than WAV the end is read too.
 
     Raises:
-        UserError: the file is missing, empty, cut off or not audio; or a pipe, which is gone once it is read.
+        UserError: the file is missing, empty, cut off or not audio.
     """
-    if Path(path).is_fifo():
-        raise UserError(f"{path}: a pipe, expected a file; write it to one")
     with _open_stream(path) as (stream, name):
         wav = checked_wav(stream, name)
         if wav and wav.is_plain:
@@ -99,6 +97,12 @@ def audio_header(path: str | Path) -> AudioHeader:
 def audio_duration_s(path: str | Path) -> float:
     """Seconds of audio, as `audio_header` finds them."""
     return audio_header(path).duration_s
+
+
+def refuse_pipe(path: str | Path) -> None:
+    """Raise a UserError for a pipe among recordings: it is gone once it is read, and may never end."""
+    if Path(path).is_fifo():
+        raise UserError(f"{path}: a pipe, expected a file; write it to one")
 
 
 def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 
 import soundfile
 
-from asr.audio import SAMPLE_RATE_HZ, audio_header, piece_of_file, read_audio
+from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio, refuse_pipe
 from asr.files import is_utf8
 from asr.types import UserError, Utterance
 from data_pipeline.corpora.recording import LeftOut
@@ -114,7 +114,7 @@ def _pack(utterances: Sequence[Utterance], manifest: Path, target: Path, shard_b
 
 def _as_wav(utterance: Utterance) -> bytes | LeftOut:
     try:
-        audio_header(utterance.audio_path)  # which refuses pipes
+        refuse_pipe(utterance.audio_path)
         waveform = read_audio(utterance.audio_path)
     except UserError as error:
         detail = str(error).removeprefix(f"{utterance.audio_path}: ")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
 from asr.files import cannot_write, is_utf8, whole_file
 from asr.types import UserError, Utterance
 from data_pipeline.corpora import FORMS, find_corpus
@@ -242,6 +242,7 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
     if not (is_utf8(path) and is_utf8(recording.id)):
         return LeftOut(path, "a name that is not UTF-8; rename it")
     try:
+        refuse_pipe(path)
         duration_s = audio_duration_s(path)
     except UserError as error:
         reason = "audio that cannot be read" if Path(path).exists() else "no such audio file"

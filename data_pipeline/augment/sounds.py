@@ -19,7 +19,15 @@ import scipy.signal
 import soundfile
 from tqdm import tqdm
 
-from asr.audio import INT16_SCALE, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, audio_duration_s, resample
+from asr.audio import (
+    INT16_SCALE,
+    SAMPLE_RATE_HZ,
+    WINDOW_SAMPLES,
+    Waveform,
+    audio_duration_s,
+    refuse_pipe,
+    resample,
+)
 from asr.files import read_lines
 from asr.types import UserError
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below
@@ -122,6 +130,7 @@ def check_sounds(paths: list[Path], key: str, read: Callable[[Piece], object] | 
 
     def check(path: Path) -> float | str:
         try:
+            refuse_pipe(path)
             duration_s = audio_duration_s(path)
             if read:
                 read(Piece(path))

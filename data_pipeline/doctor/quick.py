@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio
+from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.sentences import sentence_key
@@ -82,6 +82,7 @@ def _check_all(utterances: Sequence[Utterance]) -> Iterator[_Checked]:
 def _check(utterance: Utterance) -> _Checked:
     path = utterance.audio_path
     try:
+        refuse_pipe(path)
         header = audio_header(path)
         if header.container != "WAV":
             read_audio(path)  # only decoding tells that such a file is sound
