@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.types import UserError
+from data_pipeline.work import in_threads
 
 
 def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float | UserError]:
@@ -35,5 +32,4 @@ def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float
         return len(waveform) / SAMPLE_RATE_HZ
 
     # libsndfile and SciPy let go of the interpreter lock while they work
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(tqdm(pool.map(convert, pairs), total=len(pairs), desc=title, unit="clip"))
+    return list(in_threads(convert, pairs, title, at_once=1))

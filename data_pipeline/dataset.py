@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, speed_factors, utterance_keys
 from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
-from data_pipeline.work import one_ahead
+from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
 
@@ -128,7 +127,7 @@ class Dataset:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
 
         dataset = tf.data.Dataset.range(len(plan)).map(
-            load_batch, num_parallel_calls=os.cpu_count() or 1, deterministic=True
+            load_batch, num_parallel_calls=available_cores(), deterministic=True
         )
         options = tf.data.Options()
         options.autotune.enabled = False  # its thread holds the end of every epoch up, for seconds

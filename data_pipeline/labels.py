@@ -7,9 +7,11 @@ The policy, the same for every corpus:
 - What is spoken but not written as it sounds cannot be labelled and is left out by name: digits (2019 has
   three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and 12:30
   everywhere.
-- Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`), neutral
-  tone 5, ü written v. Tones are lexical: 一 is `yi1`, 不 is `bu4` wherever they stand. The particles 地 and
-  得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`), `er2` as a word (女儿).
+- Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`) by
+  pypinyin's dictionary, corrected by the context (data_pipeline/polyphones.py); ü written v. Tones are
+  lexical: 一 is `yi1`, 不 is `bu4` wherever they stand, and the neutral tone, 5, stands where the dictionary
+  has it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿
+  `hua1 er5`), `er2` as a word (女儿).
 - Characters are lower-cased; `▁` stands between words that white space separates, of Latin script that is.
 - Words are those that white space separates; longer hanzi without any are left out: where their words end
   is anyone's guess.
@@ -17,7 +19,6 @@ The policy, the same for every corpus:
 
 from __future__ import annotations
 
-import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ def _syllables(text: str) -> tuple[str, ...]:
             f"expected hanzi alone, found {what}; write out how it is read", repr(text.strip())
         )
     # white space between hanzi separates words in some corpora: it says where a word ends
-    words = [word for part in text.split() for word in _cut()(part) if IS_HANZI.fullmatch(word)]
+    words = [word for part in text.split() for word in _cut(part) if IS_HANZI.fullmatch(word)]
     return tuple(_readings(words))
 
 
@@ -165,15 +166,11 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-@functools.cache
-def _cut() -> Callable[[str], Sequence[str]]:
-    """Cuts hanzi into words, the longest that pypinyin's dictionary of phrases knows; loaded once."""
+def _cut(text: str) -> list[str]:
+    """Hanzi as words, the longest that pypinyin's dictionary of phrases knows."""
     from pypinyin.seg import mmseg
 
-    def cut(text: str) -> list[str]:
-        return list(mmseg.seg.cut(text))
-
-    return cut
+    return list(mmseg.seg.cut(text))
 
 
 _LABELLERS: dict[Unit, Callable[[str], tuple[str, ...]]] = {

@@ -25,14 +25,13 @@ import soundfile
 from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio, refuse_pipe
 from asr.files import is_utf8
 from asr.types import UserError, Utterance
-from data_pipeline.corpora.recording import LeftOut
+from data_pipeline.corpora.recording import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.left_out import write_left_out
 from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20
-UNREADABLE = "audio that cannot be read"
 AT_ONCE = 16  # recordings that a thread holds
 BEFORE_DATA, BEHIND_DATA = 12, 4  # bytes of a TFRecord around what it holds: length and checksums
 
@@ -87,7 +86,7 @@ def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
         raise UserError(f"{target}: other utterances are packed there; remove it, or choose another folder")
     files = {utterance.audio_path.partition("@")[0] for utterance in packed}
     kept = {utterance.id for utterance in packed}
-    left_out = [LeftOut(u.audio_path, UNREADABLE) for u in utterances if u.id not in kept]
+    left_out = [LeftOut(u.audio_path, UNREADABLE_AUDIO) for u in utterances if u.id not in kept]
     return Packed(target, packed, len(files), left_out)
 
 
@@ -118,7 +117,7 @@ def _as_wav(utterance: Utterance) -> bytes | LeftOut:
         waveform = read_audio(utterance.audio_path)
     except UserError as error:
         detail = str(error).removeprefix(f"{utterance.audio_path}: ")
-        return LeftOut(utterance.audio_path, UNREADABLE, detail)
+        return LeftOut(utterance.audio_path, UNREADABLE_AUDIO, detail)
     wav = io.BytesIO()
     soundfile.write(wav, waveform, SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
     return wav.getvalue()

@@ -24,7 +24,7 @@ from asr.types import UserError, Utterance
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.corpora.listed import ID_TWICE
-from data_pipeline.corpora.recording import Corpus, LeftOut, Recording
+from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
 from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import Unit, UnlabelledError, label
 from data_pipeline.left_out import reasons_told, write_left_out
@@ -159,26 +159,37 @@ def _prepare(
     usable: dict[str, list[Utterance]] = collections.defaultdict(list)
     for utterance in utterances:
         usable[split_of[utterance.id]].append(utterance)
-    manifests = {split: target / f"{split}.jsonl" for split in splits if split in usable}
-    for path in manifests.values():
-        if path.exists() and path not in before.values():
-            raise UserError(f"{path}: was not made by asr prepare, and would be lost; choose another folder")
-    everything = {**{path.stem: path for path in before.values()}, **manifests}
-    _write_prepared(target, origin, everything, finished=False)
-    for split, path in manifests.items():
-        write_manifest(path, usable[split])
-    for stale in set(before.values()) - set(manifests.values()):
-        stale.unlink(missing_ok=True)  # of a split that is not there any more
-    _write_prepared(target, origin, manifests, finished=True)
+    usable = {split: usable[split] for split in splits if split in usable}
+    manifests = _write_manifests(target, origin, before, usable)
 
     print(f"{name}: {target}")
-    for split in manifests:
-        print(f"  {_summary(split, usable[split])}")
+    for split, rows in usable.items():
+        print(f"  {_summary(split, rows)}")
     if how_cut:
         print(f"  {how_cut}")
     if left_out:
         print(f"  left out: {len(left_out):,} of {num_found:,}")
         print("\n".join(told))
+    return manifests
+
+
+def _write_manifests(
+    target: Path,
+    origin: dict[str, str],
+    before: dict[str, Path],
+    usable: dict[str, list[Utterance]],
+) -> dict[str, Path]:
+    """A manifest for each split in place of those made before; nobody else's is written over."""
+    manifests = {split: target / f"{split}.jsonl" for split in usable}
+    for path in manifests.values():
+        if path.exists() and path not in before.values():
+            raise UserError(f"{path}: was not made by asr prepare, and would be lost; choose another folder")
+    _write_prepared(target, origin, {**before, **manifests}, finished=False)
+    for split, path in manifests.items():
+        write_manifest(path, usable[split])
+    for stale in set(before.values()) - set(manifests.values()):
+        stale.unlink(missing_ok=True)  # of a split that is not there any more
+    _write_prepared(target, origin, manifests, finished=True)
     return manifests
 
 
@@ -245,7 +256,7 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
         refuse_pipe(path)
         duration_s = audio_duration_s(path)
     except UserError as error:
-        reason = "audio that cannot be read" if Path(path).exists() else "no such audio file"
+        reason = UNREADABLE_AUDIO if Path(path).exists() else "no such audio file"
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.types import UserError
 from data_pipeline.corpora.recording import LeftOut, Recording
-from data_pipeline.work import available_cores
+from data_pipeline.work import in_threads
 
 END_TOLERANCE_S = 0.1  # times in lists are rounded
 LONGEST_NAME_BYTES = 150
@@ -35,23 +33,22 @@ def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Reco
     if not pieces:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        ThreadPoolExecutor(min(MOST_AT_ONCE, available_cores())) as pool,
-        tqdm(total=sum(map(len, pieces.values())), desc="cutting long recordings", unit=" clips") as bar,
-    ):
-        for results in pool.map(lambda path: _cut_file(path, pieces[path], folder), pieces):
-            bar.update(len(results))
-            yield from results
+    files = list(pieces)
+    cut = functools.partial(_cut_file, pieces=pieces, folder=folder)
+    for results in in_threads(cut, files, "cutting long recordings", at_once=1, most_threads=MOST_AT_ONCE):
+        yield from results
 
 
-def _cut_file(path: str, pieces: Sequence[Recording], folder: Path) -> list[Recording | LeftOut]:
+def _cut_file(path: str, pieces: dict[str, list[Recording]], folder: Path) -> list[Recording | LeftOut]:
     try:
         waveform = read_audio(path)
     except UserError as error:
-        return [LeftOut(piece.id, "a long recording that cannot be read", str(error)) for piece in pieces]
+        return [
+            LeftOut(piece.id, "a long recording that cannot be read", str(error)) for piece in pieces[path]
+        ]
     duration_s = len(waveform) / SAMPLE_RATE_HZ
     results: list[Recording | LeftOut] = []
-    for piece in pieces:
+    for piece in pieces[path]:
         end_s = duration_s if piece.end_s is None else piece.end_s
         if not 0 <= piece.begin_s < end_s <= duration_s + END_TOLERANCE_S:
             where = f"{piece.begin_s:g} to {end_s:g} s of {duration_s:.2f} s"

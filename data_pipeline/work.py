@@ -35,7 +35,11 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def in_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], title: str, at_once: int = AT_ONCE
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    title: str,
+    at_once: int = AT_ONCE,
+    most_threads: int | None = None,
 ) -> Iterator[Result]:
     """What a function returns for each item, in order; it should let go of the interpreter lock.
 
@@ -44,12 +48,13 @@ def in_threads(
         items: few of them are worked on ahead of what is asked for.
         title: of the progress bar, which stays away from work of a moment.
         at_once: items that a thread deals with before it reports.
+        most_threads: where each needs much memory; else as many as there are cores.
     """
 
     def some(begin: int) -> list[Result]:
         return [function(item) for item in items[begin : begin + at_once]]
 
-    num_threads = available_cores()
+    num_threads = min(available_cores(), most_threads or available_cores())
     pending: deque[Future[list[Result]]] = deque()
     begins = iter(range(0, len(items), at_once))
     with (

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.signal
 import soundfile
-from tqdm import tqdm
 
 from asr.audio import (
     INT16_SCALE,
@@ -31,6 +28,7 @@ from asr.audio import (
 from asr.files import read_lines
 from asr.types import UserError
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below
+from data_pipeline.work import in_threads
 
 CACHE_BYTES = 256 << 20
 PIECE_S = 60.0  # a long recording is drawn from, and kept in memory, in pieces of this length
@@ -140,8 +138,7 @@ def check_sounds(paths: list[Path], key: str, read: Callable[[Piece], object] | 
             return duration_s
         return f"{path}: {duration_s * 1000:.1f} ms long, expected 25 ms or more; leave it out"
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        checked = list(tqdm(pool.map(check, paths), key, len(paths), unit="file", leave=False, delay=2))
+    checked = list(in_threads(check, paths, key, at_once=1))
     broken = [result for result in checked if isinstance(result, str)]
     if broken:
         more = f" ({len(broken) - 1} more of these {len(paths)} files are broken)" * (len(broken) > 1)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
 from asr.types import UserError
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading, Recording
+from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAME = re.compile(r"(?P<digit>[0-9])_(?P<speaker>[^_]+)_(?P<index>[0-9]+)")
@@ -59,7 +59,7 @@ def _read_pools(source: Path) -> tuple[dict[str, Pool], list[LeftOut]]:
         try:
             recording = (int(match["digit"]), read_audio(path))
         except UserError as error:
-            left_out.append(LeftOut(str(path), "audio that cannot be read", str(error)))
+            left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(error)))
             continue
         seen = "dev" if int(match["index"]) in DEV_INDICES else "train"
         pools["test" if match["speaker"] == TEST_SPEAKER else seen][match["speaker"]].append(recording)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from asr.types import UserError
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading, Recording
+from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
 
 PREFIX = "cmn-"
 SPEAKER = "yue_tan"
@@ -43,7 +43,7 @@ def read(source: Path, target: Path) -> Reading:
     for (path, wav), duration_s in zip(pairs, durations, strict=True):
         word = path.stem.removeprefix(PREFIX)
         if isinstance(duration_s, UserError):
-            reading.left_out.append(LeftOut(str(path), "audio that cannot be read", str(duration_s)))
+            reading.left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(duration_s)))
         else:
             reading.splits[split_of(word)].append(Recording(path.stem, str(wav), word, SPEAKER))
     return reading

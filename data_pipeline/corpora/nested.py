@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from tqdm import tqdm
 
 from asr.types import UserError
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
 from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading
 from data_pipeline.download.unpack import NoRoomError, unpack_into
+from data_pipeline.work import in_threads
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"
@@ -91,13 +88,8 @@ def _unpack_all(homes: dict[Path, Path]) -> list[LeftOut]:
     if not missing:
         return []
     # zlib lets go of the interpreter lock while it works
-    pool = ThreadPoolExecutor(os.cpu_count())
-    try:
-        results = pool.map(lambda pair: _unpack(*pair), missing)
-        bar = tqdm(results, total=len(missing), desc="unpacking speakers", unit="archive")
-        return [result for result in bar if result]
-    finally:
-        pool.shutdown(cancel_futures=True)  # who interrupts does not wait for all the others
+    results = in_threads(lambda pair: _unpack(*pair), missing, "unpacking speakers", at_once=1)
+    return [result for result in results if result]
 
 
 def _unpack(archive: Path, home: Path) -> LeftOut | None:

@@ -134,7 +134,7 @@ def listen_to_entries(entries: Sequence[Entry], num_workers: int | None = None) 
     """Decode every recording on all cores, under a progress bar; what was heard of each."""
     heard = [Heard()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
-    with tqdm(total=len(paths), desc="listening", unit=" files", mininterval=0.5) as bar:
+    with tqdm(total=len(paths), desc="listening", unit=" files") as bar:
         for place, one in listen_to_all(paths, num_workers):
             heard[place] = one
             bar.update()
