@@ -141,16 +141,48 @@ class TrainConfig:
     epochs: AtLeast1 = 40
     # Seconds of audio in a batch, padding counted; of all devices together, where several share it.
     batch_s: Positive = 40.0
-    # AdamW: the highest learning rate, reached after the warm-up, followed by a cosine down to zero.
+    # A batch is worked on in so many parts, one after the other: the memory of a part, the step of the whole.
+    accumulate: Annotated[int, Range(1, 64)] = 1
+    # adamw; adam; sgd, with Nesterov momentum of 0.9; lion; or adafactor.
+    optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
+    # The highest learning rate, reached after the warm-up, a share of all steps.
     learning_rate: Positive = 2e-3
     warmup_share: Share = 0.1
+    # What follows the warm-up: a cosine down to zero; constant; noam, which falls with the square root of the
+    # step; or plateau, which is multiplied by a factor when the dev error has not fallen for some epochs.
+    schedule: Literal["cosine", "constant", "noam", "plateau"] = "cosine"
+    plateau_epochs: AtLeast1 = 3
+    plateau_factor: Annotated[float, Range(0.01, 0.99)] = 0.5
+    # Stop when the dev error has not fallen for so many epochs; 0 for never.
+    early_stopping_epochs: Count = 0
     weight_decay: Share = 1e-2
     # Gradients are scaled down to this global norm.
     clip_norm: Positive = 5.0
+    # Batches left out because their loss or gradients are infinite, before the run is stopped.
+    max_skipped: Count = 20
+    # What the network computes in; weights are float32. With float16 the loss is scaled, so that small
+    # gradients do not vanish.
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    # Evaluate and keep an exponential moving average of the weights, with a decay such as 0.999; 0 for the
+    # weights themselves.
+    ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
+    # Begin with the weights of another run, "runs/other": layers that match are taken, the rest are listed.
+    init_from: str = ""
+    # Layers that are not trained, by name, separated by commas; * stands for anything: "stage0, stage1/*".
+    freeze: str = ""
+    # A function of yours that returns Keras callbacks, as "module:function"; "" for none.
+    callbacks: str = ""
     # Of the first weights, the order of batches and everything drawn in training.
     seed: Count = 1
     # Run directories are made here.
     runs_dir: str = "runs"
+    # Seconds between checkpoints; there is one after every epoch as well.
+    checkpoint_s: Positive = 600.0
+    # Checkpoints that are kept: the latest, and those of the epochs with the lowest dev error.
+    keep_last: AtLeast1 = 2
+    keep_best: AtLeast1 = 5
+    # Utterances of the dev set that TensorBoard shows after every epoch: sound, spectrogram, alignment.
+    tensorboard_utterances: Annotated[int, Range(0, 100)] = 4
 
 
 @dataclass(frozen=True)

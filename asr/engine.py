@@ -40,10 +40,10 @@ class Engine(Protocol):
         model: Any,
         optimizer: Any,
         loss_of: Callable[..., tuple[Tensor, Any]],
-        prepare: Callable[[list[Tensor]], list[Tensor]],
+        prepare: Callable[[list[Tensor]], tuple[list[Tensor], Any]],
         signature: Sequence[Any],
-    ) -> Callable[..., tuple[Tensor, Any]]:
-        """(number of rows, *batch) -> (loss, outputs), compiled."""
+    ) -> Callable[..., tuple[Tensor, Any, Any]]:
+        """(number of rows, *batch) -> (loss, outputs, what `prepare` tells), compiled."""
 
     def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of a batch, on all devices."""

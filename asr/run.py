@@ -37,7 +37,12 @@ class EpochMetrics:
         learning_rate: at the epoch's end.
         audio_s_per_s: seconds of recordings trained on, per second.
         train_s: seconds of training so far.
-        best: whether its weights became best.npz.
+        best: whether its weights became those to decode with.
+        step: batches trained on so far.
+        gradient_norm: median over the epoch's batches, before clipping.
+        skipped: batches left out because their loss or gradients were infinite.
+        waiting_share: of the training time, what was spent waiting for batches.
+        dev_s: seconds of evaluation on dev.
     """
 
     epoch: int
@@ -49,6 +54,11 @@ class EpochMetrics:
     audio_s_per_s: float
     train_s: float
     best: bool
+    step: int = 0
+    gradient_norm: float = 0.0
+    skipped: int = 0
+    waiting_share: float = 0.0
+    dev_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class StepResult(NamedTuple):
 
     loss: Tensor  # () mean over the utterances
     path: BestPath
+    gradient_norm: Tensor  # () before clipping
 
 
 class Trainer:
@@ -171,9 +172,10 @@ class Trainer:
     def _compiled_step(self) -> Any:
         return self.engine.train_step(self.model, self.optimizer, loss_of, self._clip, BATCH_SIGNATURE)
 
-    def _clip(self, gradients: list[Tensor]) -> list[Tensor]:
-        clipped: list[Tensor] = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)[0]
-        return clipped
+    def _clip(self, gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The gradients scaled down to their highest norm, and the norm that they had."""
+        clipped, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
+        return clipped, norm
 
     def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         train = self.config.train

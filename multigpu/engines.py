@@ -6,7 +6,7 @@ engine = make_engine("parallel-model", devices)
 with engine.scope():
     model, optimizer = ...                  # their variables
 step = engine.train_step(model, optimizer, loss_of, prepare, signature)
-loss, outputs = step(num_rows, *batch)      # the loss of all rows, the outputs of this process's
+loss, outputs, told = step(num_rows, *batch)  # the loss of all rows, the outputs of this process's
 
 A batch is global: whatever the engine and the number of devices, the step is that of one device with the
 whole batch. Where several processes (workers) train together, each reads only the rows that
@@ -31,7 +31,8 @@ from multigpu.errors import DeviceError
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
 
-Step: TypeAlias = Callable[..., tuple[Tensor, Structure]]  # (num_rows, *batch) -> (loss, outputs)
+Step: TypeAlias = Callable[..., tuple[Tensor, Structure, Structure]]  # see `Engine.train_step`
+Prepare: TypeAlias = Callable[[list[Tensor]], tuple[list[Tensor], Structure]]
 T = TypeVar("T")
 
 
@@ -72,7 +73,7 @@ class Engine(ABC):
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         loss_of: LossOf,
-        prepare: Callable[[list[Tensor]], list[Tensor]],
+        prepare: Prepare,
         signature: Sequence[tf.TensorSpec],
     ) -> Step:
         """A compiled step.
@@ -82,11 +83,14 @@ class Engine(ABC):
             optimizer: made and built there too.
             loss_of: (model, *rows) -> (mean loss over these rows, outputs).
             prepare: what is done to the gradients of the whole batch before the optimiser gets them, such
-                as clipping; they come in the order of `model.trainable_variables`.
+                as clipping, and what is to be told of them, such as their norm: gradients -> (gradients,
+                told). They come in the order of `model.trainable_variables`, scaled as the optimiser's
+                `scale_loss` wants it.
             signature: of the batch's tensors.
 
         Returns:
-            (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's).
+            (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's,
+            what `prepare` tells).
         """
 
     def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
@@ -112,13 +116,14 @@ class SingleEngine(Engine):
         """See `Engine`."""
         device = self.devices[0]
 
-        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(device):
                 with tf.GradientTape() as tape:
                     loss, outputs = loss_of(model, *batch)
-                gradients = tape.gradient(loss, model.trainable_variables)
-                optimizer.apply(prepare(gradients), model.trainable_variables)
-            return loss, outputs
+                    target = optimizer.scale_loss(loss)
+                gradients, told = prepare(tape.gradient(target, model.trainable_variables))
+                optimizer.apply(gradients, model.trainable_variables)
+            return loss, outputs, told
 
         return _compiled(step, signature)
 
@@ -132,11 +137,14 @@ class ParallelModelEngine(Engine):
         """See `Engine`."""
         parallel = ParallelModel(model, self.devices)
 
-        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
-            loss, outputs, gradients = parallel.loss_and_gradients(loss_of, *batch)
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(self.devices[0]):
-                optimizer.apply(prepare(gradients), model.trainable_variables)
-            return loss, outputs
+                scale = optimizer.scale_loss(1.0)
+            loss, outputs, gradients = parallel.loss_and_gradients(loss_of, *batch, scale=scale)
+            with tf.device(self.devices[0]):
+                gradients, told = prepare(gradients)
+                optimizer.apply(gradients, model.trainable_variables)
+            return loss, outputs, told
 
         return _compiled(step, signature)
 
@@ -165,27 +173,28 @@ class MirroredEngine(Engine):
         """See `Engine`."""
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
 
-        def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+        def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
             context = tf.distribute.get_replica_context()
             share = cut_rows(tf.shape(batch[0])[0], num_local)[_local_id(context, num_local)]
             weight = tf.cast(share.size, tf.float32) * in_use / tf.cast(num_rows, tf.float32)
             with tf.GradientTape() as tape:
                 loss, outputs = loss_of(model, *share.rows(batch))
-                target = loss * tf.cast(weight, loss.dtype)
+                own_loss = loss * tf.cast(weight, loss.dtype)
+                target = optimizer.scale_loss(own_loss)
             gradients = tape.gradient(target, model.trainable_variables)
             there = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
             sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, there))
-            gradients = prepare([None if gradient is None else next(sums) for gradient in gradients])
+            gradients, told = prepare([None if gradient is None else next(sums) for gradient in gradients])
             shares = [None if gradient is None else gradient / num_replicas for gradient in gradients]
             optimizer.apply(shares, model.trainable_variables)  # which sums them over the devices
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, target), outputs
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own_loss), outputs, told
 
-        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure]:
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             own = cut_rows(num_rows, self.num_workers)[self.worker]
             per_replica = self.strategy.run(replica, args=(num_rows, own.in_use, *batch))
-            losses, outputs = zip(*_local_results(self.strategy, per_replica), strict=True)
+            losses, outputs, told = zip(*_local_results(self.strategy, per_replica), strict=True)
             shares = cut_rows(tf.shape(batch[0])[0], num_local)
-            return losses[0], tf.nest.map_structure(own.left, merge(outputs, shares))
+            return losses[0], tf.nest.map_structure(own.left, merge(outputs, shares)), told[0]
 
         return _compiled(step, signature)
 
@@ -266,11 +275,7 @@ def _local_id(context: Any, num_local: int) -> int:
     return int(tf.get_static_value(context.replica_id_in_sync_group)) % num_local
 
 
-def _local_results(strategy: Any, per_replica: tuple[Any, Any]) -> list[tuple[Any, Any]]:
-    """(loss, outputs) of each replica of this process."""
-    losses, outputs = per_replica
-    flat = [strategy.experimental_local_results(value) for value in tf.nest.flatten(outputs)]
-    return [
-        (loss, tf.nest.pack_sequence_as(outputs, list(column)))
-        for loss, *column in zip(strategy.experimental_local_results(losses), *flat, strict=True)
-    ]
+def _local_results(strategy: Any, per_replica: Structure) -> list[Structure]:
+    """A structure of results for each replica of this process."""
+    flat = [strategy.experimental_local_results(value) for value in tf.nest.flatten(per_replica)]
+    return [tf.nest.pack_sequence_as(per_replica, list(column)) for column in zip(*flat, strict=True)]

@@ -27,6 +27,10 @@ def loss_of(model, x, y):
     return tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, axis=1)), predicted
 
 
+def as_they_are(gradients):
+    return gradients, ()
+
+
 def make(engine):
     with engine.scope():
         keras.utils.set_random_seed(1)
@@ -45,12 +49,15 @@ def train(engine, num_steps, clip_norm):
     model, optimizer = make(engine)
 
     def prepare(gradients):
-        return tf.clip_by_global_norm(gradients, clip_norm)[0] if clip_norm else gradients
+        if not clip_norm:
+            return gradients, {}
+        clipped, norm = tf.clip_by_global_norm(gradients, clip_norm)
+        return clipped, {"norm": norm}
 
     step = engine.train_step(model, optimizer, loss_of, prepare, SIGNATURE)
     results = [step(tf.constant(len(x)), x, y) for x, y in batches(num_steps)]
-    losses = [float(loss) for loss, _ in results]
-    outputs = [np.asarray(predicted) for _, predicted in results]
+    losses = [float(loss) for loss, *_ in results]
+    outputs = [np.asarray(predicted) for _, predicted, _ in results]
     return losses, outputs, [np.asarray(v) for v in (*model.variables, *optimizer.variables)]
 
 
@@ -75,9 +82,9 @@ def test_a_worker_without_a_row_of_its_own_changes_nothing():
     engine.worker, engine.num_workers = 1, 2  # as if worker 0 were elsewhere
     model, optimizer = make(engine)
     before = [np.asarray(v) for v in model.variables]
-    step = engine.train_step(model, optimizer, loss_of, list, SIGNATURE)
+    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE)
     assert engine.own_rows([7]) == [7]
-    loss, outputs = step(tf.constant(1), np.ones((1, 6), "f"), np.ones((1, 2), "f"))
+    loss, outputs, _ = step(tf.constant(1), np.ones((1, 6), "f"), np.ones((1, 2), "f"))
     assert float(loss) == 0
     assert outputs.shape == (0, 2)
     for old, new in zip(before, model.variables, strict=True):
@@ -92,7 +99,7 @@ def test_a_weight_without_a_gradient_is_left_alone():
     def bias_loss(model, x, y):
         return tf.reduce_mean((model.layers[-1].bias - y) ** 2), y
 
-    step = engine.train_step(model, optimizer, bias_loss, list, SIGNATURE)
+    step = engine.train_step(model, optimizer, bias_loss, as_they_are, SIGNATURE)
     kernel = np.asarray(model.layers[0].kernel)
     step(tf.constant(4), np.ones((4, 6), "f"), np.ones((4, 2), "f"))
     np.testing.assert_array_equal(kernel, np.asarray(model.layers[0].kernel))
