@@ -12,24 +12,36 @@ from asr.config import Config
 from asr.features import HOP, FeatureLayer, SpecAugment, make_features
 from asr.loss import frames_needed
 from asr.models import Network, make_network
+from asr.models.frozen import freeze_layers
 from asr.types import Logits, Tensor
 from asr.vocabulary import Vocabulary
 
 
-def make_acoustic_model(config: Config, vocabulary: Vocabulary) -> AcousticModel:
+def make_acoustic_model(
+    config: Config, vocabulary: Vocabulary, *, for_training: bool = False
+) -> AcousticModel:
     """The model of a configuration, its weights made.
 
+    Args:
+        config: of the run.
+        vocabulary: of the labels.
+        for_training: whether the network computes in `train.precision` and has the layers of `train.freeze`
+            frozen; else it computes in float32. The weights are the same, in the same order.
+
     Raises:
-        UserError: the configuration names no known network.
+        UserError: `train.freeze` names a layer that is not there, or leaves nothing to train.
     """
     seed = config.train.seed
+    precision = config.train.precision if for_training else "float32"
     model = AcousticModel(
         make_features(config.features),
         SpecAugment.from_augment(config.augment, seed),
-        make_network(config.model, vocabulary, seed),
+        make_network(config.model, vocabulary, seed, precision),
         name="acoustic_model",
     )
     model.make_weights()
+    if for_training:
+        freeze_layers(model.network, config.train.freeze)
     return model
 
 

@@ -1,11 +1,21 @@
-"""A run's whole state in one file, written so that it is there whole or not at all."""
+"""A run's whole state in one file, written so that it is there whole or not at all.
+
+checkpoints/epoch-0012.npz              after an epoch
+checkpoints/epoch-0013-batch-00345.npz  within one
+
+Each is an archive of NumPy arrays, every one with its checksum:
+
+    model/PATH        weights and batch statistics, by the path of the variable
+    ema/PATH          their moving average, where one is kept
+    seed/NNNN         states of the generators that dropout and masks draw from
+    optimizer/NNNN    momenta, step and loss scale
+    about             the run's progress and the names of the arrays, as JSON
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import zipfile
-import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,86 +24,178 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.files import whole_file
+from asr.progress import Progress
 from asr.types import UserError
 
-LAST, BEST = "last.npz", "best.npz"
-# what NumPy and zipfile raise on files whose bytes have changed
-DAMAGE = (
-    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError),
-    *(RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error),
-)
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class DamagedCheckpointError(UserError):
+    """A file whose bytes have changed, or of which a part is missing."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a run has come.
+class Checkpoint:
+    """What a file holds.
 
     Attributes:
-        epochs_done: whole epochs.
-        best_dev_error: the lowest dev error rate so far; infinite before the first.
-        best_epoch: the epoch whose weights are kept as the best, counted from 1.
-        train_s: seconds of training so far, over all its sessions.
-        data_checksum: of the training set; another set has other batches.
+        path: of the file.
+        arrays: by name, see above.
+        progress: of the run.
     """
 
-    epochs_done: int = 0
-    best_dev_error: float = float("inf")
-    best_epoch: int = 0
-    train_s: float = 0.0
-    data_checksum: int = 0
+    path: Path
+    arrays: Arrays
+    progress: Progress
+
+    def part(self, name: str) -> Arrays:
+        """The arrays of "model", "ema", "seed" or "optimizer", without that in their names."""
+        prefix = f"{name}/"
+        return {
+            key.removeprefix(prefix): value for key, value in self.arrays.items() if key.startswith(prefix)
+        }
+
+    @property
+    def decoding_weights(self) -> Arrays:
+        """What to decode with, by the paths of variables: the moving average where there is one."""
+        return self.part("ema") or self.part("model")
 
 
-def save_checkpoint(path: Path, model: Any, optimizer: Any, progress: Progress) -> None:
-    """Write model, optimiser, random state and progress.
+def state_of(model: Any, optimizer: Any, average: Sequence[Any] | None = None) -> Arrays:
+    """A copy of all that a step changes.
+
+    Args:
+        model: with its weights.
+        optimizer: built.
+        average: of `model.weights`, in their order; None where none is kept.
+    """
+    arrays = {f"model/{variable.path}": _copy(variable) for variable in model.weights}
+    assert len(arrays) == len(model.weights), "variables of one path"
+    if average is not None:
+        arrays |= {f"ema/{v.path}": _copy(a) for v, a in zip(model.weights, average, strict=True)}
+    arrays |= {f"seed/{index:04d}": _copy(v) for index, v in enumerate(seeds_of(model))}
+    return arrays | {f"optimizer/{index:04d}": _copy(v) for index, v in enumerate(optimizer.variables)}
+
+
+def restore_state(
+    checkpoint: Checkpoint, model: Any, optimizer: Any, average: Sequence[Any] | None = None
+) -> None:
+    """Give everything that `state_of` copied back.
 
     Raises:
-        UserError: the disk is full or the folder cannot be written; what was there stays.
+        UserError: the checkpoint is another model's or another optimiser's.
     """
-    arrays = {f"model/{key}": value for key, value in _arrays(model.variables).items()}
-    arrays |= {f"optimizer/{key}": value for key, value in _arrays(optimizer.variables).items()}
-    arrays["progress"] = np.array(json.dumps(dataclasses.asdict(progress)))
-    with whole_file(path, "checkpoint") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for flags
+    weights = model.weights
+    assign_by_path(checkpoint, "model", weights, weights)
+    if average is not None:
+        assign_by_path(checkpoint, "ema", weights, average)
+    for part, variables in (("seed", seeds_of(model)), ("optimizer", optimizer.variables)):
+        stored = checkpoint.part(part)
+        names = [f"{index:04d}" for index in range(len(variables))]
+        _assign(checkpoint, part, names, variables, stored)
 
 
-def restore_checkpoint(path: Path, model: Any, optimizer: Any = None) -> Progress:
-    """Read back what `save_checkpoint` wrote; without an optimiser, the model alone.
+def assign_by_path(checkpoint: Checkpoint, part: str, named: Sequence[Any], variables: Sequence[Any]) -> None:
+    """Give variables the arrays that a checkpoint has under the paths of others.
+
+    Raises:
+        UserError: they differ in number, name or shape.
+    """
+    _assign(checkpoint, part, [variable.path for variable in named], variables, checkpoint.part(part))
+
+
+def load_decoding_weights(path: Path, model: Any) -> None:
+    """Give a model the weights of a checkpoint to decode with.
 
     Raises:
         UserError: the file is missing or damaged, or belongs to another model.
     """
+    checkpoint = read_checkpoint(path, ("model", "ema"))
+    part = "ema" if checkpoint.part("ema") else "model"
+    assign_by_path(checkpoint, part, model.weights, model.weights)
+
+
+def write_checkpoint(path: Path, arrays: Mapping[str, npt.NDArray[Any]], progress: Progress) -> None:
+    """Write what `state_of` copied, whole or not at all.
+
+    Raises:
+        UserError: the disk is full or the folder cannot be written; what was there stays.
+    """
+    about = {"progress": progress.to_json(), "arrays": list(arrays)}
+    told = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    with whole_file(path, "checkpoint") as file:
+        np.savez(file, about=told, **arrays)  # type: ignore[arg-type]  # its stub takes the names for flags
+
+
+def write_weights(path: Path, weights: Mapping[str, npt.NDArray[Any]], progress: Progress) -> None:
+    """Write a model alone, to decode with.
+
+    Args:
+        path: of the file.
+        weights: by the paths of variables.
+        progress: of the run that they are from.
+
+    Raises:
+        UserError: the disk is full or the folder cannot be written.
+    """
+    write_checkpoint(path, {f"model/{name}": value for name, value in weights.items()}, progress)
+
+
+def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", "optimizer")) -> Checkpoint:
+    """Read and check a file.
+
+    Args:
+        path: of the file.
+        parts: the arrays to read.
+
+    Raises:
+        DamagedCheckpointError: its bytes have changed, or a part is missing.
+        UserError: there is none, or it cannot be read.
+    """
     try:
-        with np.load(path) as arrays:
-            _assign(path, "model", model.variables, arrays)
-            if optimizer is not None:
-                _assign(path, "optimizer", optimizer.variables, arrays)
-            return Progress(**json.loads(str(arrays["progress"])))
+        with np.load(path) as stored:
+            about = json.loads(stored["about"].tobytes())
+            names = [name for name in about["arrays"] if name.split("/")[0] in parts]
+            arrays = {name: stored[name] for name in names}
+            progress = Progress.from_json(about["progress"])
     except FileNotFoundError:
         raise UserError(
             f"{path}: no checkpoint; train this run first, or name the run directory that holds one"
         ) from None
-    except DAMAGE as error:
-        raise UserError(
-            f"{path}: damaged checkpoint ({error}); use the other file in {path.parent}"
+    except PermissionError as error:
+        raise UserError(f"{path}: cannot read this checkpoint ({error.strerror}); mend its rights") from None
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds where bytes have changed
+        raise DamagedCheckpointError(
+            f"{path}: damaged checkpoint ({error}); remove it, and the one before it is used"
         ) from None
+    return Checkpoint(path, arrays, progress)
 
 
-def _arrays(variables: list[Any]) -> dict[str, npt.NDArray[Any]]:
-    return {f"{index:04d}:{v.path}": np.asarray(v) for index, v in enumerate(variables)}
+def seeds_of(model: Any) -> list[Any]:
+    """The states of a model's random generators: variables that are no weights."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
 
 
-def _assign(path: Path, part: str, variables: list[Any], arrays: Any) -> None:
-    stored = [key for key in arrays.files if key.startswith(f"{part}/")]
+def _copy(variable: Any) -> npt.NDArray[Any]:
+    return np.asarray(variable).copy()
+
+
+def _assign(
+    checkpoint: Checkpoint, part: str, names: Sequence[str], variables: Sequence[Any], stored: Arrays
+) -> None:
+    changed = "the model's configuration has changed since"
     if len(stored) != len(variables):
         raise UserError(
-            f"{path}: holds {len(stored)} {part} variables, expected {len(variables)}; "
-            "the model's configuration has changed since"
+            f"{checkpoint.path}: holds {len(stored)} {part} variables, expected {len(variables)}; {changed}"
         )
-    for key, variable in zip(sorted(stored), variables, strict=True):
-        value = arrays[key]
-        if value.shape != tuple(variable.shape):
+    for name, variable in zip(names, variables, strict=True):
+        if name not in stored:
+            raise UserError(f"{checkpoint.path}: holds no {part}/{name}; {changed}")
+        if stored[name].shape != tuple(variable.shape):
             raise UserError(
-                f"{path}: {key} has shape {value.shape}, expected {tuple(variable.shape)}; "
-                "the model's configuration has changed since"
+                f"{checkpoint.path}: {part}/{name} has shape {stored[name].shape}, "
+                f"expected {tuple(variable.shape)}; {changed}"
             )
-        variable.assign(value)
+    for name, variable in zip(names, variables, strict=True):
+        variable.assign(stored[name])

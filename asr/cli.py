@@ -7,20 +7,26 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from signal import SIGINT
 from typing import NamedTuple
 
 from asr import __version__
-from asr.commands import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_NO_READER
+from asr.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
 from asr.commands.augment import add_augment_arguments, augment_command
+from asr.commands.average import add_average_arguments, average_command
+from asr.commands.compare import add_compare_arguments, compare_command
 from asr.commands.doctor import add_doctor_arguments, doctor_command
 from asr.commands.download import add_download_arguments, download_command
 from asr.commands.evaluate import add_evaluate_arguments, evaluate_command
 from asr.commands.inspect import add_inspect_arguments, inspect_command
 from asr.commands.pack import add_pack_arguments, pack_command
 from asr.commands.prepare import add_prepare_arguments, prepare_command
+from asr.commands.runs import add_runs_arguments, runs_command
 from asr.commands.synthesize import add_synthesize_arguments, synthesize_command
 from asr.commands.train import add_train_arguments, train_command
 from asr.commands.transcribe import add_transcribe_arguments, transcribe_command
+from asr.commands.tune_batch import add_tune_batch_arguments, tune_batch_command
+from asr.interrupt import Interrupted
 from asr.types import UserError
 
 
@@ -35,8 +41,21 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("train", "train a model, evaluate it, write its report", add_train_arguments, train_command),
+    Command(
+        "tune-batch",
+        "find the largest batch that the devices hold, and the fastest",
+        add_tune_batch_arguments,
+        tune_batch_command,
+    ),
     Command("evaluate", "measure a trained model on a manifest", add_evaluate_arguments, evaluate_command),
     Command("transcribe", "turn recordings into text", add_transcribe_arguments, transcribe_command),
+    Command("runs", "list runs, their state, and how to go on", add_runs_arguments, runs_command),
+    Command(
+        "compare", "put settings and curves of runs side by side", add_compare_arguments, compare_command
+    ),
+    Command(
+        "average", "average a run's best checkpoints into one model", add_average_arguments, average_command
+    ),
     Command(
         "download",
         "fetch and unpack a corpus; again, to go on after an interruption",
@@ -79,9 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_MISTAKE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print("\nstopped", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return EXIT_SIGNAL + (interrupt.signal_number if isinstance(interrupt, Interrupted) else SIGINT)
     except BrokenPipeError:
         # the reader of our output, such as `head`, has gone: there is no one to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -181,7 +181,8 @@ class TrainConfig:
     # Checkpoints that are kept: the latest, and those of the epochs with the lowest dev error.
     keep_last: AtLeast1 = 2
     keep_best: AtLeast1 = 5
-    # Utterances of the dev set that TensorBoard shows after every epoch: sound, spectrogram, alignment.
+    # Utterances of the dev set that TensorBoard shows, with sound, spectrogram and alignment, after epochs at
+    # least a minute apart.
     tensorboard_utterances: Annotated[int, Range(0, 100)] = 4
 
 

@@ -74,9 +74,9 @@ def tell_evaluation(evaluation: Evaluation, manifest: Path) -> None:
 
 def side_by_side(pairs: Sequence[AlignedPair]) -> tuple[str, str, str]:
     """Reference, hypothesis and a mark below each column that differs; columns stand under each other."""
-    widths = [max(_width(pair.reference), _width(pair.hypothesis), 1) for pair in pairs]
-    said = " ".join(_pad(pair.reference, width) for pair, width in zip(pairs, widths, strict=True))
-    heard = " ".join(_pad(pair.hypothesis, width) for pair, width in zip(pairs, widths, strict=True))
+    widths = [max(width_of(pair.reference), width_of(pair.hypothesis), 1) for pair in pairs]
+    said = " ".join(padded(pair.reference, width) for pair, width in zip(pairs, widths, strict=True))
+    heard = " ".join(padded(pair.hypothesis, width) for pair, width in zip(pairs, widths, strict=True))
     marks = " ".join(
         ("^" if pair.edit != "equal" else " ") * width for pair, width in zip(pairs, widths, strict=True)
     )
@@ -102,10 +102,11 @@ def error_rates(evaluation: Evaluation) -> list[tuple[str, str]]:
     return rates
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
     """Columns in a terminal: a hanzi takes two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - _width(text))
+def padded(text: str, width: int) -> str:
+    """A text followed by spaces, so many columns in all."""
+    return text + " " * (width - width_of(text))

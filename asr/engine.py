@@ -42,6 +42,7 @@ class Engine(Protocol):
         loss_of: Callable[..., tuple[Tensor, Any]],
         prepare: Callable[[list[Tensor]], tuple[list[Tensor], Any]],
         signature: Sequence[Any],
+        num_parts: int = 1,
     ) -> Callable[..., tuple[Tensor, Any, Any]]:
         """(number of rows, *batch) -> (loss, outputs, what `prepare` tells), compiled."""
 

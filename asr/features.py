@@ -202,9 +202,9 @@ def power_spectrum(windows: Tensor) -> Tensor:
     return ops.square(tf.math.real(spectrum)) + ops.square(tf.math.imag(spectrum))
 
 
-def padding_mask(lengths: Tensor, size: Tensor) -> Tensor:
-    """(B,) -> (B, size) float32: 1 on what is real, 0 on padding."""
-    return ops.cast(ops.arange(size)[None] < ops.cast(lengths, "int32")[:, None], "float32")
+def padding_mask(lengths: Tensor, size: Tensor, dtype: str = "float32") -> Tensor:
+    """(B,) -> (B, size): 1 on what is real, 0 on padding."""
+    return ops.cast(ops.arange(size)[None] < ops.cast(lengths, "int32")[:, None], dtype)
 
 
 def normalize_frames(features: Tensor, mask: Tensor) -> Tensor:

@@ -114,12 +114,14 @@ CSS = """
 :root { --paper: #faf9f6; --card: #fff; --ink: #1c1e22; --muted: #676c75; --rule: #e3e0d9;
   --train: #b86a1f; --dev: #1f5fbf; --right: #d5dcd3; --right-ink: #2f3b2d;
   --sub: #8a5200; --sub-back: #fdeecf; --del: #a8123c; --del-back: #fbe0e6;
-  --ins: #1b4fae; --ins-back: #dfeafb; }
+  --ins: #1b4fae; --ins-back: #dfeafb;
+  --r1: #1f5fbf; --r2: #c4511a; --r3: #16805d; --r4: #8a3ab0; --r5: #8f6c00; --r6: #c2266b; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14161a; --card: #1c1f24; --ink: #e9e6e0; --muted: #9ba1ab; --rule: #343840;
     --train: #e5a55b; --dev: #7db0ff; --right: #333d34; --right-ink: #cfdacb;
     --sub: #ffd08a; --sub-back: #4b3511; --del: #ff9fb4; --del-back: #54202d;
-    --ins: #a6c8ff; --ins-back: #1f3862; }
+    --ins: #a6c8ff; --ins-back: #1f3862;
+    --r1: #7db0ff; --r2: #ff9e6b; --r3: #5fd0a5; --r4: #cf9bf2; --r5: #e0c04f; --r6: #ff8fbb; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); -webkit-text-size-adjust: 100%;
@@ -160,6 +162,11 @@ figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin-bottom: .4r
   border-top: 2.5px solid var(--dev); }
 .key.train::before { border-top: 2.5px dashed var(--train); }
 .key.rate::before { border-top-color: var(--muted); }
+.key.device::before, .key.waiting::before, .key.evaluation::before { width: .8em; border-top-width: .8em;
+  vertical-align: -.05em; border-radius: 2px; }
+.key.device::before { border-top-color: var(--r3); }
+.key.waiting::before { border-top-color: var(--r2); }
+.key.evaluation::before { border-top-color: var(--muted); }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: var(--ink); font-size: 11.5px; }
 svg text.label { fill: var(--muted); }
@@ -170,6 +177,19 @@ svg circle { fill: var(--dev); }
 svg circle.train { fill: var(--train); }
 svg circle.rate { fill: var(--muted); }
 svg circle.best { fill: var(--card); stroke: var(--dev); stroke-width: 2.5; }
+svg .device { fill: var(--r3); fill-opacity: .75; }
+svg .waiting { fill: var(--r2); }
+svg .evaluation { fill: var(--muted); fill-opacity: .6; }
+.r1 { --run: var(--r1); }
+.r2 { --run: var(--r2); --dash: 7 3; }
+.r3 { --run: var(--r3); --dash: 2.5 2.5; }
+.r4 { --run: var(--r4); --dash: 10 3 2 3; }
+.r5 { --run: var(--r5); --dash: 14 4; }
+.r6 { --run: var(--r6); --dash: 5 2 1 2 1 2; }
+svg polyline.run { stroke: var(--run); stroke-dasharray: var(--dash); stroke-width: 2; }
+svg circle.run { fill: var(--run); }
+svg circle.ring { fill: var(--card); stroke: var(--run); stroke-width: 2; }
+svg text.end { fill: var(--run); font-weight: 700; }
 svg .grid { stroke: var(--rule); }
 svg .axis { stroke: var(--muted); }
 svg line.best { stroke: var(--muted); stroke-dasharray: 2 3; }
@@ -220,6 +240,45 @@ q { quotes: none; }
 .insertion td { color: var(--ins); }
 .insertion td:nth-child(2) { background: var(--ins-back); text-decoration: underline; }
 .deletion td:nth-child(2), .insertion td:first-child { border: 1px dashed; }
+.sound { display: grid; grid-template-columns: auto 1fr; column-gap: .6rem; margin-top: .6rem;
+  font-size: .75rem; line-height: 1.5em; }
+.sound > span { color: var(--muted); text-align: right; }
+.sound > span:first-child { align-self: end; }
+.picture { position: relative; height: 7rem; border-radius: 4px; overflow: hidden; background: #0c0d1f; }
+.picture img { display: block; width: 100%; height: 100%; }
+.tick { position: absolute; top: 0; bottom: 0; border-left: 1px solid #fff; opacity: .55; }
+.tick.substitution, .tick.insertion { border-left-width: 2px; opacity: 1; }
+.tick.substitution { border-color: #ffd08a; }
+.tick.insertion { border-color: #a6c8ff; }
+.second { position: absolute; top: 0; padding-left: .3em; border-left: 1px dotted #fff9; color: #fffc;
+  font-size: .6875rem; }
+.flags { position: relative; }
+.flags > .flag { position: absolute; background: none; border-left: 1px solid var(--rule);
+  white-space: nowrap; }
+.heard > .flag { bottom: 0; }
+.said > .flag { top: 0; display: flex; align-items: end; }
+.flag b { position: relative; z-index: 1; display: block; height: 1.5em; padding: 0 .25em; font-weight: 500;
+  background: var(--card); border-radius: 0 3px 3px 0; }
+.flag.left b { position: absolute; right: 0; border-radius: 3px 0 0 3px; }
+.heard .flag.left b { top: 0; }
+.said .flag.left b { bottom: 0; }
+.flag sup { display: inline-block; margin-left: .2em; font-size: .75em; line-height: 0; }
+.flags > .substitution { border-color: var(--sub); color: var(--sub); }
+.flag.substitution b { background: var(--sub-back); }
+.flags > .deletion { border-color: var(--del); color: var(--del); }
+.flag.deletion b { background: var(--del-back); text-decoration: line-through; }
+.flags > .insertion { border-color: var(--ins); color: var(--ins); }
+.flag.insertion b { background: var(--ins-back); text-decoration: underline; }
+.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr)); gap: .75rem;
+  margin-top: 1.25rem; }
+.runs article { border-top: 4px solid var(--run); }
+.runs strong { font-size: 2.5rem; line-height: 1.1; letter-spacing: -.03em; color: var(--ink); }
+.runs small { display: block; }
+.badge { display: inline-block; min-width: 1.5em; margin-right: .5em; border-radius: 3px;
+  background: var(--run); color: var(--card); font-size: .8125rem; font-weight: 700; text-align: center; }
+.beside td, .beside thead th:not(:first-child) { min-width: 6rem; max-width: 18rem; white-space: normal;
+  overflow-wrap: anywhere; }
+.differs > * { background: var(--sub-back); color: var(--sub); }
 footer { margin-top: 3rem; }
 @media (max-width: 40rem) {
   main { padding: 1.25rem 1rem 3rem; }

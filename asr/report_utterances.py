@@ -10,16 +10,17 @@ from xml.etree.ElementTree import Element
 
 from asr.metrics import AlignedPair
 from asr.page import counted, element, section, table
-from asr.types import EditCounts, Hypothesis, Utterance
+from asr.report_sound import MARKS, sound_figure
+from asr.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.vocabulary import is_syllable, split_syllable
 
 NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT = 15, 20, 5
-WIDE_FROM = 15  # longer alignments span the page
-EDITS = {  # a letter beside the colour, for eyes that see none
-    "equal": ("", "right"),
-    "substitution": ("S", "substituted"),
-    "deletion": ("D", "deleted: said, not heard"),
-    "insertion": ("I", "inserted: heard, not said"),
+WIDE_FROM, WIDE_FROM_S = 11, 4.0  # more tokens than that, or a longer clip, span the page
+EDITS = {
+    "equal": "right",
+    "substitution": "substituted",
+    "deletion": "deleted: said, not heard",
+    "insertion": "inserted: heard, not said",
 }
 
 K = TypeVar("K", str, tuple[str, str])
@@ -38,7 +39,7 @@ class Scored:
 def edit_key(names: Mapping[str, str]) -> Element:
     """What the colours and letters of edits mean."""
     entries = [
-        element("span", element("i", EDITS[kind][0], class_=kind), f" {name}", class_="key-entry")
+        element("span", element("i", MARKS[kind], class_=kind), f" {name}", class_="key-entry")
         for kind, name in names.items()
     ]
     return element("p", *entries)
@@ -87,7 +88,7 @@ def worst_utterances(unit: str, scored: Sequence[Scored]) -> list[Element]:
     if not wrong:
         return []
     wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
-    key = edit_key({kind: name for kind, (mark, name) in EDITS.items() if mark})
+    key = edit_key({kind: name for kind, name in EDITS.items() if MARKS[kind]})
     note = f"{min(NUM_WORST, len(wrong))} of {len(wrong):,} utterances with an error, the most errors first."
     cards = [utterance_card(unit, s) for s in wrong[:NUM_WORST]]
     return [section("Worst utterances", note, key, element("div", *cards, class_="cards"))]
@@ -107,25 +108,33 @@ def right_utterances(scored: Sequence[Scored]) -> list[Element]:
 
 
 def utterance_card(unit: str, scored: Scored) -> Element:
-    """One utterance: what it is, and the reference over the hypothesis."""
+    """One utterance: what it is, and the hypothesis over the reference, on its sound where that is there."""
     errors, length = scored.edits.errors, scored.edits.reference_length
+    count = f"{counted(errors, 'error')} in {counted(length, unit)}"
+    wide = len(scored.pairs) > WIDE_FROM or scored.utterance.duration_s > WIDE_FROM_S
+    try:
+        times_s = scored.hypothesis.times_s
+        shown = [sound_figure(scored.utterance, scored.pairs, times_s, wide=wide)]
+    except UserError as error:
+        shown = [alignment_table(scored), element("p", f"No picture of its sound: {error}", class_="note")]
+    return element("article", utterance_line(scored, count), *shown, class_="wide" if wide else "narrow")
+
+
+def alignment_table(scored: Scored) -> Element:
+    """The reference over the hypothesis."""
     rows = [
         element(
             "tr",
             element("td", pair.reference),
             element("td", pair.hypothesis),
-            element("td", EDITS[pair.edit][0]),
+            element("td", MARKS[pair.edit]),
             class_=pair.edit,
         )
         for pair in scored.pairs
     ]
     names = [element("th", name, scope="col") for name in ("said", "heard", "edit")]
-    alignment = element(
-        "table", element("thead", element("tr", *names)), element("tbody", *rows), class_="alignment"
-    )
-    count = f"{counted(errors, 'error')} in {counted(length, unit)}"
-    width = "wide" if len(rows) > WIDE_FROM else "narrow"
-    return element("article", utterance_line(scored, count), alignment, class_=width)
+    head = element("thead", element("tr", *names))
+    return element("table", head, element("tbody", *rows), class_="alignment")
 
 
 def utterance_line(scored: Scored, verdict: str = "") -> Element:

@@ -2,10 +2,12 @@
 
 runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
-runs/demo/checkpoints/     last.npz and best.npz
+runs/demo/token_counts.tsv how often each token was in the training set
+runs/demo/checkpoints/     the latest and the best, see asr/checkpoint.py
 runs/demo/metrics.jsonl    one line an epoch
-    runs/demo/left_out.txt     which recordings cannot be trained on, and why; if there are any
-runs/demo/tensorboard/     the same for TensorBoard
+runs/demo/state.json       which process works on it, or how that ended
+runs/demo/left_out.txt     which recordings cannot be trained on, and why; if there are any
+runs/demo/tensorboard/     curves, sound and pictures for TensorBoard
 runs/demo/report.html      curves, error rates, worst utterances
 """
 
@@ -13,52 +15,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.checkpoint import BEST
 from asr.config import Config, dump_config, load_config
 from asr.files import read_lines, whole_file
-from asr.types import UserError
+from asr.progress import EpochMetrics, Progress
+from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 
-
-@dataclass(frozen=True)
-class EpochMetrics:
-    """One line of metrics.jsonl.
-
-    Attributes:
-        epoch: from 1.
-        loss: mean CTC loss of a training utterance, as met in training.
-        train_error: greedy token error rate met in training, augmentation and dropout on.
-        dev_loss: mean CTC loss of a dev utterance.
-        dev_error: greedy token error rate on dev.
-        learning_rate: at the epoch's end.
-        audio_s_per_s: seconds of recordings trained on, per second.
-        train_s: seconds of training so far.
-        best: whether its weights became those to decode with.
-        step: batches trained on so far.
-        gradient_norm: median over the epoch's batches, before clipping.
-        skipped: batches left out because their loss or gradients were infinite.
-        waiting_share: of the training time, what was spent waiting for batches.
-        dev_s: seconds of evaluation on dev.
-    """
-
-    epoch: int
-    loss: float
-    train_error: float
-    dev_loss: float
-    dev_error: float
-    learning_rate: float
-    audio_s_per_s: float
-    train_s: float
-    best: bool
-    step: int = 0
-    gradient_norm: float = 0.0
-    skipped: int = 0
-    waiting_share: float = 0.0
-    dev_s: float = 0.0
+CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
 
 @dataclass(frozen=True)
@@ -108,9 +77,47 @@ class Run:
         """The run's vocabulary."""
         return Vocabulary.load(self.directory / "vocabulary.txt")
 
-    def checkpoint(self, name: str = BEST) -> Path:
-        """Path of a checkpoint."""
+    def require(self) -> None:
+        """Raise a UserError where the directory is gone: it must not be made anew in a mount point."""
+        if not (self.directory / "config.toml").exists():
+            raise UserError(
+                f"{self.directory}: the run's directory is gone; bring its disk back, and go on by --resume"
+            )
+
+    def checkpoints(self) -> list[Path]:
+        """Of all checkpoints, the path; the latest last."""
+        found = []
+        for path in self.directory.glob("checkpoints/epoch-*.npz"):
+            if match := CHECKPOINT_NAME.fullmatch(path.name):
+                epoch, batch = match.groups()
+                found.append((int(epoch), float(batch or "inf"), path))
+        return [path for *_, path in sorted(found)]
+
+    def epoch_checkpoint(self, epoch: int) -> Path:
+        """Path of the checkpoint after an epoch, counted from 1."""
+        return self.directory / "checkpoints" / f"epoch-{epoch:04d}.npz"
+
+    def checkpoint_at(self, progress: Progress) -> Path:
+        """Path of the checkpoint at some point of the run."""
+        if not progress.epoch.batches:
+            return self.epoch_checkpoint(progress.epochs_done)
+        name = f"epoch-{progress.epochs_done + 1:04d}-batch-{progress.epoch.batches:05d}.npz"
         return self.directory / "checkpoints" / name
+
+    def best_checkpoint(self) -> Path:
+        """Path of the checkpoint to decode with: of the epoch marked best, or the latest before there is one.
+
+        Raises:
+            UserError: there is none yet.
+        """
+        best = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.best]
+        candidates = [*self.checkpoints(), *(path for path in best if path.exists())]
+        if not candidates:
+            raise UserError(
+                f"{self.directory}: no checkpoint yet; train this run first, or name the directory of a "
+                "trained one"
+            )
+        return candidates[-1]
 
     @property
     def report_path(self) -> Path:
@@ -122,10 +129,9 @@ class Run:
         """Path of TensorBoard's event files."""
         return self.directory / "tensorboard"
 
-    def append_metrics(self, metrics: EpochMetrics) -> None:
-        """Add an epoch's line; a line from a session that went further than its checkpoint is replaced."""
-        kept = [old for old in self.metrics() if old.epoch < metrics.epoch]
-        lines = [json.dumps(dataclasses.asdict(epoch)) + "\n" for epoch in [*kept, metrics]]
+    def write_metrics(self, history: Sequence[EpochMetrics]) -> None:
+        """Keep what all epochs so far brought."""
+        lines = [json.dumps(dataclasses.asdict(metrics)) + "\n" for metrics in history]
         with whole_file(self.directory / "metrics.jsonl", "list of metrics") as file:
             file.write("".join(lines).encode())
 
@@ -135,7 +141,8 @@ class Run:
         if not path.exists():
             return []
         try:
-            return [EpochMetrics(**json.loads(line)) for line in read_lines(path, "list of metrics")]
+            lines = read_lines(path, "list of metrics")
+            return [EpochMetrics(**json.loads(line)) for line in lines if line]
         except (json.JSONDecodeError, TypeError) as error:
             raise UserError(f"{path}: damaged ({error}); mend or remove it") from None
 
@@ -144,3 +151,25 @@ class Run:
         if reasons:
             with whole_file(self.directory / "left_out.txt", "list") as file:
                 file.write("".join(f"{reason}\n" for reason in reasons).encode(errors="backslashreplace"))
+
+    def write_token_counts(self, utterances: Iterable[Utterance]) -> None:
+        """Keep how often each token is in the training set, for the report."""
+        counts = Counter(token for utterance in utterances for token in utterance.tokens)
+        lines = [f"{token}\t{count}\n" for token, count in counts.most_common()]
+        with whole_file(self.directory / "token_counts.tsv", "list of tokens") as file:
+            file.write("".join(lines).encode(errors="backslashreplace"))
+
+    def token_counts(self) -> Mapping[str, int]:
+        """How often each token is in the training set; empty for a run that does not say.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        path = self.directory / "token_counts.tsv"
+        if not path.exists():
+            return {}
+        try:
+            rows = [line.rsplit("\t", 1) for line in read_lines(path, "list of tokens") if line]
+            return {token: int(count) for token, count in rows}
+        except ValueError as error:
+            raise UserError(f"{path}: damaged ({error}); remove it") from None

@@ -2,13 +2,17 @@
 
 trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
 trainer.train()
+
+All that a step reads is in the model's and the optimiser's variables, in `Progress`, or follows from them
+and the configuration: so a run that is stopped after any step and resumed is the run that was not stopped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import sys
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -16,19 +20,38 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from asr.acoustic import AcousticModel
-from asr.checkpoint import BEST, LAST, Progress, restore_checkpoint, save_checkpoint
-from asr.config import Config, TrainConfig
+from asr.checkpoint import restore_state, state_of
+from asr.checkpoint_store import CheckpointStore
+from asr.config import Config, dump_config
 from asr.decoding.greedy import BestPath, best_path, labels_of
 from asr.engine import Engine
-from asr.evaluate import BATCH_SIGNATURE, EvaluationData, Evaluator
+from asr.evaluate import BATCH_SIGNATURE, Evaluation, EvaluationData, Evaluator
+from asr.interrupt import Interrupted, StopRequest
+from asr.keras_callbacks import Callbacks
 from asr.loss import ctc_loss
 from asr.metrics import total_edits
-from asr.run import EpochMetrics, Run
+from asr.moving_average import MovingAverage
+from asr.optimizer import (
+    learning_rate_of,
+    loss_scale_of,
+    make_optimizer,
+    plateau_factor,
+    set_plateau,
+    stops_early,
+)
+from asr.out_of_memory import out_of_memory_told
+from asr.profiler import Profiler
+from asr.progress import EpochMetrics, EpochSoFar, Progress
+from asr.progress_bar import ProgressBar
+from asr.run import Run
+from asr.tensorboard import STEPS_APART, TensorBoard
 from asr.types import Batch, EditCounts, Tensor, UserError, Utterance
 from asr.vocabulary import Vocabulary
+from asr.watch import Watch
+
+SHOWN_EVERY_S = 60.0  # of training: pictures take a while to make
 
 
 class TrainingData(Protocol):
@@ -52,6 +75,7 @@ class TrainingData(Protocol):
         seed: int,
         fits: Any,
         own_rows: Callable[[Sequence[int]], list[int]],
+        first_batch: int = 0,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
         """The rows of each batch, and the batches with those of them that are this process's own."""
 
@@ -75,6 +99,9 @@ class Trainer:
         train_data: batches by epoch.
         dev_data: batches to evaluate on after every epoch.
         run: where everything is written.
+        stop: tells when to stop before the end.
+        callbacks: Keras's, which are told what `Model.fit` would tell them.
+        profile: whether to record what some steps do on the device.
     """
 
     def __init__(
@@ -86,78 +113,96 @@ class Trainer:
         train_data: TrainingData,
         dev_data: EvaluationData,
         run: Run,
+        stop: StopRequest | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        profile: bool = False,
     ) -> None:
         self.engine, self.model, self.config = engine, model, config
         self.train_data, self.dev_data, self.run = train_data, dev_data, run
+        self.stop = stop or StopRequest()
         self.evaluator = Evaluator(model, vocabulary, engine.spread)
-        self.progress = Progress()
+        self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
+        self.progress = Progress(data_checksum=train_data.checksum)
         self.num_epochs = config.train.epochs
-        plan, _ = self._epoch(0)
+        plan, _ = self._epoch(0, first_batch=0)
+        num_steps = len(plan) * self.num_epochs
         with engine.scope():
-            self.optimizer = make_optimizer(config.train, num_steps=len(plan) * self.num_epochs)
+            self.optimizer = make_optimizer(config.train, num_steps)
             self.optimizer.build(model.trainable_variables)
+        self.average = None
+        if config.train.ema_decay:
+            self.average = MovingAverage(model, config.train.ema_decay, engine.devices[0])
+        self.watch = Watch(config.train, warmup_steps=round(config.train.warmup_share * num_steps))
+        self.callbacks = Callbacks(callbacks, model, self.optimizer, self.num_epochs, len(plan))
+        self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
+        self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
+        self._saved_at_s = time.monotonic()
+        self._shown_at_s = 0.0
 
-    def resume(self) -> None:
-        """Go on where the last checkpoint stopped; a run without one yet begins anew.
+    def resume(self, tell: Callable[[str], None] = print) -> None:
+        """Go on where the last whole checkpoint stopped; a run without one yet begins anew.
+
+        Args:
+            tell: takes a line on where that is, and one on each checkpoint that is damaged.
 
         Raises:
-            UserError: the checkpoint cannot be read, or the training set has changed since.
+            UserError: no checkpoint can be read, or the training set has changed since.
         """
-        if not self.run.checkpoint(LAST).exists():
+        checkpoint = self.store.newest(tell, mend=self.engine.is_chief)
+        if checkpoint is None:
             return
-        progress = restore_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer)
-        if progress.data_checksum != self.train_data.checksum:
+        if checkpoint.progress.data_checksum != self.progress.data_checksum:
             raise UserError(
                 f"{self.run.directory}: its training set is another one than when it began (recordings were "
                 "added, mended, or cannot be read now); bring it back, or start another run under --name NAME"
             )
-        self.progress = progress
+        restore_state(checkpoint, self.model, self.optimizer, self._averages)
+        self.progress = checkpoint.progress
+        self.watch = Watch(self.config.train, self.watch.warmup_steps, self.progress.told)
+        tell(f"{self.run.directory}: going on after {self.progress.place()}")
 
     def train(self) -> Progress:
-        """Train what is left of the epochs; returns how far the run has come."""
-        done = self.progress.epochs_done
-        with ProgressBar(self.train_data.duration_s, done, self.num_epochs, self.engine) as bar:
-            for epoch in range(done, self.num_epochs):
-                started = time.monotonic()
-                loss, train_edits = self.train_epoch(epoch, bar)
-                train_s = time.monotonic() - started
-                dev = self.evaluator.evaluate(self.dev_data)
-                metrics = EpochMetrics(
-                    epoch=epoch + 1,
-                    loss=loss,
-                    train_error=train_edits.rate,
-                    dev_loss=dev.loss,
-                    dev_error=dev.edits.rate,
-                    learning_rate=float(self.optimizer.learning_rate),
-                    audio_s_per_s=self.train_data.duration_s / train_s,
-                    train_s=self.progress.train_s + train_s,
-                    best=is_best(dev.edits, self.progress.best_dev_error),
-                )
-                self._finish_epoch(metrics)
-                bar.tell(metrics)
+        """Train what is left of the epochs; returns how far the run has come.
+
+        Raises:
+            Interrupted: a signal came; everything up to the last step is saved.
+            UserError: memory or the disk does not suffice, or too many batches had to be skipped.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.store)
+            if self.board is not None:
+                stack.enter_context(self.board)
+                self.board.configuration(dump_config(self.config))
+            if self.profiler is not None:
+                stack.callback(self.profiler.close)
+            bar = stack.enter_context(self._progress_bar())
+            stack.enter_context(self.stop.after_the_step())
+            self.callbacks.train_begin()
+            while not self._is_done() and self.train_epoch(bar):
+                self._finish_epoch(bar)
+            self.callbacks.train_end()
         return self.progress
 
-    def train_epoch(self, epoch: int, bar: ProgressBar) -> tuple[float, EditCounts]:
-        """Every utterance once; returns the mean loss and the greedy errors made on the way."""
-        plan, batches = self._epoch(epoch)
-        losses, sizes, edits = [], [], EditCounts()
-        for places, batch in zip(plan, batches, strict=True):
-            result = self.train_step(batch, num_rows=len(places))
-            heard = labels_of(result.path)
-            said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
-            step_edits = total_edits(zip(said, heard, strict=True))
-            loss = float(result.loss)
-            if not np.isfinite(loss):
-                raise UserError(
-                    f"the loss became {loss} in epoch {epoch + 1}: lower train.learning_rate "
-                    f"(now {self.config.train.learning_rate:g}), then start again under another --name"
-                )
-            losses.append(loss)
-            sizes.append(len(places))
-            edits += step_edits
-            audio_s = sum(self.train_data.utterances[place].duration_s for place in places)
-            bar.advance(audio_s, loss, step_edits)
-        return float(np.average(losses, weights=sizes)), edits
+    def train_epoch(self, bar: ProgressBar) -> bool:
+        """The batches that are left of an epoch; returns whether no callback ended training."""
+        if self.config.train.schedule == "plateau":
+            set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
+        number = self.progress.epochs_done
+        self.callbacks.epoch_begin(number)
+        plan, batches = self._epoch(number, self.progress.epoch.batches)
+        began_s = time.monotonic()
+        for places, batch in self._saved_if_unreadable(zip(plan, batches, strict=True)):
+            fetched_s = time.monotonic()
+            epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch, bar)
+            ended_s = time.monotonic()
+            epoch = epoch.with_time(ended_s - began_s, waiting_s=fetched_s - began_s)
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            began_s = ended_s
+            self._save_if_due()
+            if self.callbacks.stop_training:
+                self._save()
+                return False
+        return True
 
     def train_step(self, batch: Batch, num_rows: int) -> StepResult:
         """One update of the weights.
@@ -168,44 +213,199 @@ class Trainer:
         """
         return StepResult(*self._compiled_step(tf.constant(num_rows), *batch))
 
+    def _train_batch(self, rows: Sequence[Utterance], batch: Batch, bar: ProgressBar) -> EpochSoFar:
+        """Train on a batch and tell how that went; returns the epoch with it."""
+        step = self.progress.step + 1
+        self.callbacks.batch_begin(self.progress.epoch.batches)
+        own_rows = self.engine.own_rows(range(len(rows)))
+        with out_of_memory_told(
+            [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
+        ):
+            result = self.train_step(batch, num_rows=len(rows))
+            loss, gradient_norm = float(result.loss), float(result.gradient_norm)
+        if self.profiler is not None:
+            self.profiler.step()
+        if self.board is not None:
+            # to ask for the rate takes a while, and of the rest the first of a session counts
+            rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
+            self.board.step(step, loss, gradient_norm, rate)
+        if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._has_scaled()):
+            return self._skipped(rows, loss, gradient_norm, bar)
+        if self.average is not None:
+            self.average.update(step)
+        heard = labels_of(result.path)
+        said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
+        edits = total_edits(zip(said, heard, strict=True))
+        self.callbacks.batch_end(self.progress.epoch.batches, {"loss": loss, "error": edits.rate})
+        bar.advance(sum(utterance.duration_s for utterance in rows), loss, edits)
+        norm = gradient_norm if math.isfinite(gradient_norm) else 0.0
+        return self.progress.epoch.with_batch(len(rows), loss, norm, edits)
+
+    def _skipped(
+        self, rows: Sequence[Utterance], loss: float, gradient_norm: float, bar: ProgressBar
+    ) -> EpochSoFar:
+        """Tell that a batch changed nothing; returns the epoch with it."""
+        lines = self.watch.after_skipped(
+            loss,
+            gradient_norm,
+            rows,
+            self.progress.epochs_done + 1,
+            self.progress.skipped + 1,
+            learning_rate_of(self.optimizer),
+        )
+        for line in lines:
+            bar.write(line)
+        return self.progress.epoch.with_skipped()
+
+    def _has_scaled(self) -> bool:
+        """Whether gradients are infinite only since the loss was scaled, as happens with float16."""
+        return self.config.train.precision == "float16" and float(loss_scale_of(self.optimizer)) >= 1
+
+    def _finish_epoch(self, bar: ProgressBar) -> None:
+        """Evaluate, tell, and keep what the epoch brought."""
+        began_s = time.monotonic()
+        edits = self.progress.epoch.edits
+        try:
+            with self._decoding_weights():
+                evaluation = self.evaluator.evaluate(_UntilStopped(self.dev_data, self.stop))
+        except Interrupted:
+            self._save()
+            self.store.finish()
+            raise
+        metrics = self._metrics(evaluation, dev_s=time.monotonic() - began_s)
+        history = (*self.progress.history, metrics)
+        bar.tell(metrics)
+        self.callbacks.epoch_end(metrics.epoch - 1, metrics)
+        for line in self.watch.after_epoch(history, edits):
+            bar.write(line)
+        self.progress = dataclasses.replace(
+            self.progress, history=history, epoch=EpochSoFar(), told=self.watch.told
+        )
+        self._save()
+        self._show(metrics)
+        if self.stop.requested:
+            self.store.finish()
+            self.stop.raise_if_requested()
+
+    def _show(self, metrics: EpochMetrics) -> None:
+        """Give TensorBoard the epoch."""
+        if self.board is not None:
+            self.board.epoch(metrics)
+            if self._shown_at_s and metrics.train_s - self._shown_at_s < SHOWN_EVERY_S:
+                return
+            self._shown_at_s = metrics.train_s
+            num = self.config.train.tensorboard_utterances
+            with self._decoding_weights():
+                self.board.utterances(
+                    self.model, self.evaluator.vocabulary, self.dev_data, num, metrics.epoch
+                )
+
+    def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Within, the model has the weights to decode with: the moving average where there is one."""
+        return self.average.in_model() if self.average else contextlib.nullcontext()
+
+    def _is_done(self) -> bool:
+        if self.progress.epochs_done >= self.num_epochs or self.callbacks.stop_training:
+            return True
+        return stops_early(self._dev_errors, self.config.train.early_stopping_epochs)
+
+    def _metrics(self, dev: Evaluation, dev_s: float) -> EpochMetrics:
+        """Of the epoch whose batches are done."""
+        epoch, before = self.progress.epoch, self.progress
+        return EpochMetrics(
+            epoch=before.epochs_done + 1,
+            loss=epoch.mean_loss,
+            train_error=epoch.edits.rate,
+            dev_loss=dev.loss,
+            dev_error=dev.edits.rate,
+            learning_rate=learning_rate_of(self.optimizer),
+            audio_s_per_s=self.train_data.duration_s / max(epoch.train_s, 1e-9),
+            train_s=before.train_s,
+            best=is_best(dev.edits, before.best_dev_error),
+            step=before.step,
+            gradient_norm=epoch.mean_gradient_norm,
+            skipped=epoch.skipped,
+            waiting_share=epoch.waiting_s / max(epoch.train_s, 1e-9),
+            dev_s=dev_s,
+        )
+
+    def _saved_if_unreadable(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches; where one cannot be read, what was learned so far is kept."""
+        try:
+            yield from batches
+        except UserError:
+            self._save()
+            raise
+
+    def _save_if_due(self) -> None:
+        """Keep what the last step brought, if it is time; end here, if a signal says so."""
+        self.store.raise_if_failed()
+        if time.monotonic() - self._saved_at_s > self.config.train.checkpoint_s or self.stop.requested:
+            self._save()
+        if self.stop.requested:
+            self.store.finish()
+            self.stop.raise_if_requested()
+
+    def _save(self) -> None:
+        """Write a checkpoint in the background; the chief alone writes."""
+        self._saved_at_s = time.monotonic()
+        if self.engine.is_chief:
+            self.store.save(state_of(self.model, self.optimizer, self._averages), self.progress)
+
+    @property
+    def _averages(self) -> list[Any] | None:
+        return self.average.variables if self.average else None
+
+    @property
+    def _dev_errors(self) -> list[float]:
+        return [metrics.dev_error for metrics in self.progress.history]
+
+    def _progress_bar(self) -> ProgressBar:
+        epoch_s, done = self.train_data.duration_s, self.progress.epochs_done
+        done_s = epoch_s * done
+        if self.progress.epoch.batches:
+            plan, _ = self._epoch(done, self.progress.epoch.batches)
+            left = [self.train_data.utterances[place].duration_s for places in plan for place in places]
+            done_s += epoch_s - sum(left)
+        return ProgressBar(epoch_s * self.num_epochs, done_s, self.num_epochs, self.engine)
+
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return self.engine.train_step(self.model, self.optimizer, loss_of, self._clip, BATCH_SIGNATURE)
+        return self.engine.train_step(
+            self.model, self.optimizer, loss_of, self._clip, BATCH_SIGNATURE, self.config.train.accumulate
+        )
 
     def _clip(self, gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The gradients scaled down to their highest norm, and the norm that they had."""
-        clipped, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm)
-        return clipped, norm
+        scale = loss_scale_of(self.optimizer)
+        clipped, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm * scale)
+        return clipped, norm / scale
 
-    def _epoch(self, epoch: int) -> tuple[list[list[int]], Iterator[Batch]]:
-        train = self.config.train
-        return self.train_data.epoch(epoch, train.seed, self.model.fits, self.engine.own_rows)
+    def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:
+        seed = self.config.train.seed
+        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)
 
-    def _finish_epoch(self, metrics: EpochMetrics) -> None:
-        """Keep what the epoch brought; the chief alone writes."""
-        progress = Progress(
-            epochs_done=metrics.epoch,
-            best_dev_error=min(metrics.dev_error, self.progress.best_dev_error),
-            best_epoch=metrics.epoch if metrics.best else self.progress.best_epoch,
-            train_s=metrics.train_s,
-            data_checksum=self.train_data.checksum,
-        )
-        self.progress = progress
-        if not self.engine.is_chief:
-            return
-        if metrics.best:
-            save_checkpoint(self.run.checkpoint(BEST), self.model, self.optimizer, progress)
-        # LAST is what a resumed run believes: what it counts as done must be there before it
-        self.run.append_metrics(metrics)
-        save_checkpoint(self.run.checkpoint(LAST), self.model, self.optimizer, progress)
-        with self._tensorboard.as_default(step=metrics.epoch):
-            for name, value in dataclasses.asdict(metrics).items():
-                tf.summary.scalar(name, value)
-        self._tensorboard.flush()
 
-    @functools.cached_property
-    def _tensorboard(self) -> Any:
-        return tf.summary.create_file_writer(str(self.run.tensorboard_dir))
+class _UntilStopped:
+    """A set whose batches end where a signal came."""
+
+    def __init__(self, data: EvaluationData, stop: StopRequest) -> None:
+        self._data, self._stop = data, stop
+
+    @property
+    def utterances(self) -> Sequence[Utterance]:
+        """The rows."""
+        return self._data.utterances
+
+    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+        """The rows of each batch, and the batches."""
+        plan, batches = self._data.in_order()
+        return plan, self._until_stopped(batches)
+
+    def _until_stopped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self._stop.raise_if_requested()
+            yield batch
 
 
 def loss_of(
@@ -214,20 +414,6 @@ def loss_of(
     """Mean CTC loss of some rows, and the best path through each."""
     logits = model(audio, num_samples, training=True)
     return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
-
-
-def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Optimizer:
-    """AdamW (Loshchilov & Hutter, 2019) under a warm-up and a cosine decay to zero."""
-    warmup = max(1, round(config.warmup_share * num_steps))
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=max(1, num_steps - warmup),
-        warmup_target=config.learning_rate,
-        warmup_steps=warmup,
-    )
-    optimizer = keras.optimizers.AdamW(schedule, weight_decay=config.weight_decay, beta_2=0.98)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    return optimizer
 
 
 def is_best(dev: EditCounts, lowest_rate: float) -> bool:
@@ -243,52 +429,3 @@ def reference_labels(batch: Batch) -> list[list[int]]:
     """Each row's labels, without padding."""
     labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
     return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]
-
-
-class ProgressBar:
-    """One bar for the whole run, in seconds of audio: its rate is the throughput, its end the run's.
-
-    Where several processes train together, the chief alone shows it.
-    """
-
-    SMOOTHING = 0.95
-
-    def __init__(self, epoch_s: float, epochs_done: int, num_epochs: int, engine: Engine) -> None:
-        self._num_epochs, self._total_s = num_epochs, epoch_s * num_epochs
-        self._loss = self._error = float("nan")
-        self._bar = tqdm(
-            total=self._total_s,
-            initial=epoch_s * epochs_done,
-            desc=f"{engine.num_devices} devices" if engine.num_devices > 1 else None,
-            disable=not engine.is_chief,
-            bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
-            unit=" s of audio",
-        )
-
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.close()
-
-    def advance(self, audio_s: float, loss: float, edits: EditCounts) -> None:
-        """Show a step."""
-        self._loss = self._smooth(self._loss, loss)
-        self._error = self._smooth(self._error, edits.rate)
-        self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
-        self._bar.update(min(audio_s, self._total_s - self._bar.n))
-
-    def tell(self, metrics: EpochMetrics) -> None:
-        """Print an epoch's line above the bar."""
-        if self._bar.disable:
-            return
-        self._bar.write(
-            f"epoch {metrics.epoch:>3}/{self._num_epochs}  loss {metrics.loss:7.3f}  "
-            f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
-            f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
-            + ("  best" if metrics.best else ""),
-            file=sys.stdout,
-        )
-
-    def _smooth(self, old: float, new: float) -> float:
-        return new if np.isnan(old) else self.SMOOTHING * old + (1 - self.SMOOTHING) * new

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
 from asr.files import cannot_write, is_utf8, whole_file
+from asr.lock import alone_in
 from asr.types import UserError, Utterance
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.layout import PREPARED
@@ -28,7 +29,6 @@ from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, R
 from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import Unit, UnlabelledError, label
 from data_pipeline.left_out import reasons_told, write_left_out
-from data_pipeline.lock import alone_in
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits

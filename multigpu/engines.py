@@ -25,10 +25,14 @@ import keras
 import tensorflow as tf
 
 from multigpu import ENGINES
+from multigpu.accumulation import in_parts, refuse_synchronized
 from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.errors import DeviceError
+from multigpu.model_towers import LossAndGradients
 from multigpu.parallel_model import LossOf, ParallelModel
+from multigpu.replicas import local_id, local_results, mirrored_strategy
+from multigpu.skipping import heed_loss
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
 
 Step: TypeAlias = Callable[..., tuple[Tensor, Structure, Structure]]  # see `Engine.train_step`
@@ -75,8 +79,12 @@ class Engine(ABC):
         loss_of: LossOf,
         prepare: Prepare,
         signature: Sequence[tf.TensorSpec],
+        num_parts: int = 1,
     ) -> Step:
         """A compiled step.
+
+        Where the loss or a gradient is not finite, an optimiser that skips such steps, as Keras's
+        `LossScaleOptimizer` does, leaves weights and its own state as they were.
 
         Args:
             model: made in the engine's scope.
@@ -87,6 +95,8 @@ class Engine(ABC):
                 told). They come in the order of `model.trainable_variables`, scaled as the optimiser's
                 `scale_loss` wants it.
             signature: of the batch's tensors.
+            num_parts: each device works on its rows in so many parts, one after the other, which takes the
+                memory of a part; a model without batch statistics learns the same.
 
         Returns:
             (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's,
@@ -112,16 +122,22 @@ class SingleEngine(Engine):
 
     name = "single"
 
-    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+    def train_step(
+        self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
+    ) -> Step:
         """See `Engine`."""
-        device = self.devices[0]
+        device, loss_of = self.devices[0], heed_loss(loss_of)
+
+        def work(*rows: Tensor) -> LossAndGradients:
+            with tf.GradientTape() as tape:
+                loss, outputs = loss_of(model, *rows)
+                target = optimizer.scale_loss(loss)
+            return LossAndGradients(loss, outputs, tape.gradient(target, model.trainable_variables))
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(device):
-                with tf.GradientTape() as tape:
-                    loss, outputs = loss_of(model, *batch)
-                    target = optimizer.scale_loss(loss)
-                gradients, told = prepare(tape.gradient(target, model.trainable_variables))
+                loss, outputs, gradients = in_parts(work, num_parts, device)(*batch)
+                gradients, told = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, told
 
@@ -133,15 +149,19 @@ class ParallelModelEngine(Engine):
 
     name = "parallel-model"
 
-    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+    def train_step(
+        self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
+    ) -> Step:
         """See `Engine`."""
-        parallel = ParallelModel(model, self.devices)
+        parallel, loss_of = ParallelModel(model, self.devices), heed_loss(loss_of)
+        first = self.devices[0]
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
-            with tf.device(self.devices[0]):
+            with tf.device(first):
                 scale = optimizer.scale_loss(1.0)
-            loss, outputs, gradients = parallel.loss_and_gradients(loss_of, *batch, scale=scale)
-            with tf.device(self.devices[0]):
+            work = functools.partial(parallel.loss_and_gradients, loss_of, scale=scale)
+            loss, outputs, gradients = in_parts(work, num_parts, first)(*batch)
+            with tf.device(first):
                 gradients, told = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, told
@@ -162,26 +182,35 @@ class MirroredEngine(Engine):
 
     def __init__(self, devices: Sequence[str], strategy: tf.distribute.Strategy | None = None) -> None:
         super().__init__(devices)
-        self.strategy = strategy or _mirrored_strategy(self.devices)
+        self.strategy = strategy or mirrored_strategy(self.devices)
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """See `Engine`."""
         scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
-    def train_step(self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any) -> Step:
+    def train_step(
+        self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
+    ) -> Step:
         """See `Engine`."""
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
+        refuse_synchronized(model, self.name, num_parts)
+        loss_of = heed_loss(loss_of)
 
         def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
             context = tf.distribute.get_replica_context()
-            share = cut_rows(tf.shape(batch[0])[0], num_local)[_local_id(context, num_local)]
+            index = local_id(context, num_local)
+            share = cut_rows(tf.shape(batch[0])[0], num_local)[index]
             weight = tf.cast(share.size, tf.float32) * in_use / tf.cast(num_rows, tf.float32)
-            with tf.GradientTape() as tape:
-                loss, outputs = loss_of(model, *share.rows(batch))
-                own_loss = loss * tf.cast(weight, loss.dtype)
-                target = optimizer.scale_loss(own_loss)
-            gradients = tape.gradient(target, model.trainable_variables)
+
+            def work(*rows: Tensor) -> LossAndGradients:
+                with tf.GradientTape() as tape:
+                    loss, outputs = loss_of(model, *rows)
+                    own_loss = loss * tf.cast(weight, loss.dtype)
+                    target = optimizer.scale_loss(own_loss)
+                return LossAndGradients(own_loss, outputs, tape.gradient(target, model.trainable_variables))
+
+            own_loss, outputs, gradients = in_parts(work, num_parts, self.devices[index])(*share.rows(batch))
             there = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
             sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, there))
             gradients, told = prepare([None if gradient is None else next(sums) for gradient in gradients])
@@ -192,7 +221,7 @@ class MirroredEngine(Engine):
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             own = cut_rows(num_rows, self.num_workers)[self.worker]
             per_replica = self.strategy.run(replica, args=(num_rows, own.in_use, *batch))
-            losses, outputs, told = zip(*_local_results(self.strategy, per_replica), strict=True)
+            losses, outputs, told = zip(*local_results(self.strategy, per_replica), strict=True)
             shares = cut_rows(tf.shape(batch[0])[0], num_local)
             return losses[0], tf.nest.map_structure(own.left, merge(outputs, shares)), told[0]
 
@@ -257,25 +286,6 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     return engines[name](devices)
 
 
-def _mirrored_strategy(devices: Sequence[str]) -> tf.distribute.Strategy:
-    logical, cards = tf.config.list_logical_devices("GPU"), tf.config.get_visible_devices("GPU")
-    # NCCL takes no two devices of one card, and the collectives for CPUs no two strategies in a process
-    by_nccl = devices[0].startswith("/GPU") and len(logical) == len(cards)
-    return tf.distribute.MirroredStrategy(
-        list(devices), None if by_nccl else tf.distribute.ReductionToOneDevice()
-    )
-
-
 def _compiled(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:
     compiled: Step = tf.function(step, input_signature=[tf.TensorSpec((), tf.int32), *signature])
     return compiled
-
-
-def _local_id(context: Any, num_local: int) -> int:
-    return int(tf.get_static_value(context.replica_id_in_sync_group)) % num_local
-
-
-def _local_results(strategy: Any, per_replica: Structure) -> list[Structure]:
-    """A structure of results for each replica of this process."""
-    flat = [strategy.experimental_local_results(value) for value in tf.nest.flatten(per_replica)]
-    return [tf.nest.pack_sequence_as(per_replica, list(column)) for column in zip(*flat, strict=True)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from asr.types import UserError
 
 EXIT_MISTAKE = 2  # of the user's, told in a line each
-EXIT_INTERRUPTED = 130
+EXIT_SIGNAL = 128  # and the number of the signal that ended the command
 EXIT_NO_READER = 141
 
 

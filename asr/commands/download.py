@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.lock import alone_in
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def download_corpus(name: str, corpus: Corpus, folder: Path, mirror: str | None,
     archives = [at_mirror(archive, mirror) if mirror else archive for archive in corpus.archives]
     terms = " ".join(text for text in (corpus.licence, corpus.address) if text)
     print(f"{name}: {corpus.about} {f'({terms})' if terms else ''}".rstrip(), flush=True)
-    from data_pipeline.lock import alone_in
-
     with alone_in(folder, "asr download"):
         _check_space(corpus, folder)
         try:

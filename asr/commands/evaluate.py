@@ -77,6 +77,7 @@ def report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None
         set_name=manifest.stem,
         evaluation=evaluation,
         metrics=run.metrics(),
+        token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
     )
     console.tell_evaluation(evaluation, manifest)

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asr.commands import add_override_argument
 from asr.commands.devices import add_device_arguments, add_engine_argument, device_options, start_engine
@@ -21,11 +21,24 @@ if TYPE_CHECKING:
 
     from asr.acoustic import AcousticModel
     from asr.config import Config
+    from asr.interrupt import StopRequest
     from asr.run import Run
     from asr.trainer import Trainer
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
     from multigpu.engines import Engine
+
+
+class Parts(NamedTuple):
+    """What there is before the first step."""
+
+    config: Config
+    vocabulary: Vocabulary
+    model: AcousticModel
+    train_data: Dataset
+    dev_data: Dataset
+    test_data: Dataset
+    left_out: list[str]  # of the training manifest, and why
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +50,13 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         help="a TOML file, or the name of one in configs/ (default: demo)",
     )
     parser.add_argument("--name", help="of the run in runs/ (default: the configuration's name)")
-    parser.add_argument("--resume", action="store_true", help="go on with the run of this name")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run of this name, exactly where it stopped"
+    )
     add_override_argument(parser, "train.epochs=60")
+    parser.add_argument(
+        "--profile", action="store_true", help="record what a few steps do on the device, for TensorBoard"
+    )
     add_device_arguments(parser)
     add_engine_argument(parser)
 
@@ -46,6 +64,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
 def train_command(arguments: argparse.Namespace) -> int:
     """Train, evaluate on the test set, write the report; returns the exit status."""
     from asr.config import find_config
+    from asr.interrupt import stop_signals
+    from asr.run_state import tracked
 
     config_path = find_config(arguments.config)
     name = arguments.name or config_path.stem
@@ -56,18 +76,20 @@ def train_command(arguments: argparse.Namespace) -> int:
     else:
         run, config = _new_run(config_path, name, arguments.overrides, arguments.engine == "multi-worker")
     command = _resume_command(arguments, name, config)
-    engine = start_engine(arguments)
-    with _lost_workers_told(engine, command):
-        trainer, test_data = _prepare(engine, run, config, arguments.resume)
-        try:
-            trainer.train()
-        except KeyboardInterrupt:
-            print(
-                f"\n{trainer.progress.epochs_done} epochs are saved; go on by\n    {command}", file=sys.stderr
-            )
-            raise
-    if engine.is_chief:
-        _finish(trainer, test_data)
+    with stop_signals() as stop:
+        engine = start_engine(arguments)
+        with _lost_workers_told(engine, command):
+            parts = _prepare(engine, run, config, arguments.resume)
+            with tracked(run.directory, command, engine.is_chief):
+                trainer = _make_trainer(engine, run, parts, stop, arguments)
+                try:
+                    trainer.train()
+                except KeyboardInterrupt:
+                    where = trainer.progress.place()
+                    print(f"\nsaved at {where}; go on by\n    {command}", file=sys.stderr)
+                    raise
+                if engine.is_chief:
+                    _finish(trainer, parts.test_data)
     return 0
 
 
@@ -85,12 +107,18 @@ def _new_run(path: Path, name: str, overrides: Sequence[str], with_others: bool)
 
 def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config]:
     """A run to go on with; `train.runs_dir` alone may be set, to find it."""
+    from asr.average import read_origin
     from asr.config import load_config
     from asr.run import Run
 
     if any(not override.startswith("train.runs_dir=") for override in overrides):
         raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
     run = Run.open(Path(load_config(path, overrides).train.runs_dir) / name)
+    if read_origin(run.directory):
+        raise UserError(
+            f"{run.directory}: an average, which has no optimiser; train on from it in another run, by "
+            f"--set train.init_from={run.directory} --name NAME"
+        )
     return run, run.config()
 
 
@@ -103,36 +131,81 @@ def _resume_command(arguments: argparse.Namespace, name: str, config: Config) ->
     return shlex.join([*command, *device_options(arguments)])
 
 
-def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> tuple[Trainer, Dataset]:
-    """What there is to do before the first step: the trainer, and the test set."""
-    from asr import console
+def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> Parts:
+    """What there is to do before the run is made, or touched."""
     from asr.acoustic import make_acoustic_model
     from asr.run import Run
-    from asr.trainer import Trainer
 
     if resume:
         vocabulary = run.vocabulary()
     else:
         Run.refuse_existing(run.directory)  # the chief makes it when all workers have come by here
-        config = _chief_first(engine, lambda: _with_manifests(config))
-        vocabulary = _make_vocabulary(config)
+        config = _chief_first(engine, lambda: with_manifests(config))
+        vocabulary = make_vocabulary(config)
     with engine.scope():
-        model = make_acoustic_model(config, vocabulary)
-    train_data, left_out = _training_data(config, vocabulary, model)
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+    if config.train.init_from and not resume:
+        _begin_with(config.train.init_from, model, vocabulary, engine.is_chief)
+    train_data, left_out = training_data(config, vocabulary, model)
     dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
     test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
+    return Parts(config, vocabulary, model, train_data, dev_data, test_data, left_out)
+
+
+def _make_trainer(
+    engine: Engine, run: Run, parts: Parts, stop: StopRequest, arguments: argparse.Namespace
+) -> Trainer:
+    """The trainer of a run that is made, or resumed, here."""
+    from asr import console
+    from asr.keras_callbacks import load_callbacks
+    from asr.run import Run
+    from asr.trainer import Trainer
+
+    config, vocabulary, train_data = parts.config, parts.vocabulary, parts.train_data
+    callbacks = load_callbacks(config.train.callbacks) if config.train.callbacks else []
     if engine.is_chief:
-        console.tell_start(run.directory, config, model, train_data, len(dev_data.utterances), engine)
-        _tell_shared_sentences(train_data, {config.data.dev: dev_data, config.data.test: test_data})
-        if not resume:
+        console.tell_start(
+            run.directory, config, parts.model, train_data, len(parts.dev_data.utterances), engine
+        )
+        _tell_shared_sentences(
+            train_data, {config.data.dev: parts.dev_data, config.data.test: parts.test_data}
+        )
+        if not arguments.resume:
             run = Run.create(run.directory, config, vocabulary)
-        run.write_left_out(left_out)
+            run.write_token_counts(train_data.utterances)
+        run.write_left_out(parts.left_out)
     else:
         print(f"worker {engine.worker} of {engine.num_workers}: worker 0 tells how training goes")
-    trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
-    if resume:
+    trainer = Trainer(
+        engine,
+        parts.model,
+        config,
+        vocabulary,
+        train_data,
+        parts.dev_data,
+        run,
+        stop=stop,
+        callbacks=callbacks,
+        profile=arguments.profile,
+    )
+    if arguments.resume:
         trainer.resume()
-    return trainer, test_data
+    return trainer
+
+
+def _begin_with(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
+    """Give a new model the weights of another run that fit, and tell which do not."""
+    from asr.checkpoint import read_checkpoint
+    from asr.fine_tune import load_matching
+    from asr.run import Run
+
+    other = Run.open(Path(run_path))
+    path = other.best_checkpoint()
+    loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
+    if is_chief:
+        print(f"beginning with {path}:")
+        for line in loaded.lines():
+            print(f"  {line}")
 
 
 def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:
@@ -193,7 +266,7 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
     print(f"    {console.asr_command()} transcribe {shlex.quote(str(run.directory))} {shlex.quote(sample)}")
 
 
-def _with_manifests(config: Config) -> Config:
+def with_manifests(config: Config) -> Config:
     """The configuration with a manifest for each split, its corpus prepared if need be."""
     from data_pipeline.corpora.recording import SPLITS
     from data_pipeline.prepare import prepare_corpus
@@ -230,7 +303,8 @@ def _tell_shared_sentences(train_data: Dataset, others: dict[str, Dataset]) -> N
             )
 
 
-def _make_vocabulary(config: Config) -> Vocabulary:
+def make_vocabulary(config: Config) -> Vocabulary:
+    """The output units that `data.vocabulary` asks for."""
     from asr.vocabulary import Vocabulary, mandarin_syllables
     from data_pipeline.manifest import read_manifest
 
@@ -241,7 +315,7 @@ def _make_vocabulary(config: Config) -> Vocabulary:
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def _training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) -> tuple[Dataset, list[str]]:
+def training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) -> tuple[Dataset, list[str]]:
     """What can be trained on of the training manifest, and why the rest cannot."""
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset

@@ -61,7 +61,7 @@ def _write_file(arguments: argparse.Namespace, devices: Sequence[str], sources: 
     from asr.transcripts import write_transcripts
 
     run = Run.open(arguments.run)
-    described_by = [run.checkpoint(), run.directory / "config.toml", run.directory / "vocabulary.txt"]
+    described_by = [run.best_checkpoint(), run.directory / "config.toml", run.directory / "vocabulary.txt"]
     model = model_digest(described_by)  # before they are loaded: a training may go on meanwhile
     recognizer = _load(arguments.run, devices)
     with open_journal(arguments.out, model, sources) as journal:

@@ -13,12 +13,24 @@ from asr.models.separable import Separable
 from asr.vocabulary import Vocabulary
 
 Network = Dcnn | Separable
+# of each train.precision, Keras's name for computing in it with weights in float32
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
-def make_network(config: ModelConfig, vocabulary: Vocabulary, seed: int = 1) -> Network:
-    """The network of a configuration, its weights not yet made."""
+def make_network(
+    config: ModelConfig, vocabulary: Vocabulary, seed: int = 1, precision: str = "float32"
+) -> Network:
+    """The network of a configuration, its weights not yet made.
+
+    Args:
+        config: which.
+        vocabulary: of its outputs.
+        seed: of the initial weights, and of what is drawn in training.
+        precision: what its layers compute in; weights and logits are float32.
+    """
     network = _make_network(config, vocabulary, seed)
     for layer in network._flatten_layers():
+        layer.dtype_policy = POLICIES[precision]
         if isinstance(layer, MaskedBatchNorm):
             layer.synchronized = config.synchronized_batch_norm
     return network

@@ -91,7 +91,7 @@ class Dcnn(keras.Model):
         short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(features)[1], 0)
         hidden = ops.pad(features, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
         for index, (convolution, norm) in enumerate(zip(self._convolutions, self._norms, strict=True)):
-            mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None, None]
+            mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]
             hidden = convolution(hidden) * mask
             if norm is not None:
                 hidden = norm(hidden, mask, training=training)
@@ -100,12 +100,14 @@ class Dcnn(keras.Model):
                 hidden = self._pool(hidden)
                 num_frames = num_frames // 2
                 # an odd last frame is dropped, as it is when the clip comes alone
-                hidden = hidden * padding_mask(num_frames, ops.shape(hidden)[1])[..., None, None]
+                hidden = (
+                    hidden * padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]
+                )
             hidden = self._dropouts[index](hidden, training=training)
         shape = ops.shape(hidden)
         hidden = ops.reshape(hidden, (shape[0], shape[1], hidden.shape[2] * hidden.shape[3]))
         hidden = self._dropouts[-1](self._dense(hidden), training=training)
-        return Logits(self._output(hidden), num_frames)
+        return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""

@@ -101,10 +101,10 @@ class Separable(keras.Model):
         for stage in self._stages:
             num_frames = (num_frames + 1) // 2
             hidden = stage(hidden, num_frames, training=training)
-        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
+        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
         hidden = ops.relu(self._head(hidden, mask, training=training))
         hidden = self._dropout(hidden, training=training)
-        return Logits(self._output(hidden), num_frames)
+        return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
     def get_config(self) -> dict[str, Any]:
         """For Keras."""
@@ -151,7 +151,7 @@ class Stage(keras.layers.Layer):
         side = STEM_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
         hidden = self._down(ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]]))
-        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
+        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
         hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
         for block in self._blocks:
             hidden = block(hidden, mask, training=training)
@@ -214,14 +214,14 @@ class Gate(keras.layers.Layer):
         """(B, T, C)."""
         channels = inputs_shape[-1]
         initializer = keras.initializers.GlorotUniform(self._seed)
-        self._squeeze = keras.layers.Dense(
-            channels // self._reduction, "relu", kernel_initializer=initializer, name="squeeze"
-        )
-        self._excite = keras.layers.Dense(channels, "sigmoid", kernel_initializer=initializer, name="excite")
+        common = {"kernel_initializer": initializer, "dtype": self.dtype_policy}
+        self._squeeze = keras.layers.Dense(channels // self._reduction, "relu", name="squeeze", **common)
+        self._excite = keras.layers.Dense(channels, "sigmoid", name="excite", **common)
         self._squeeze.build((None, channels))
         self._excite.build((None, channels // self._reduction))
 
     def call(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, C)."""
-        mean = ops.sum(inputs, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, C)
+        count = ops.sum(ops.cast(mask, "float32"), axis=1)  # float16 holds no sum over a long clip
+        mean = ops.sum(ops.cast(inputs, "float32"), axis=1) / ops.maximum(count, 1.0)  # (B, C)
         return inputs * self._excite(self._squeeze(mean))[:, None]

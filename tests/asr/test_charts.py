@@ -5,7 +5,18 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from asr.charts import HEIGHT, Line, axis_over, epoch_axis, line_chart
+from asr.charts import (
+    BOTTOM,
+    HEIGHT,
+    LABEL_PX,
+    TOP,
+    Line,
+    axis_over,
+    epoch_axis,
+    line_chart,
+    spread_out,
+    stacked_chart,
+)
 
 
 def chart(*values: float, width: int = 400) -> Element:
@@ -81,3 +92,70 @@ def test_epoch_ticks_are_whole_from_the_first_epoch_and_few(last: int) -> None:
 def test_pointing_at_an_epoch_tells_its_values() -> None:
     tips = [tip.text for tip in chart(0.5, 0.25).iterfind(".//rect/title")]
     assert tips == ["epoch 1\ndev 0.5", "epoch 2\ndev 0.25"]
+
+
+def test_epoch_that_a_line_lacks_is_not_told() -> None:
+    lines = [Line("a", "run r1", [0.5, math.nan]), Line("b", "run r2", [0.4, 0.3])]
+    tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).iterfind(".//rect/title")]
+    assert tips == ["epoch 1\na 0.5\nb 0.4", "epoch 2\nb 0.3"]
+
+
+def test_label_stands_where_its_line_ends_and_takes_the_legends_place() -> None:
+    lines = [
+        Line("short", "run r1", [0.9, 0.2, math.nan], label="A"),
+        Line("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
+        Line("none", "run r3", [math.nan] * 3, label="C"),
+    ]
+    figure = line_chart("t", "q", [1, 2, 3], lines, show=str, width=400)
+    labels = {label.text: label for label in figure.iterfind(".//text") if "end" in label.get("class", "")}
+    assert list(labels) == ["B", "A"]  # from the top
+    ends = [line.attrib["points"].split() for line in figure.iter("polyline") if line.attrib["points"]]
+    for text, points in zip("AB", ends, strict=True):
+        x, y = map(float, points[-1].split(","))
+        assert float(labels[text].attrib["x"]) == pytest.approx(x + 7)
+        assert float(labels[text].attrib["y"]) == pytest.approx(y + 4)
+    assert float(labels["B"].attrib["x"]) + LABEL_PX <= 400
+    ring = figure.find(".//circle")
+    assert ring is not None
+    assert f"{ring.attrib['cx']},{ring.attrib['cy']}" == ends[1][1]
+    assert [key.text for key in figure.iterfind("figcaption/span")] == []
+
+
+@pytest.mark.parametrize(
+    ("heights", "moved"),
+    [
+        ([10.0, 50.0], [10.0, 50.0]),
+        ([10.0, 12.0, 14.0], [10.0, 23.0, 36.0]),
+        ([99.0, 100.0, 100.0], [74.0, 87.0, 100.0]),
+        ([], []),
+    ],
+)
+def test_labels_that_would_cover_one_another_are_moved_apart(
+    heights: list[float], moved: list[float]
+) -> None:
+    assert spread_out(heights, apart=13, highest=100) == moved
+
+
+@pytest.mark.parametrize("num_epochs", [1, 2, 50])
+def test_shares_are_stacked_from_the_floor_to_the_top_without_a_gap(num_epochs: int) -> None:
+    layers = [
+        Line("low", "device", [0.5] * num_epochs),
+        Line("middle", "waiting", [0.25] * num_epochs),
+        Line("high", "evaluation", [0.25] * num_epochs),
+    ]
+    figure = stacked_chart("t", "q", range(1, num_epochs + 1), layers, show=str)
+    heights = []
+    for layer in figure.iter("polygon"):
+        points = [tuple(map(float, point.split(","))) for point in layer.attrib["points"].split()]
+        assert len(points) == 4 * num_epochs
+        heights.append((max(y for _, y in points), min(y for _, y in points)))
+    floor, top = HEIGHT - BOTTOM, TOP
+    assert heights == [
+        (floor, floor - (floor - top) / 2),
+        (floor - (floor - top) / 2, floor - (floor - top) * 3 / 4),
+        (floor - (floor - top) * 3 / 4, top),
+    ]
+    assert [key.text for key in figure.iterfind("figcaption/span")] == ["low", "middle", "high"]
+    tip = figure.find(".//rect/title")
+    assert tip is not None
+    assert tip.text == "epoch 1\nlow 0.5\nmiddle 0.25\nhigh 0.25"

@@ -3,13 +3,15 @@ from typing import get_args, get_type_hints
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from asr.acoustic import make_acoustic_model
-from asr.config import Config, FeatureConfig, ModelConfig
+from asr.config import Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.models import make_network
 from asr.models.dcnn import DCNN_FAMILY
 from asr.models.layers import MaskedBatchNorm, SumOfParts
 from asr.models.separable import SIZES
+from asr.types import UserError
 from asr.vocabulary import Vocabulary
 
 NETWORKS = {name: ModelConfig(family=name) for name in DCNN_FAMILY} | {
@@ -133,3 +135,73 @@ def test_the_configuration_names_every_network():
     hints = get_type_hints(ModelConfig)
     assert set(get_args(hints["family"])) == {"separable", *DCNN_FAMILY}
     assert list(get_args(hints["size"])) == list(SIZES)
+
+
+def frozen_model(freeze, **model):
+    config = Config(model=ModelConfig(**model), train=TrainConfig(freeze=freeze))
+    return make_acoustic_model(config, VOCABULARY, for_training=True)
+
+
+def values(model):
+    return {v.path: np.asarray(v).copy() for v in model.variables if "seed" not in v.path}
+
+
+def test_frozen_layers_keep_their_weights_and_statistics_and_the_others_learn():
+    model = frozen_model("stage0, stage1/block0/*, head/norm")
+    before = values(model)
+    optimizer = keras.optimizers.AdamW(1e-2, weight_decay=0.1)
+    optimizer.build(model.trainable_variables)
+    audio = np.random.default_rng(0).integers(-3000, 3000, (2, 8000)).astype(np.int16)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            logits = model(audio, np.array([8000, 6000], np.int32), training=True).values
+            loss = tf.reduce_mean(tf.square(logits - 1.0))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+    for _ in range(2):
+        step()
+    after = values(model)
+    kept = {path for path in before if np.array_equal(before[path], after[path])}
+    parts = ("network/stage0/", "network/stage1/block0/", "network/head/norm/")
+    assert kept == {path for path in before if any(part in path for part in parts)}
+
+
+def test_a_frozen_norm_uses_its_moving_statistics_in_training():
+    inputs, mask = features(2, 10, 4) + 3, np.ones((2, 10, 1), np.float32)
+    layer = MaskedBatchNorm()
+    layer(inputs, mask, training=True)
+    layer.trainable = False
+    np.testing.assert_array_equal(layer(inputs, mask, training=True), layer(inputs, mask))
+    assert np.abs(np.mean(layer(inputs, mask, training=True))) > 1
+
+
+@pytest.mark.parametrize("model", [{"size": "xs"}, {"family": "dcnn24"}])
+def test_frozen_layers_leave_the_order_of_variables(model):
+    paths = [
+        ["seed" if "seed" in variable.path else variable.path for variable in made.variables]
+        for made in (frozen_model("", **model), frozen_model("*1*", **model))
+    ]
+    assert paths[0] == paths[1]
+
+
+def test_only_training_knows_of_frozen_layers():
+    config = Config(train=TrainConfig(freeze="stage0"))
+    model = make_acoustic_model(config, VOCABULARY)
+    assert any("stage0" in variable.path for variable in model.trainable_variables)
+
+
+def test_a_layer_that_is_not_there_is_told_with_those_that_are():
+    message = (
+        r"train\.freeze: stge1: no such layer \(did you mean stage1\?\); there are stage0, .*head, output"
+    )
+    with pytest.raises(UserError, match=message):
+        frozen_model("stage0, stge1")
+    with pytest.raises(UserError, match=r"train\.freeze: dropout: no such layer"):  # it has no weights
+        frozen_model("dropout")
+
+
+def test_something_is_left_to_train():
+    with pytest.raises(UserError, match=r"train\.freeze: stage\*,head,output: nothing is left to train"):
+        frozen_model("stage*,head,output")

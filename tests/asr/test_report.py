@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import base64
+import dataclasses
+import io
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,14 +12,18 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from asr.metrics import total_edits
+from asr.audio import write_wav
+from asr.metrics import align, total_edits
+from asr.progress import EpochMetrics
 from asr.report import write_report
-from asr.run import EpochMetrics
+from asr.report_sound import Flag, in_lanes, times_of_pairs
 from asr.types import Hypothesis, UserError, Utterance
 
-VOID_TAGS = {"meta"}
+VOID_TAGS = {"meta", "img"}
 NASTY = "<script>alert('&')</script>\"<!--"
 
 
@@ -309,7 +316,14 @@ def test_best_epoch_is_named_and_marked_in_both_charts(page: Any) -> None:
 def test_run_of_one_epoch_draws_dots(page: Any) -> None:
     root = page(metrics=epochs_of([0.9]))
     assert root.find(".//polyline") is None
-    assert [dot.attrib["class"] for dot in root.iter("circle")] == ["train", "dev", "train", "dev", "rate"]
+    assert [dot.attrib["class"] for dot in root.iter("circle")] == [
+        "train",
+        "dev",
+        "train",
+        "dev",
+        "rate",
+        "rate",
+    ]
     assert rows_of(root, "epoch")["1 (best)"][:2] == ["200.0%", "90.0%"]
 
 
@@ -365,3 +379,153 @@ def test_place_that_cannot_hold_a_file_is_a_users_error(tmp_path: Path) -> None:
             set_name="test",
             evaluation=evaluation_of(*MANDARIN),
         )
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """2 s of noise."""
+    path = tmp_path / "noise.wav"
+    write_wav(path, np.random.default_rng(0).integers(-5000, 5000, 32000).astype(np.int16))
+    return path
+
+
+def sounding(path: Path, said: str, heard_as: str, *times_s: float) -> tuple[Utterance, Hypothesis]:
+    """An utterance with a recording, and when each token was heard."""
+    utterance, hypothesis = heard(said, heard_as, audio_path=str(path), duration_s=2.0)
+    return utterance, dataclasses.replace(hypothesis, times_s=times_s)
+
+
+def flags_of(card: Element, kind: str) -> list[tuple[str, str, float]]:
+    """(token, edit, percent from the left) of each flag above or below a picture."""
+    flags = card.iterfind(f".//div[@class='flags {kind}']/span")
+    return [
+        (
+            flag[0].text or "",
+            flag.attrib["class"].split()[1],
+            float(flag.attrib["style"].split(";")[0].removeprefix("left:").removesuffix("%")),
+        )
+        for flag in flags
+    ]
+
+
+def test_tokens_stand_at_their_times_on_the_picture_of_the_sound(page: Any, recording: Path) -> None:
+    row = sounding(recording, "ni3 hao3 a5", "ni3 hao2 a5 wo3", 0.2, 0.5, 1.5, 1.9)
+    (card,) = cards_of(page(row), "Worst utterances")
+    assert flags_of(card, "heard") == [
+        ("ni3", "equal", 10.0),
+        ("hao2", "substitution", 25.0),
+        ("a5", "equal", 75.0),
+        ("wo3", "insertion", 95.0),
+    ]
+    image = card.find(".//img")
+    assert image is not None
+    data = image.attrib["src"].removeprefix("data:image/png;base64,")
+    assert Image.open(io.BytesIO(base64.b64decode(data, validate=True))).size == (200, 96)
+    ticks = [tick.attrib["style"] for tick in card.iter("i")]
+    assert ticks == ["left:10.00%", "left:25.00%", "left:75.00%", "left:95.00%"]
+    assert card.find("table") is None
+
+
+def test_what_was_not_heard_stands_between_its_neighbours(page: Any, recording: Path) -> None:
+    row = sounding(recording, "a b c d e", "b e", 0.5, 1.4)
+    (card,) = cards_of(page(row), "Worst utterances")
+    assert flags_of(card, "said") == [
+        ("a", "deletion", 12.5),
+        ("b", "equal", 25.0),
+        ("c", "deletion", 40.0),
+        ("d", "deletion", 55.0),
+        ("e", "equal", 70.0),
+    ]
+    assert [token for token, *_ in flags_of(card, "heard")] == ["b", "e"]
+    nothing = times_of_pairs(align(["a", "b", "c"], []), [], duration_s=2.0)
+    assert nothing == pytest.approx([0.5, 1.0, 1.5])
+
+
+@pytest.mark.parametrize("spacing_s", [0.0, 0.05, 0.3])
+def test_flags_never_cover_one_another(spacing_s: float) -> None:
+    times_s = [0.1 + spacing_s * number for number in range(30)]
+    row = [Flag("zhuang1", "equal", time_s) for time_s in times_s if time_s <= 2.0]
+    placed = in_lanes(row, duration_s=2.0, width_px=600)
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for one in placed:
+        x = one.flag.time_s * 300
+        begin = x - one.flag.width_px if one.left else x
+        assert begin >= 0
+        assert begin + one.flag.width_px <= 600
+        for other_begin, other_end in spans.setdefault(one.lane, []):
+            assert begin + one.flag.width_px <= other_begin or begin >= other_end
+        spans[one.lane].append((begin, begin + one.flag.width_px))
+    assert max(spans) + 1 <= (3 if spacing_s == 0.3 else 30)
+
+
+def test_long_clip_scrolls_and_its_picture_stays_small(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "long.wav"
+    write_wav(path, np.random.default_rng(0).integers(-5000, 5000, 60 * 16000).astype(np.int16))
+    (card,) = cards_of(page(sounding(path, "a b", "a c", 1.0, 50.0)), "Worst utterances")
+    sound = card.find(".//div[@class='sound']")
+    assert sound is not None
+    assert sound.attrib["style"] == "min-width:4500px"
+    assert (tmp_path / "report.html").stat().st_size < 200_000
+
+
+def test_recording_that_is_gone_leaves_a_line_and_the_alignment(page: Any, recording: Path) -> None:
+    rows = [sounding(recording, "a b", "a c", 0.1, 0.2), heard("a b c", "x y z", audio_path="gone.wav")]
+    gone, there = cards_of(page(*rows), "Worst utterances")
+    assert "No picture of its sound: gone.wav: cannot read this file" in text_of(gone)
+    assert alignment_of(gone) == [["a", "x", "S"], ["b", "y", "S"], ["c", "z", "S"]]
+    assert there.find(".//img") is not None
+
+
+def test_errors_are_told_by_how_often_a_token_was_trained_on(page: Any) -> None:
+    rows = [heard("a b c d", "a x c"), heard("a e e f", "a e y f z")]
+    counts = {"a": 500, "b": 5, "c": 6, "d": 1, "e": 2, "unsaid": 9}
+    root = page(*rows, token_counts=counts)
+    assert rows_of(root, "character in training") == {
+        "never": ["0.0%", "0", "1", "1"],  # f
+        "once": ["100.0%", "1", "1", "1"],  # d
+        "2 to 5 times": ["66.7%", "2", "3", "2"],  # b, and e twice
+        "6 to 20 times": ["0.0%", "0", "1", "1"],  # c
+        "101 to 1,000 times": ["0.0%", "0", "2", "1"],  # a
+    }
+    assert "1 character of this set never in training, 1 time said: f\u00a0(1)" in text_of(root)
+
+
+def test_without_counts_nothing_is_told_of_frequency(page: Any) -> None:
+    for counts in (None, {}):
+        assert "Error rate by frequency in training" not in headings_of(page(token_counts=counts))
+
+
+def measured(**fields: Any) -> list[EpochMetrics]:
+    """Three epochs of 10 s with these fields."""
+    return [dataclasses.replace(epoch, **fields) for epoch in epochs_of([0.9, 0.5, 0.6])]
+
+
+def charts_of(root: Element) -> list[str]:
+    return [text_of(title) for title in root.iterfind(".//figcaption/strong")]
+
+
+def test_time_of_an_epoch_is_shared_among_device_waiting_and_evaluation(page: Any) -> None:
+    root = page(metrics=measured(dev_s=10.0, waiting_share=0.2))
+    tips = [text_of(tip) for tip in root.iterfind(".//rect/title") if "waiting" in text_of(tip)]
+    assert tips == [f"epoch {n}\non the device 40%\nwaiting for data 10%\nevaluation 50%" for n in (1, 2, 3)]
+    told = "Of 1 min 00 s: 40.0% on the device (24 s), 10.0% waiting for data (6 s), 50.0% evaluation (30 s)."
+    assert told in text_of(root)
+
+
+def test_what_an_old_run_did_not_measure_is_not_drawn(page: Any) -> None:
+    always = ["Error rate", "Loss", "Learning rate"]
+    assert charts_of(page(metrics=measured())) == [*always, "Throughput"]
+    everything = page(metrics=measured(dev_s=1.0, gradient_norm=3.0, skipped=1))
+    assert charts_of(everything) == [
+        *always,
+        "Where the time went",
+        "Throughput",
+        "Gradient norm",
+        "Skipped batches",
+    ]
+
+
+def test_run_without_a_best_epoch_is_reported(page: Any) -> None:
+    root = page(metrics=measured(best=False))
+    assert facts_of(root)["best epoch"] == "none of 3"
+    assert root.find(".//svg/text[@class='best']") is None

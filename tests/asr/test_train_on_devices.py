@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asr.checkpoint import read_checkpoint
 from asr.cli import main
+from asr.run import Run
 from asr.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +32,9 @@ def train(config, name, *options):
 
 
 def values(run):
-    """The last checkpoint's; names tell how many optimisers a process has made."""
-    with np.load(run / "checkpoints" / "last.npz") as arrays:
-        return [arrays[name] for name in sorted(arrays.files) if name != "progress"]
+    """The last checkpoint's."""
+    arrays = read_checkpoint(Run(run).checkpoints()[-1]).arrays
+    return [arrays[name] for name in sorted(arrays)]
 
 
 def assert_same_weights(one, other):
@@ -53,16 +56,23 @@ def test_several_devices_train_what_one_trains(clip_config, on_one_device, optio
     assert_same_weights(run, on_one_device)
 
 
-def test_a_run_goes_on_with_another_number_of_devices(clip_config, on_one_device, monkeypatch):
-    def stop_after_an_epoch(trainer, metrics):
-        finish_epoch(trainer, metrics)
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("options", [["--gpus", "2"], ["--gpus", "2", "--engine", "mirrored"]])
+def test_a_run_goes_on_in_mid_epoch_with_another_number_of_devices(
+    clip_config, on_one_device, monkeypatch, options
+):
+    def stop_in_the_second_step(trainer, batch, num_rows):
+        if trainer.progress.step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(trainer, batch, num_rows)
 
-    finish_epoch = Trainer._finish_epoch
+    train_step, name = Trainer.train_step, f"moved{len(options)}"
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_finish_epoch", stop_after_an_epoch)
-        assert main(["train", str(clip_config), "--name", "moved", *SAME_STEPS, "--gpus", "2"]) == 130
-    run = train(clip_config, "moved", "--resume")
+        patch.setattr(Trainer, "train_step", stop_in_the_second_step)
+        assert main(["train", str(clip_config), "--name", name, *SAME_STEPS, *options]) == 143
+    assert [p.name for p in Run(clip_config.parent / "runs" / name).checkpoints()] == [
+        "epoch-0001-batch-00002.npz"
+    ]
+    run = train(clip_config, name, "--resume")
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
     assert_same_weights(run, on_one_device)
 

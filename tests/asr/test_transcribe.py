@@ -20,6 +20,7 @@ from asr.cli import main
 from asr.commands.transcribe import _only_errors_reach_the_terminal
 from asr.journal import Journal
 from asr.recognizer import Recognizer
+from asr.run import Run
 from asr.transcripts import write_transcripts
 from multigpu.towers import data_parallelism
 
@@ -174,7 +175,7 @@ def test_a_new_checkpoint_begins_anew_and_the_old_results_stay_until_then(
     interrupt(monkeypatch, after_chunks=3)
     assert transcribe(run, folder, out) == 130
     assert out.read_text() == "results of yesterday"
-    best = run / "checkpoints" / "best.npz"
+    best = Run(run).best_checkpoint()
     with np.load(best) as arrays:
         changed = {name: array * 2 if array.dtype == np.float32 else array for name, array in arrays.items()}
     np.savez(best, **changed)

@@ -11,12 +11,12 @@ import tensorflow as tf
 from asr.audio import audio_header, piece_of_file, read_audio
 from asr.cli import main
 from asr.config import AugmentConfig
+from asr.lock import alone_in
 from asr.types import UserError
 from asr.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
 from data_pipeline.doctor.quick import check_audio
-from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.pack import pack_manifest
 

@@ -11,10 +11,10 @@ from corpora.chinese import build_thchs30
 
 from asr.audio import read_audio
 from asr.cli import main
+from asr.lock import alone_in
 from asr.types import UserError
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.recording import LeftOut, Recording
-from data_pipeline.lock import alone_in
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.segments import cut_segments, file_name

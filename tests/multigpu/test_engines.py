@@ -1,4 +1,5 @@
 import os
+import time
 
 import keras
 import numpy as np
@@ -44,7 +45,7 @@ def make(engine):
     return model, optimizer
 
 
-def train(engine, num_steps, clip_norm):
+def train(engine, num_steps, clip_norm, num_parts=1):
     """Losses, outputs and last values of some steps of a model without batch statistics."""
     model, optimizer = make(engine)
 
@@ -54,7 +55,7 @@ def train(engine, num_steps, clip_norm):
         clipped, norm = tf.clip_by_global_norm(gradients, clip_norm)
         return clipped, {"norm": norm}
 
-    step = engine.train_step(model, optimizer, loss_of, prepare, SIGNATURE)
+    step = engine.train_step(model, optimizer, loss_of, prepare, SIGNATURE, num_parts)
     results = [step(tf.constant(len(x)), x, y) for x, y in batches(num_steps)]
     losses = [float(loss) for loss, *_ in results]
     outputs = [np.asarray(predicted) for _, predicted, _ in results]
@@ -75,6 +76,167 @@ def test_engines_agree_with_one_device_over_twenty_steps(name, num_devices, on_o
     np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
     for own, other in zip([*outputs, *values], [*expected[1], *expected[2]], strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "num_devices"), ENGINES)
+def test_a_batch_in_parts_is_the_step_of_the_whole(name, num_devices, on_one_device):
+    clip_norm, (expected_losses, *expected) = on_one_device
+    engine = make_engine(name, available_devices()[:num_devices])
+    losses, outputs, values = train(engine, 20, clip_norm, num_parts=3)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
+    for own, other in zip([*outputs, *values], [*expected[0], *expected[1]], strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
+def test_parts_are_worked_on_one_after_the_other(name, num_devices):
+    engine = make_engine(name, available_devices()[:num_devices])
+    model, optimizer = make(engine)
+    seen = []
+
+    def see(x, what):
+        seen.append((what, sorted(x[:, 0].astype(int).tolist())))
+        time.sleep(0.02)  # another part would come between
+        return x
+
+    @tf.custom_gradient
+    def seen_both_ways(predicted, x):
+        def backward(above):
+            # not stateful, as TensorFlow keeps the order of what is
+            below = tf.numpy_function(
+                lambda x, above: see(x, "backward") * 0 + above, [x[:, :2], above], tf.float32, stateful=False
+            )
+            return tf.ensure_shape(below, predicted.shape), None
+
+        return tf.identity(predicted), backward
+
+    def loss_of(model, x, y):
+        forward = tf.numpy_function(lambda x: see(x, "forward"), [x], tf.float32, stateful=False)
+        predicted = seen_both_ways(model(tf.ensure_shape(forward, x.shape), training=True), x)
+        return tf.reduce_mean((predicted - y) ** 2), predicted
+
+    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 4)
+    x = np.repeat(np.arange(8.0, dtype="f")[:, None], 6, axis=1)
+    step(tf.constant(8), x, np.ones((8, 2), "f"))
+    of_device = [[] for _ in range(num_devices)]
+    per_device = 8 // num_devices
+    for what, rows in seen:
+        device = rows[0] // per_device if name == "mirrored" else rows[0] % 2 * (num_devices - 1)
+        of_device[device].append((what, rows))
+    for order in of_device:
+        assert [what for what, _ in order] == ["forward", "backward"] * 4
+        assert [rows for _, rows in order[::2]] == [rows for _, rows in order[1::2]]
+        assert [rows for _, rows in order[::2]] == sorted(rows for _, rows in order[::2])
+
+
+def test_a_step_in_parts_is_traced_once_for_all():
+    engine = make_engine("", ["/CPU:0"])
+    model, optimizer = make(engine)
+    traced = []
+
+    def counted(model, x, y):
+        traced.append(x)
+        return loss_of(model, x, y)
+
+    step = engine.train_step(model, optimizer, counted, as_they_are, SIGNATURE, 8)
+    step(tf.constant(16), np.ones((16, 6), "f"), np.ones((16, 2), "f"))
+    assert len(traced) == 1
+
+
+def test_parts_draw_masks_of_their_own_and_their_statistics_follow_each_other():
+    engine = make_engine("", ["/CPU:0"])
+    with engine.scope():
+        norm = keras.layers.BatchNormalization(momentum=0.5)
+        model = keras.Sequential([keras.Input((6,)), norm, keras.layers.Dropout(0.5, seed=1)])
+        model.add(keras.layers.Dense(2))
+        optimizer = keras.optimizers.SGD(0.0)
+        optimizer.build(model.trainable_variables)
+
+    def loss_of(model, x, y):
+        hidden = model.layers[1](model.layers[0](x, training=True), training=True)
+        return tf.reduce_mean(model.layers[2](hidden)), hidden
+
+    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 2)
+    x = np.random.default_rng(1).normal(size=(4, 6)).astype("f")
+    _, hidden, _ = step(tf.constant(4), np.concatenate([x, x]), np.ones((8, 2), "f"))
+    assert np.any((np.asarray(hidden[:4]) == 0) != (np.asarray(hidden[4:]) == 0))
+    np.testing.assert_allclose(np.asarray(norm.moving_mean), 0.75 * x.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def make_skipping(engine, scale=1.0):
+    """A model, and an optimiser that skips what is not finite."""
+    with engine.scope():
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(2)])
+        adam = keras.optimizers.Adam(0.01)
+        optimizer = keras.optimizers.LossScaleOptimizer(adam, initial_scale=scale)
+        optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+@pytest.mark.parametrize("num_parts", [1, 2])
+@pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
+def test_a_step_that_is_not_finite_is_skipped_and_the_next_one_is_not(name, num_devices, num_parts):
+    engine = make_engine(name, available_devices()[:num_devices])
+    model, optimizer = make_skipping(engine)
+    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, num_parts)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(7, 6)).astype("f"), rng.normal(size=(7, 2)).astype("f")
+    step(tf.constant(7), x, y)
+    kept = [*model.weights, *optimizer.inner_optimizer.variables]
+    before = [np.asarray(v) for v in kept]
+    for row, value in ((0, np.nan), (6, np.inf)):
+        bad = x.copy()
+        bad[row, 2] = value
+        loss, *_ = step(tf.constant(7), bad, y)
+        assert not np.isfinite(float(loss))
+        for variable, old in zip(kept, before, strict=True):
+            np.testing.assert_array_equal(np.asarray(variable), old, variable.path)
+    loss, *_ = step(tf.constant(7), x, y)
+    assert np.isfinite(float(loss))
+    for variable, old in zip(kept, before, strict=True):
+        assert np.all(np.isfinite(np.asarray(variable)))
+        assert "learning_rate" in variable.path or np.any(np.asarray(variable) != old), variable.path
+
+
+@pytest.mark.parametrize(("name", "num_devices"), ENGINES)
+def test_a_step_of_infinite_loss_and_finite_gradients_is_skipped(name, num_devices):
+    engine = make_engine(name, available_devices()[:num_devices])
+    model, optimizer = make_skipping(engine)
+
+    def stopped(model, x, y):  # as of a sequence whose probability is 0
+        loss, predicted = loss_of(model, tf.where(tf.math.is_finite(x), x, 0.0), y)
+        return loss + tf.reduce_max(x), predicted
+
+    step = engine.train_step(model, optimizer, stopped, as_they_are, SIGNATURE)
+    x, y = np.ones((7, 6), "f"), np.ones((7, 2), "f")
+    before = [np.asarray(v) for v in model.weights]
+    x[5, 0] = np.inf
+    loss, *_ = step(tf.constant(7), x, y)
+    assert float(loss) == np.inf
+    for variable, old in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(variable), old)
+
+
+def test_synchronized_statistics_in_parts_are_those_of_the_parts_rows():
+    engine = make_engine("parallel-model", available_devices()[:2])
+    with engine.scope():
+        norm = keras.layers.BatchNormalization(synchronized=True, momentum=0.0)
+        model = keras.Sequential([keras.Input((6,)), norm, keras.layers.Dense(2)])
+        optimizer = keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 2)
+    x, y = np.random.default_rng(1).normal(size=(8, 6)).astype("f"), np.ones((8, 2), "f")
+    step(tf.constant(8), x, y)
+    np.testing.assert_allclose(np.asarray(norm.moving_mean), x[4:].mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_mirrored_refuses_synchronized_statistics_in_parts():
+    engine = make_engine("mirrored", available_devices()[:2])
+    with engine.scope():
+        model = keras.Sequential([keras.Input((6,)), keras.layers.BatchNormalization(synchronized=True)])
+    with pytest.raises(DeviceError, match="2 parts does not go with synchronized"):
+        engine.train_step(model, keras.optimizers.SGD(0.1), loss_of, as_they_are, SIGNATURE, 2)
 
 
 def test_a_worker_without_a_row_of_its_own_changes_nothing():

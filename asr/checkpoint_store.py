@@ -1,0 +1,150 @@
+"""Which checkpoints a run has: written in the background, the latest and the best kept, damaged ones told.
+
+with CheckpointStore(run, keep_last=2, keep_best=5) as store:
+    store.save(state_of(model, optimizer), progress)   # returns at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from asr.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
+from asr.progress import EpochMetrics, Progress, best_epoch
+from asr.run import Run
+from asr.types import UserError
+
+
+class CheckpointStore:
+    """The checkpoints of a run.
+
+    Args:
+        run: its directory.
+        keep_last: of the latest.
+        keep_best: of the epochs with the lowest dev error.
+    """
+
+    def __init__(self, run: Run, keep_last: int, keep_best: int) -> None:
+        self.run, self.keep_last, self.keep_best = run, keep_last, keep_best
+        self._writer = BackgroundWriter()
+
+    def __enter__(self) -> CheckpointStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._writer.finish()
+            return
+        with contextlib.suppress(UserError):  # what ends the run is told, not what comes of it
+            self._writer.finish()
+
+    def save(self, arrays: Arrays, progress: Progress) -> None:
+        """Write a checkpoint and the metrics, in this order, after those that are being written.
+
+        Raises:
+            UserError: the one before could not be written.
+        """
+
+        def write() -> None:
+            self.run.require()
+            write_checkpoint(self.run.checkpoint_at(progress), arrays, progress)
+            self.run.write_metrics(progress.history)
+            self._remove_others(progress.history)
+
+        self._writer.start(write)
+
+    def finish(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            UserError: something could not be.
+        """
+        self._writer.finish()
+
+    def raise_if_failed(self) -> None:
+        """Raise what the writer met, if it met anything.
+
+        Raises:
+            UserError: a checkpoint could not be written.
+        """
+        self._writer.raise_if_failed()
+
+    def newest(self, tell: Callable[[str], None], mend: bool = True) -> Checkpoint | None:
+        """The latest that is whole; None where there is none yet.
+
+        Args:
+            tell: takes a line about each damaged one.
+            mend: whether damaged ones are put aside, under another name, with what a killed process left.
+
+        Raises:
+            UserError: all are damaged.
+        """
+        if mend:
+            self._remove_unfinished()
+        paths = self.run.checkpoints()
+        for number, path in enumerate(reversed(paths), 1):
+            try:
+                return read_checkpoint(path)
+            except DamagedCheckpointError as error:
+                if number == len(paths):
+                    raise UserError(
+                        f"{error}. It is the last one: the run cannot go on; start another under --name NAME"
+                    ) from None
+                reason = str(error).removesuffix("; remove it, and the one before it is used")
+                tell(f"{reason}; going on from the one before it")
+                if mend:
+                    with contextlib.suppress(OSError):
+                        path.replace(path.with_name(f"{path.name}.damaged"))
+        return None
+
+    def _remove_others(self, history: Sequence[EpochMetrics]) -> None:
+        kept = set(self.run.checkpoints()[-self.keep_last :])
+        by_error = sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
+        epochs = {metrics.epoch for metrics in by_error[: self.keep_best]} | {best_epoch(list(history))}
+        kept |= {self.run.epoch_checkpoint(epoch) for epoch in epochs}
+        for path in self.run.checkpoints():
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _remove_unfinished(self) -> None:
+        for path in self.run.directory.glob("checkpoints/*.part"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+class BackgroundWriter:
+    """Runs one job after the other, beside the caller."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Run a job when the one before it is done; waits for that one."""
+        self.finish()
+        # a daemon: where the disk hangs, the program can still be stopped
+        self._thread = threading.Thread(target=self._run, args=(job,), name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the job, and raise what it raised."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.raise_if_failed()
+
+    def raise_if_failed(self) -> None:
+        """Raise what a job raised."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _run(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:
+            self._error = error

@@ -1,0 +1,85 @@
+"""SIGINT (Ctrl-C) and SIGTERM: the first lets a step be finished and saved, the second ends at once.
+
+with stop_signals() as stop:
+    ...  # here, a signal raises Interrupted
+    with stop.after_the_step():
+        while not stop.requested:
+            step()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A person or the system asked this process to stop.
+
+    Attributes:
+        signal_number: of the signal.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        self.signal_number = signal_number
+
+
+class StopRequest:
+    """Whether to stop after the step that is being made.
+
+    Attributes:
+        signal_number: of the signal that asked for it; 0 while none has.
+    """
+
+    def __init__(self) -> None:
+        self.signal_number = 0
+        self._defers = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop."""
+        return self.signal_number != 0
+
+    def raise_if_requested(self) -> None:
+        """Raise Interrupted if a signal has come."""
+        if self.requested:
+            raise Interrupted(self.signal_number)
+
+    @contextlib.contextmanager
+    def after_the_step(self) -> Iterator[None]:
+        """Within, the first signal is left to whoever looks at `requested`."""
+        self._defers = True
+        try:
+            yield
+        finally:
+            self._defers = False
+
+    def receive(self, signal_number: int, _frame: FrameType | None = None) -> None:
+        """Handle a signal."""
+        first, self.signal_number = not self.requested, signal_number
+        if not (first and self._defers):
+            raise Interrupted(signal_number)
+        # print() could be interrupted while it holds what it needs here
+        os.write(2, b"\nstopping after this step; once more to stop at once\n")
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[StopRequest]:
+    """Handle the signals until the end of the block; in any other thread than the main one, leave them."""
+    stop = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, stop.receive) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
