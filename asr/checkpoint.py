@@ -178,7 +178,8 @@ def seeds_of(model: Any) -> list[Any]:
 
 
 def _copy(variable: Any) -> npt.NDArray[Any]:
-    return np.asarray(variable).copy()
+    array = np.asarray(variable)
+    return array if array.flags.owndata else array.copy()  # it may be the variable's own memory
 
 
 def _assign(

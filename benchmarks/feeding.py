@@ -24,8 +24,10 @@ from common import compare, show
 
 from asr.acoustic import make_acoustic_model
 from asr.config import AugmentConfig, find_config, load_config
+from asr.progress import Progress
+from asr.progress_bar import ProgressBar
 from asr.run import Run
-from asr.trainer import ProgressBar, Trainer
+from asr.trainer import Trainer
 from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
@@ -121,18 +123,19 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
         def train(how: str, read_ahead: bool) -> None:
             waited = [0.0]
 
-            def timed(number: int):
-                plan, batches = original(number)
+            def timed(number: int, first_batch: int):
+                plan, batches = original(number, first_batch)
                 if not read_ahead:
                     batches = one_at_a_time(data, plan, number)
                 return plan, timing(batches, waited)
 
             trainer._epoch = timed  # type: ignore[method-assign]
+            trainer.progress = Progress()
             started = time.perf_counter()
-            trainer.train_epoch(1, bar)
+            trainer.train_epoch(bar)
             shares[how].append(waited[0] / (time.perf_counter() - started))
 
-        trainer.train_epoch(0, bar)
+        trainer.train_epoch(bar)
         for _ in range(3):
             train("ahead", True)
             train("when asked for", False)

@@ -20,8 +20,10 @@ from common import seconds, show
 
 from asr.acoustic import make_acoustic_model
 from asr.config import find_config, load_config
+from asr.progress import Progress
+from asr.progress_bar import ProgressBar
 from asr.run import Run
-from asr.trainer import ProgressBar, Trainer
+from asr.trainer import Trainer
 from asr.vocabulary import Vocabulary
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
@@ -50,7 +52,8 @@ def main() -> None:
 
         def epoch(plan) -> float:
             dataset.plan_epoch = plan
-            return seconds(lambda: trainer.train_epoch(0, bar))
+            trainer.progress = Progress()
+            return seconds(lambda: trainer.train_epoch(bar))
 
         epoch(bucketed)
         epoch(unsorted)

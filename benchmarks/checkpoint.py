@@ -1,0 +1,68 @@
+"""How long a checkpoint holds training up, and how long until it is on the disk.
+
+    python benchmarks/checkpoint.py
+
+The model is the largest of the separable family, 41 million parameters, with AdamW's state. The peer is
+`tf.train.Checkpoint`, which returns when the files are written, though not yet flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from common import seconds, show
+
+from asr.acoustic import make_acoustic_model
+from asr.checkpoint import state_of
+from asr.checkpoint_store import CheckpointStore
+from asr.config import Config, ModelConfig
+from asr.optimizer import make_optimizer
+from asr.progress import EpochSoFar, Progress
+from asr.run import Run
+from asr.vocabulary import Vocabulary
+
+RUNS = 7
+VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
+
+
+def main() -> None:
+    config = Config(model=ModelConfig(size="xl"))
+    model = make_acoustic_model(config, VOCABULARY)
+    optimizer = make_optimizer(config.train, num_steps=1000)
+    optimizer.build(model.trainable_variables)
+    peer = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    held_up, written, peer_written = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder) / "run", config, VOCABULARY)
+        store = CheckpointStore(run, keep_last=2, keep_best=5)
+        for number in range(RUNS + 1):
+            progress = Progress(epoch=EpochSoFar(batches=number + 1))
+            blocked = seconds(lambda: store.save(state_of(model, optimizer), progress))  # noqa: B023
+            held_up.append(blocked)
+            written.append(blocked + seconds(store.finish))
+            peer_written.append(seconds(lambda: peer.write(f"{folder}/peer")))
+            for variable in model.trainable_variables[:50]:  # as steps do in between
+                variable.assign_add(np.ones(variable.shape, np.float32))
+        size_mb = run.checkpoints()[-1].stat().st_size / 1e6
+    ours, whole, theirs = (column[1:] for column in (held_up, written, peer_written))
+    show(
+        f"a checkpoint of {model.count_params() / 1e6:.0f} million parameters, {size_mb:.0f} MB",
+        {
+            "training is held up": f"{statistics.median(ours):.3f} s, {max(ours):.3f} s at most",
+            "on the disk after": f"{statistics.median(whole):.2f} s",
+            "tf.train.Checkpoint": f"{statistics.median(theirs):.2f} s, all of which holds training up",
+            "ratio": f"{statistics.median(b / a for a, b in zip(ours, theirs, strict=True)):.1f}",
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
