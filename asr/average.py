@@ -17,7 +17,7 @@ import numpy as np
 
 from asr.checkpoint import Arrays, Checkpoint, read_checkpoint, write_weights
 from asr.files import cannot_write, whole_file
-from asr.progress import EpochMetrics, Progress
+from asr.progress import EpochMetrics, Progress, best_first
 from asr.run import Run
 from asr.types import UserError
 
@@ -95,7 +95,7 @@ def average_best(run: Run, num_best: int, tell: Callable[[str], None]) -> Averag
 def kept_epochs(run: Run) -> list[EpochMetrics]:
     """The epochs whose checkpoints are there, the lowest dev error first; of equals the later."""
     kept = [metrics for metrics in run.metrics() if run.epoch_checkpoint(metrics.epoch).exists()]
-    return sorted(kept, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
+    return best_first(kept)
 
 
 def write_average(run: Run, average: Average, target: Path) -> None:

@@ -14,6 +14,7 @@ Each is an archive of NumPy arrays, every one with its checksum:
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,17 +158,23 @@ def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", 
             about = json.loads(stored["about"].tobytes())
             names = [name for name in about["arrays"] if name.split("/")[0] in parts]
             arrays = {name: stored[name] for name in names}
-            progress = Progress.from_json(about["progress"])
+            progress = _progress_of(path, about["progress"])
+    except UserError:
+        raise
     except FileNotFoundError:
         raise UserError(
             f"{path}: no checkpoint; train this run first, or name the run directory that holds one"
         ) from None
-    except PermissionError as error:
-        raise UserError(f"{path}: cannot read this checkpoint ({error.strerror}); mend its rights") from None
+    except MemoryError:
+        raise UserError(f"{path}: cannot read this checkpoint, memory does not suffice") from None
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # which damaged places in a file lead to
+            raise UserError(
+                f"{path}: cannot read this checkpoint ({error.strerror}); mend that and try again"
+            ) from None
+        raise DamagedCheckpointError(f"{path}: damaged checkpoint ({error})") from None
     except Exception as error:  # NumPy, zipfile and json raise a dozen kinds where bytes have changed
-        raise DamagedCheckpointError(
-            f"{path}: damaged checkpoint ({error}); remove it, and the one before it is used"
-        ) from None
+        raise DamagedCheckpointError(f"{path}: damaged checkpoint ({error})") from None
     return Checkpoint(path, arrays, progress)
 
 
@@ -175,6 +182,16 @@ def seeds_of(model: Any) -> list[Any]:
     """The states of a model's random generators: variables that are no weights."""
     weights = {id(weight) for weight in model.weights}
     return [variable for variable in model.variables if id(variable) not in weights]
+
+
+def _progress_of(path: Path, record: Any) -> Progress:
+    try:
+        return Progress.from_json(record)
+    except TypeError as error:  # its bytes are right
+        raise UserError(
+            f"{path}: written by another version of Polyphone ({error}); go on with that one, or begin a new "
+            f"run with these weights by --set train.init_from={path.parent.parent}"
+        ) from None
 
 
 def _copy(variable: Any) -> npt.NDArray[Any]:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from asr.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
-from asr.progress import EpochMetrics, Progress, best_epoch
+from asr.files import cannot_write
+from asr.interrupt import Interrupted
+from asr.progress import EpochMetrics, Progress, best_epoch, best_first
 from asr.run import Run
 from asr.types import UserError
 
@@ -38,9 +40,9 @@ class CheckpointStore:
     ) -> None:
         if error is None:
             self._writer.finish()
-            return
-        with contextlib.suppress(UserError):  # what ends the run is told, not what comes of it
-            self._writer.finish()
+        elif not (isinstance(error, Interrupted) and error.at_once):
+            with contextlib.suppress(Exception):  # what ends the run is told, not what comes of it
+                self._writer.finish()
 
     def save(self, arrays: Arrays, progress: Progress) -> None:
         """Write a checkpoint and the metrics, in this order, after those that are being written.
@@ -92,23 +94,33 @@ class CheckpointStore:
             except DamagedCheckpointError as error:
                 if number == len(paths):
                     raise UserError(
-                        f"{error}. It is the last one: the run cannot go on; start another under --name NAME"
+                        f"{error}, and no other is left: start another run under --name NAME"
                     ) from None
-                reason = str(error).removesuffix("; remove it, and the one before it is used")
-                tell(f"{reason}; going on from the one before it")
+                tell(f"{error}; going on from the one before it")
                 if mend:
                     with contextlib.suppress(OSError):
                         path.replace(path.with_name(f"{path.name}.damaged"))
+            except UserError:
+                if path.exists():  # else another worker has put it aside meanwhile
+                    raise
+        if metrics := self.run.metrics():
+            raise UserError(
+                f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; bring one back, or "
+                "start another run under --name NAME"
+            )
         return None
 
     def _remove_others(self, history: Sequence[EpochMetrics]) -> None:
         kept = set(self.run.checkpoints()[-self.keep_last :])
-        by_error = sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
-        epochs = {metrics.epoch for metrics in by_error[: self.keep_best]} | {best_epoch(list(history))}
+        epochs = {metrics.epoch for metrics in best_first(history)[: self.keep_best]}
+        epochs.add(best_epoch(history))
         kept |= {self.run.epoch_checkpoint(epoch) for epoch in epochs}
         for path in self.run.checkpoints():
             if path not in kept:
-                path.unlink(missing_ok=True)
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise cannot_write(path.parent, "folder", error) from None
 
     def _remove_unfinished(self) -> None:
         for path in self.run.directory.glob("checkpoints/*.part"):
@@ -139,8 +151,8 @@ class BackgroundWriter:
 
     def raise_if_failed(self) -> None:
         """Raise what a job raised."""
-        error, self._error = self._error, None
-        if error is not None:
+        if self._error is not None:
+            error, self._error = self._error, None
             raise error
 
     def _run(self, job: Callable[[], None]) -> None:

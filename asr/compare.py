@@ -49,7 +49,7 @@ class ComparedRun:
     @property
     def best(self) -> EpochMetrics | None:
         """The epoch whose weights are those to decode with."""
-        best = best_epoch(list(self.metrics))
+        best = best_epoch(self.metrics)
         return next((epoch for epoch in self.metrics if epoch.epoch == best), None)
 
     @property

@@ -170,7 +170,8 @@ class TrainConfig:
     init_from: str = ""
     # Layers that are not trained, by name, separated by commas; * stands for anything: "stage0, stage1/*".
     freeze: str = ""
-    # A function of yours that returns Keras callbacks, as "module:function"; "" for none.
+    # A function of yours that returns Keras callbacks, as "module:function"; "" for none. They can monitor
+    # loss, error, val_loss, val_error and learning_rate.
     callbacks: str = ""
     # Of the first weights, the order of batches and everything drawn in training.
     seed: Count = 1

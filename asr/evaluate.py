@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from asr.acoustic import AcousticModel
 from asr.decoding.greedy import BestPath, best_path, hypotheses_of
+from asr.interrupt import StopRequest
 from asr.loss import ctc_loss
 from asr.metrics import total_edits
 from asr.spread import Spread, on_one_device
@@ -67,12 +68,22 @@ class Evaluator:
     def __init__(self, model: AcousticModel, vocabulary: Vocabulary, spread: Spread = on_one_device) -> None:
         self.model, self.vocabulary, self.spread = model, vocabulary, spread
 
-    def evaluate(self, data: EvaluationData) -> Evaluation:
-        """Greedy hypotheses and the loss of every utterance of a set."""
+    def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
+        """Greedy hypotheses and the loss of every utterance of a set.
+
+        Args:
+            data: the set.
+            stop: ends it after a batch.
+
+        Raises:
+            Interrupted: a signal came.
+        """
         plan, batches = data.in_order()
         hypotheses: dict[int, Hypothesis] = {}
         loss = 0.0
         for places, batch in zip(plan, batches, strict=True):
+            if stop is not None:
+                stop.raise_if_requested()
             losses, path = self._compiled_step(*batch)
             loss += float(np.sum(losses))
             ids = [data.utterances[place].id for place in places]

@@ -86,7 +86,8 @@ class EventFile:
             self._records = None
 
     def _begin(self, step: int) -> RecordWriter:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.parent.mkdir(exist_ok=True)  # not the run's directory, which may have vanished
+        self._folder.mkdir(exist_ok=True)
         # TensorBoard reads files by name: numbers keep their order where a clock may go backwards
         suffixes = [path.suffix[1:] for path in self._folder.glob(f"{PREFIX}.*")]
         numbers = [int(suffix) for suffix in suffixes if suffix.isdecimal()]

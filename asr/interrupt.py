@@ -24,11 +24,12 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         signal_number: of the signal.
+        at_once: whether without waiting for anything.
     """
 
-    def __init__(self, signal_number: int) -> None:
+    def __init__(self, signal_number: int, at_once: bool) -> None:
         super().__init__()
-        self.signal_number = signal_number
+        self.signal_number, self.at_once = signal_number, at_once
 
 
 class StopRequest:
@@ -50,7 +51,7 @@ class StopRequest:
     def raise_if_requested(self) -> None:
         """Raise Interrupted if a signal has come."""
         if self.requested:
-            raise Interrupted(self.signal_number)
+            raise Interrupted(self.signal_number, at_once=False)
 
     @contextlib.contextmanager
     def after_the_step(self) -> Iterator[None]:
@@ -65,9 +66,11 @@ class StopRequest:
         """Handle a signal."""
         first, self.signal_number = not self.requested, signal_number
         if not (first and self._defers):
-            raise Interrupted(signal_number)
-        # print() could be interrupted while it holds what it needs here
-        os.write(2, b"\nstopping after this step; once more to stop at once\n")
+            raise Interrupted(signal_number, at_once=True)
+        # print() could be interrupted while it holds what it needs here; the same Ctrl-C may have ended the
+        # reader of what is written, such as `tee`
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nstopping after this step; once more to stop at once\n")
 
 
 @contextlib.contextmanager

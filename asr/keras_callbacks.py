@@ -20,7 +20,7 @@ from typing import Any
 
 import keras
 
-from asr.config import nearest
+from asr.config import TrainConfig, nearest
 from asr.progress import EpochMetrics
 from asr.types import UserError
 
@@ -52,6 +52,19 @@ def load_callbacks(spec: str) -> list[keras.callbacks.Callback]:
         if not isinstance(callback, keras.callbacks.Callback):
             raise UserError(f"{SETTING}: {spec}: expected Keras callbacks, received {callback!r}; {advice}")
     return list(callbacks)
+
+
+def refuse_ruled(callbacks: Sequence[keras.callbacks.Callback], config: TrainConfig) -> None:
+    """Raise a UserError where one would set a learning rate that a schedule rules."""
+    if config.schedule == "constant" and not config.warmup_share:
+        return
+    setters = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
+    for callback in callbacks:
+        if isinstance(callback, setters):
+            raise UserError(
+                f"{SETTING}: {type(callback).__name__} sets the learning rate, which train.schedule = "
+                f"{config.schedule} rules; set train.schedule=constant and train.warmup_share=0"
+            )
 
 
 class Callbacks:

@@ -7,7 +7,8 @@ and resumed as in one that was not.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,8 @@ class EpochMetrics:
     Attributes:
         epoch: from 1.
         loss: mean CTC loss of a training utterance, as met in training.
-        train_error: greedy token error rate met in training, augmentation and dropout on.
+        train_error: greedy token error rate met in training, augmentation and dropout on; where several
+            processes train together, on the chief's rows.
         dev_loss: mean CTC loss of a dev utterance.
         dev_error: greedy token error rate on dev.
         learning_rate: at the epoch's end.
@@ -62,7 +64,8 @@ class EpochSoFar:
         skipped: how many of them.
         utterances: of the batches that were not.
         loss: summed over these utterances.
-        gradient_norm: summed over the batches that were not skipped.
+        gradient_norm: summed over the batches where it is finite.
+        finite_norms: how many these are.
         edits: greedy errors on the way.
         train_s: seconds, waiting included.
         waiting_s: seconds of waiting for batches.
@@ -73,18 +76,21 @@ class EpochSoFar:
     utterances: int = 0
     loss: float = 0.0
     gradient_norm: float = 0.0
+    finite_norms: int = 0
     edits: EditCounts = field(default_factory=EditCounts)
     train_s: float = 0.0
     waiting_s: float = 0.0
 
     def with_batch(self, size: int, loss: float, gradient_norm: float, edits: EditCounts) -> EpochSoFar:
         """After a batch of so many utterances and this mean loss."""
+        is_finite = math.isfinite(gradient_norm)
         return dataclasses.replace(
             self,
             batches=self.batches + 1,
             utterances=self.utterances + size,
             loss=self.loss + loss * size,
-            gradient_norm=self.gradient_norm + gradient_norm,
+            gradient_norm=self.gradient_norm + (gradient_norm if is_finite else 0.0),
+            finite_norms=self.finite_norms + is_finite,
             edits=self.edits + edits,
         )
 
@@ -104,8 +110,7 @@ class EpochSoFar:
     @property
     def mean_gradient_norm(self) -> float:
         """Of a batch."""
-        trained = self.batches - self.skipped
-        return self.gradient_norm / trained if trained else float("nan")
+        return self.gradient_norm / self.finite_norms if self.finite_norms else float("nan")
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,20 @@ class Progress:
         return cls(**rest)
 
 
-def best_epoch(history: tuple[EpochMetrics, ...] | list[EpochMetrics]) -> int:
+def best_first(history: Iterable[EpochMetrics]) -> list[EpochMetrics]:
+    """Epochs in the order of their dev errors, the lowest first; of equals the latest."""
+    return sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
+
+
+def is_best(dev: EditCounts, lowest_rate: float) -> bool:
+    """Whether an epoch's weights are kept as the best: the latest no worse than the best but by chance.
+
+    The one-standard-error rule (Breiman et al., 1984). Of epochs that a small dev set cannot tell apart the
+    last is the best guess: its weights moved the least.
+    """
+    return dev.rate <= lowest_rate + dev.standard_error
+
+
+def best_epoch(history: Sequence[EpochMetrics]) -> int:
     """The epoch whose weights are those to decode with, counted from 1; 0 before the first."""
     return max((metrics.epoch for metrics in history if metrics.best), default=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from typing import TextIO
 
 import numpy as np
 from tqdm import tqdm
@@ -15,7 +17,8 @@ from asr.types import EditCounts
 class ProgressBar:
     """One bar for the whole run, in seconds of audio: its rate is the throughput, its end the run's.
 
-    Where several processes train together, the chief alone shows it.
+    Where several processes train together, the chief alone shows it. Training goes on where nobody reads it
+    any more: the Ctrl-C that lets training save ends a `tee` behind it at once.
 
     Args:
         total_s: seconds of audio in all epochs.
@@ -42,31 +45,39 @@ class ProgressBar:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._bar.close()
 
     def advance(self, audio_s: float, loss: float, edits: EditCounts) -> None:
         """Show a step."""
         self._loss = self._smooth(self._loss, loss)
         self._error = self._smooth(self._error, edits.rate)
         self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
-        self._bar.update(min(audio_s, self._total_s - self._bar.n))
+        self.skip(audio_s)
+
+    def skip(self, audio_s: float) -> None:
+        """Show a step that changed nothing."""
+        with contextlib.suppress(BrokenPipeError):
+            self._bar.update(min(audio_s, self._total_s - self._bar.n))
 
     def tell(self, metrics: EpochMetrics) -> None:
         """Print an epoch's line above the bar."""
-        if self._bar.disable:
-            return
-        self._bar.write(
+        self._write(
             f"epoch {metrics.epoch:>3}/{self._num_epochs}  loss {metrics.loss:7.3f}  "
             f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
             f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
             + ("  best" if metrics.best else ""),
-            file=sys.stdout,
+            sys.stdout,
         )
 
     def write(self, line: str) -> None:
         """Print a line above the bar, on standard error."""
+        self._write(line, sys.stderr)
+
+    def _write(self, line: str, stream: TextIO) -> None:
         if not self._bar.disable:
-            self._bar.write(line, file=sys.stderr)
+            with contextlib.suppress(BrokenPipeError):
+                self._bar.write(line, file=stream)
 
     def _smooth(self, old: float, new: float) -> float:
         return new if np.isnan(old) else self.SMOOTHING * old + (1 - self.SMOOTHING) * new

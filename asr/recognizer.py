@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from asr.acoustic import AcousticModel, make_acoustic_model
 from asr.audio import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms, read_audio
-from asr.checkpoint import load_decoding_weights
+from asr.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.decoding.greedy import BestPath, best_path, hypotheses_of
 from asr.run import Run
 from asr.spread import Spread, on_one_device
@@ -70,7 +70,16 @@ class Recognizer:
         opened = Run.open(Path(run))
         vocabulary = opened.vocabulary()
         model = make_acoustic_model(opened.config(), vocabulary)
-        load_decoding_weights(opened.best_checkpoint(), model)
+        path = opened.best_checkpoint()
+        try:
+            load_decoding_weights(path, model)
+        except DamagedCheckpointError as error:
+            raise UserError(f"{error}; remove it, and the next best one is used") from None
+        except UserError:
+            if path.exists():
+                raise
+            # training has found a better one meanwhile
+            load_decoding_weights(opened.best_checkpoint(), model)
         return cls(model, vocabulary, spread, num_devices)
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:

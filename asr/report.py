@@ -103,7 +103,7 @@ def header(
     if metrics:
         speed = statistics.harmonic_mean([epoch.audio_s_per_s for epoch in metrics])
         facts |= {
-            "best epoch": f"{best_epoch(list(metrics)) or 'none'} of {metrics[-1].epoch}",
+            "best epoch": f"{best_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
             "training": duration(metrics[-1].train_s),
             "throughput": f"{speed:,.0f}× real time",
         }

@@ -16,7 +16,7 @@ def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
     """Errors, loss and learning rate over epochs, and the same as a table."""
     if not metrics:
         return []
-    epochs, best = [m.epoch for m in metrics], best_epoch(list(metrics)) or None
+    epochs, best = [m.epoch for m in metrics], best_epoch(metrics) or None
     errors = [
         Line("training", "train", [m.train_error for m in metrics]),
         Line("dev", "dev", [m.dev_error for m in metrics]),
@@ -96,7 +96,7 @@ def small_chart(
 
 def epoch_table(metrics: Sequence[EpochMetrics]) -> Element:
     """What the curves draw, in figures."""
-    best = best_epoch(list(metrics))
+    best = best_epoch(metrics)
     headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
     rows = [
         [

@@ -13,7 +13,7 @@ from typing import TypeVar
 from asr.average import read_origin
 from asr.config import Config
 from asr.console import asr_command
-from asr.progress import EpochMetrics
+from asr.progress import EpochMetrics, best_first
 from asr.run import Run
 from asr.run_state import RunState, read_state
 from asr.types import UserError
@@ -74,7 +74,7 @@ def summarize(directory: Path) -> RunSummary:
         state, reason = "damaged", ". ".join(troubles)
     elif origin:
         state, reason = "average", origin.in_words()
-    best = min(metrics or (), key=lambda epoch: (epoch.dev_error, -epoch.epoch), default=None)
+    best = next(iter(best_first(metrics or ())), None)
     return RunSummary(
         directory=directory,
         state=state,

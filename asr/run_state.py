@@ -147,13 +147,15 @@ def _ended(begun: RunState, state: State, reason: str = "") -> RunState:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
     if isinstance(error, UserError):
-        return text
+        return " ".join(str(error).split())
+    text = " ".join(str(error).split("\n")[0].split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _write(directory: Path, state: RunState) -> None:
+    if not directory.is_dir():  # it must not be made anew in a mount point
+        raise UserError(f"{directory}: the run's directory is gone")
     with whole_file(directory / FILE, "state of the run") as file:
         file.write(json.dumps(dataclasses.asdict(state), indent=2).encode() + b"\n")
 

@@ -9,6 +9,7 @@ from asr.config import TrainConfig
 from asr.types import UserError, Utterance
 
 NUM_NAMED = 3
+HIGHEST_SENSIBLE_RATE = 0.01
 NUM_TOLD_EACH = 3
 
 
@@ -71,8 +72,11 @@ def skipped_too_often(
         config: whose `max_skipped` is spent.
         learning_rate: at this step.
     """
-    lower = float(f"{config.learning_rate / 3:.0e}")
-    remedy = f"lower train.learning_rate from {config.learning_rate:g} to {lower:g}"
+    lower = lower_rate(config.learning_rate)
+    remedy = (
+        f"start another run under --name NAME with train.learning_rate={lower:g} instead of "
+        f"{config.learning_rate:g}"
+    )
     # where most come again, nothing speaks against any one of them
     if 0 < len(repeated) <= max(1, len(utterances) // 2):
         remedy = (
@@ -83,6 +87,11 @@ def skipped_too_often(
         f"{_ordinal(num_skipped)} time, and train.max_skipped is {config.max_skipped}; the latest batch: "
         f"{_named(utterances)}. To mend it, {remedy}"
     )
+
+
+def lower_rate(learning_rate: float) -> float:
+    """One to try in place of a learning rate that is too high."""
+    return min(float(f"{learning_rate / 3:.0e}"), HIGHEST_SENSIBLE_RATE)
 
 
 def _infinite(loss: float, gradient_norm: float) -> str:

@@ -15,22 +15,19 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from asr.acoustic import AcousticModel
 from asr.checkpoint import restore_state, state_of
 from asr.checkpoint_store import CheckpointStore
 from asr.config import Config, dump_config
-from asr.decoding.greedy import BestPath, best_path, labels_of
+from asr.decoding.greedy import labels_of
 from asr.engine import Engine
-from asr.evaluate import BATCH_SIGNATURE, Evaluation, EvaluationData, Evaluator
+from asr.evaluate import Evaluation, EvaluationData, Evaluator
 from asr.interrupt import Interrupted, StopRequest
 from asr.keras_callbacks import Callbacks
-from asr.loss import ctc_loss
 from asr.metrics import total_edits
 from asr.moving_average import MovingAverage
 from asr.optimizer import (
@@ -43,11 +40,12 @@ from asr.optimizer import (
 )
 from asr.out_of_memory import out_of_memory_told
 from asr.profiler import Profiler
-from asr.progress import EpochMetrics, EpochSoFar, Progress
+from asr.progress import EpochMetrics, EpochSoFar, Progress, is_best
 from asr.progress_bar import ProgressBar
 from asr.run import Run
 from asr.tensorboard import STEPS_APART, TensorBoard
-from asr.types import Batch, EditCounts, Tensor, UserError, Utterance
+from asr.training_step import Step, StepResult, make_step, reference_labels
+from asr.types import Batch, UserError, Utterance
 from asr.vocabulary import Vocabulary
 from asr.watch import Watch
 
@@ -78,14 +76,6 @@ class TrainingData(Protocol):
         first_batch: int = 0,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
         """The rows of each batch, and the batches with those of them that are this process's own."""
-
-
-class StepResult(NamedTuple):
-    """What a step tells the loop."""
-
-    loss: Tensor  # () mean over the utterances
-    path: BestPath
-    gradient_norm: Tensor  # () before clipping
 
 
 class Trainer:
@@ -165,7 +155,7 @@ class Trainer:
         """Train what is left of the epochs; returns how far the run has come.
 
         Raises:
-            Interrupted: a signal came; everything up to the last step is saved.
+            Interrupted: a signal came; after the first, everything up to the last step is saved.
             UserError: memory or the disk does not suffice, or too many batches had to be skipped.
         """
         with contextlib.ExitStack() as stack:
@@ -181,6 +171,8 @@ class Trainer:
             while not self._is_done() and self.train_epoch(bar):
                 self._finish_epoch(bar)
             self.callbacks.train_end()
+            self.store.finish()
+        self.stop.raise_if_requested()
         return self.progress
 
     def train_epoch(self, bar: ProgressBar) -> bool:
@@ -188,17 +180,19 @@ class Trainer:
         if self.config.train.schedule == "plateau":
             set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
         number = self.progress.epochs_done
-        self.callbacks.epoch_begin(number)
+        if not self.progress.epoch.batches:
+            self.callbacks.epoch_begin(number)
         plan, batches = self._epoch(number, self.progress.epoch.batches)
-        began_s = time.monotonic()
+        began_s = asked_s = time.monotonic()
         for places, batch in self._saved_if_unreadable(zip(plan, batches, strict=True)):
-            fetched_s = time.monotonic()
+            waiting_s = time.monotonic() - asked_s
             epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch, bar)
             ended_s = time.monotonic()
-            epoch = epoch.with_time(ended_s - began_s, waiting_s=fetched_s - began_s)
+            epoch = epoch.with_time(ended_s - began_s, waiting_s)
             self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
             began_s = ended_s
             self._save_if_due()
+            asked_s = time.monotonic()
             if self.callbacks.stop_training:
                 self._save()
                 return False
@@ -211,12 +205,14 @@ class Trainer:
             batch: this process's rows.
             num_rows: of all processes that train together.
         """
-        return StepResult(*self._compiled_step(tf.constant(num_rows), *batch))
+        return self._compiled_step(batch, num_rows)
 
     def _train_batch(self, rows: Sequence[Utterance], batch: Batch, bar: ProgressBar) -> EpochSoFar:
         """Train on a batch and tell how that went; returns the epoch with it."""
         step = self.progress.step + 1
         self.callbacks.batch_begin(self.progress.epoch.batches)
+        # to ask for the rate takes a while, and of the rest the first of a session counts
+        rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
         own_rows = self.engine.own_rows(range(len(rows)))
         with out_of_memory_told(
             [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
@@ -226,36 +222,40 @@ class Trainer:
         if self.profiler is not None:
             self.profiler.step()
         if self.board is not None:
-            # to ask for the rate takes a while, and of the rest the first of a session counts
-            rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
             self.board.step(step, loss, gradient_norm, rate)
         if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._has_scaled()):
             return self._skipped(rows, loss, gradient_norm, bar)
-        if self.average is not None:
+        if self.average is not None and math.isfinite(gradient_norm):
             self.average.update(step)
         heard = labels_of(result.path)
         said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
         edits = total_edits(zip(said, heard, strict=True))
         self.callbacks.batch_end(self.progress.epoch.batches, {"loss": loss, "error": edits.rate})
         bar.advance(sum(utterance.duration_s for utterance in rows), loss, edits)
-        norm = gradient_norm if math.isfinite(gradient_norm) else 0.0
-        return self.progress.epoch.with_batch(len(rows), loss, norm, edits)
+        return self.progress.epoch.with_batch(len(rows), loss, gradient_norm, edits)
 
     def _skipped(
         self, rows: Sequence[Utterance], loss: float, gradient_norm: float, bar: ProgressBar
     ) -> EpochSoFar:
         """Tell that a batch changed nothing; returns the epoch with it."""
-        lines = self.watch.after_skipped(
-            loss,
-            gradient_norm,
-            rows,
-            self.progress.epochs_done + 1,
-            self.progress.skipped + 1,
-            learning_rate_of(self.optimizer),
-        )
+        epoch = self.progress.epoch.with_skipped()
+        try:
+            lines = self.watch.after_skipped(
+                loss,
+                gradient_norm,
+                rows,
+                self.progress.epochs_done + 1,
+                self.progress.skipped + 1,
+                learning_rate_of(self.optimizer),
+            )
+        except UserError:
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            self._save()
+            raise
         for line in lines:
             bar.write(line)
-        return self.progress.epoch.with_skipped()
+        bar.skip(sum(utterance.duration_s for utterance in rows))
+        return epoch
 
     def _has_scaled(self) -> bool:
         """Whether gradients are infinite only since the loss was scaled, as happens with float16."""
@@ -267,11 +267,18 @@ class Trainer:
         edits = self.progress.epoch.edits
         try:
             with self._decoding_weights():
-                evaluation = self.evaluator.evaluate(_UntilStopped(self.dev_data, self.stop))
-        except Interrupted:
-            self._save()
-            self.store.finish()
+                evaluation = self.evaluator.evaluate(self.dev_data, self.stop)
+        except Interrupted as interrupt:
+            if not interrupt.at_once:  # which may have come while weights were being exchanged
+                self._save()
+                self.store.finish()
             raise
+        if not math.isfinite(evaluation.loss):
+            raise UserError(
+                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}, the weights are "
+                "worth nothing any more: start another run under --name NAME, with a train.learning_rate "
+                f"below {self.config.train.learning_rate:g}"
+            )
         metrics = self._metrics(evaluation, dev_s=time.monotonic() - began_s)
         history = (*self.progress.history, metrics)
         bar.tell(metrics)
@@ -283,9 +290,7 @@ class Trainer:
         )
         self._save()
         self._show(metrics)
-        if self.stop.requested:
-            self.store.finish()
-            self.stop.raise_if_requested()
+        self._stop_if_requested()
 
     def _show(self, metrics: EpochMetrics) -> None:
         """Give TensorBoard the epoch."""
@@ -342,6 +347,9 @@ class Trainer:
         self.store.raise_if_failed()
         if time.monotonic() - self._saved_at_s > self.config.train.checkpoint_s or self.stop.requested:
             self._save()
+        self._stop_if_requested()
+
+    def _stop_if_requested(self) -> None:
         if self.stop.requested:
             self.store.finish()
             self.stop.raise_if_requested()
@@ -370,62 +378,9 @@ class Trainer:
         return ProgressBar(epoch_s * self.num_epochs, done_s, self.num_epochs, self.engine)
 
     @functools.cached_property
-    def _compiled_step(self) -> Any:
-        return self.engine.train_step(
-            self.model, self.optimizer, loss_of, self._clip, BATCH_SIGNATURE, self.config.train.accumulate
-        )
-
-    def _clip(self, gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """The gradients scaled down to their highest norm, and the norm that they had."""
-        scale = loss_scale_of(self.optimizer)
-        clipped, norm = tf.clip_by_global_norm(gradients, self.config.train.clip_norm * scale)
-        return clipped, norm / scale
+    def _compiled_step(self) -> Step:
+        return make_step(self.engine, self.model, self.optimizer, self.config.train)
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         seed = self.config.train.seed
         return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)
-
-
-class _UntilStopped:
-    """A set whose batches end where a signal came."""
-
-    def __init__(self, data: EvaluationData, stop: StopRequest) -> None:
-        self._data, self._stop = data, stop
-
-    @property
-    def utterances(self) -> Sequence[Utterance]:
-        """The rows."""
-        return self._data.utterances
-
-    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
-        """The rows of each batch, and the batches."""
-        plan, batches = self._data.in_order()
-        return plan, self._until_stopped(batches)
-
-    def _until_stopped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        for batch in batches:
-            self._stop.raise_if_requested()
-            yield batch
-
-
-def loss_of(
-    model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
-) -> tuple[Tensor, BestPath]:
-    """Mean CTC loss of some rows, and the best path through each."""
-    logits = model(audio, num_samples, training=True)
-    return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
-
-
-def is_best(dev: EditCounts, lowest_rate: float) -> bool:
-    """Whether an epoch's weights are kept as the best: the latest no worse than the best but by chance.
-
-    The one-standard-error rule (Breiman et al., 1984). Of epochs that a small dev set cannot tell apart the
-    last is the best guess: its weights moved the least.
-    """
-    return dev.rate <= lowest_rate + dev.standard_error
-
-
-def reference_labels(batch: Batch) -> list[list[int]]:
-    """Each row's labels, without padding."""
-    labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
-    return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]

@@ -29,6 +29,7 @@ NORM_RISE = 10.0
 SKIPPED_IN_A_BURST = 5
 STALLED_EPOCHS, PROGRESS = 10, 0.95  # by chance the lowest error falls a little for ever
 WAITING_SHARE = 0.2
+LONG_WAIT_S = 5.0  # in an epoch; less is lost on a handful of clips
 START_UP_S = 120.0  # no session waits longer for its first batches
 
 
@@ -146,7 +147,10 @@ class Watch:
         now, remedy = history[-1], self._lower_rate(history[-1])
         if now.skipped >= SKIPPED_IN_A_BURST:
             return f"{now.skipped} batches with infinite loss or gradients in one epoch. {remedy}"
-        lowest = min(history, key=lambda metrics: metrics.loss)
+        learned = [metrics for metrics in history if math.isfinite(metrics.loss + metrics.gradient_norm)]
+        if not learned:  # every batch was skipped, and told
+            return ""
+        lowest = min(learned, key=lambda metrics: metrics.loss)
         recent = history[-RISEN_EPOCHS:]
         moving = now.learning_rate > 0.3 * self.config.learning_rate  # else it is low by the schedule
         if moving and "blank" not in self._told and all(_has_risen(metrics, lowest) for metrics in recent):
@@ -154,7 +158,7 @@ class Watch:
                 f"the loss has been above its lowest, {lowest.loss:.2f} in epoch {lowest.epoch}, for "
                 f"{_epochs(now.epoch - lowest.epoch)}, now {now.loss:.2f}. {remedy}"
             )
-        norm = min(metrics.gradient_norm for metrics in history)
+        norm = min(metrics.gradient_norm for metrics in learned)
         if now.loss > lowest.loss and now.gradient_norm > NORM_RISE * max(norm, self.config.clip_norm):
             return (
                 f"gradients have grown to a norm of {now.gradient_norm:.3g} (it was {norm:.3g}; "
@@ -203,7 +207,7 @@ class Watch:
 
     def _lower_rate(self, now: EpochMetrics, bare: bool = False) -> str:
         rate = self.config.learning_rate
-        lower = float(f"{rate / 3:.0e}")
+        lower = skipped.lower_rate(rate)
         text = f"train.learning_rate is {rate:g}: set it to {lower:g}, or lengthen train.warmup_share"
         return text if bare else f"{text} (now {self.config.warmup_share:g})"
 
@@ -231,7 +235,7 @@ def _starved(history: Sequence[EpochMetrics]) -> str:
     now = history[-1]
     before = history[-2] if len(history) > 1 else None
     waiting_s = now.waiting_share * (now.train_s - (before.train_s if before else 0.0))
-    lasting = before is not None and before.waiting_share > WAITING_SHARE
+    lasting = before is not None and before.waiting_share > WAITING_SHARE and waiting_s > LONG_WAIT_S
     if now.waiting_share <= WAITING_SHARE or not (lasting or waiting_s > START_UP_S):
         return ""
     return (

@@ -49,16 +49,20 @@ def in_parts(work: Work, num_parts: int, device: str) -> Work:
     return worked
 
 
-def refuse_synchronized(model: keras.Model, engine: str, num_parts: int) -> None:
+def refuse_meetings(model: keras.Model, engine: str, num_parts: int) -> None:
     """Parts are functions, in which replicas of `tf.distribute` cannot meet.
 
     Raises:
-        DeviceError: there are parts, and a layer asks for sums over all devices.
+        DeviceError: there are parts, and a layer asks for sums over all devices, or has statistics of which
+            all devices keep the mean.
     """
-    if num_parts > 1 and any(getattr(layer, "synchronized", False) for layer in model._flatten_layers()):
+    synchronized = any(getattr(layer, "synchronized", False) for layer in model._flatten_layers())
+    averaged = any(variable.aggregation in ("mean", "sum") for variable in model.non_trainable_variables)
+    if num_parts > 1 and (synchronized or averaged):
+        kind = "synchronized batch normalisation" if synchronized else "batch statistics that devices share"
         raise DeviceError(
-            f"{engine}: a batch in {num_parts} parts does not go with synchronized batch normalisation; "
-            "leave one of them out, or use parallel-model"
+            f"{engine}: a batch in {num_parts} parts does not go with {kind}; work on it in one part, or use "
+            "parallel-model"
         )
 
 

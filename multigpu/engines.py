@@ -25,7 +25,7 @@ import keras
 import tensorflow as tf
 
 from multigpu import ENGINES
-from multigpu.accumulation import in_parts, refuse_synchronized
+from multigpu.accumulation import in_parts, refuse_meetings
 from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.errors import DeviceError
@@ -102,6 +102,10 @@ class Engine(ABC):
             (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's,
             what `prepare` tells).
         """
+
+    def refuse_parts(self, model: keras.Model, num_parts: int) -> None:
+        """Raise a DeviceError where this engine cannot work on batches of a model in so many parts."""
+        return
 
     def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
         """A function that works on each row by itself, on all devices of this process."""
@@ -189,12 +193,16 @@ class MirroredEngine(Engine):
         scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
+    def refuse_parts(self, model: keras.Model, num_parts: int) -> None:
+        """See `Engine`."""
+        refuse_meetings(model, self.name, num_parts)
+
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
         """See `Engine`."""
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
-        refuse_synchronized(model, self.name, num_parts)
+        self.refuse_parts(model, num_parts)
         loss_of = heed_loss(loss_of)
 
         def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:

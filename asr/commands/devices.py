@@ -61,7 +61,7 @@ def start_devices(spec: str | None = None, *, simulate: bool = False) -> tuple[s
     """
     if simulate and spec is None:
         raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
-    with _refusals_told("--gpus"):
+    with refusals_told("--gpus"):
         return quiet.start_devices(ONE_DEVICE if spec is None else spec, simulate=simulate)
 
 
@@ -76,7 +76,7 @@ def start_engine(arguments: argparse.Namespace) -> Engine:
     devices = start_devices(arguments.gpus, simulate=arguments.simulate)
     from multigpu.engines import make_engine
 
-    with _refusals_told("--engine"):
+    with refusals_told("--engine"):
         return make_engine(arguments.engine or "", devices)
 
 
@@ -101,13 +101,14 @@ def _join_workers(arguments: argparse.Namespace) -> Engine:
         engines.append(MultiWorkerEngine(cluster))
         signal.signal(signal.SIGINT, handler)
 
-    with _refusals_told("--engine"):
+    with refusals_told("--engine"):
         quiet.import_tensorflow(prepare=join)
     return engines[0]
 
 
 @contextlib.contextmanager
-def _refusals_told(option: str) -> Iterator[None]:
+def refusals_told(option: str) -> Iterator[None]:
+    """Tell what `multigpu` refuses as a mistake in an option or a setting."""
     try:
         yield
     except DeviceError as error:

@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from asr.commands import add_override_argument
-from asr.commands.devices import add_device_arguments, add_engine_argument, device_options, start_engine
+from asr.commands.devices import (
+    add_device_arguments,
+    add_engine_argument,
+    device_options,
+    refusals_told,
+    start_engine,
+)
 from asr.commands.evaluate import evaluation_data, report
 from asr.types import UserError
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
 
     from asr.acoustic import AcousticModel
@@ -29,6 +36,17 @@ if TYPE_CHECKING:
     from multigpu.engines import Engine
 
 
+SET_ON_RESUME = (
+    "train.runs_dir",
+    "train.accumulate",
+    "train.max_skipped",
+    "train.checkpoint_s",
+    "train.keep_last",
+    "train.keep_best",
+    "train.tensorboard_utterances",
+)
+
+
 class Parts(NamedTuple):
     """What there is before the first step."""
 
@@ -39,6 +57,7 @@ class Parts(NamedTuple):
     dev_data: Dataset
     test_data: Dataset
     left_out: list[str]  # of the training manifest, and why
+    callbacks: list[keras.callbacks.Callback]
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,28 +87,33 @@ def train_command(arguments: argparse.Namespace) -> int:
     from asr.run_state import tracked
 
     config_path = find_config(arguments.config)
-    name = arguments.name or config_path.stem
-    if Path(name).name != name:
+    name = config_path.stem if arguments.name is None else arguments.name
+    if Path(name).name != name or name in ("", ".."):
         raise UserError(f"--name {name}: expected a name, not a path; folders are chosen by train.runs_dir")
     if arguments.resume:
         run, config = _old_run(config_path, name, arguments.overrides)
     else:
         run, config = _new_run(config_path, name, arguments.overrides, arguments.engine == "multi-worker")
     command = _resume_command(arguments, name, config)
-    with stop_signals() as stop:
-        engine = start_engine(arguments)
-        with _lost_workers_told(engine, command):
-            parts = _prepare(engine, run, config, arguments.resume)
+    engine = start_engine(arguments)
+    # signals after the engine: that of several workers has a handler of its own
+    with stop_signals() as stop, _lost_workers_told(engine, command):
+        parts = _prepare(engine, run, config, arguments.resume)
+        trainer = None
+        try:
             with tracked(run.directory, command, engine.is_chief):
                 trainer = _make_trainer(engine, run, parts, stop, arguments)
-                try:
-                    trainer.train()
-                except KeyboardInterrupt:
-                    where = trainer.progress.place()
-                    print(f"\nsaved at {where}; go on by\n    {command}", file=sys.stderr)
-                    raise
+                trainer.train()
                 if engine.is_chief:
                     _finish(trainer, parts.test_data)
+        except KeyboardInterrupt:
+            with contextlib.suppress(OSError):  # the same Ctrl-C may have ended who reads it
+                print(f"\n{_way_on(run, command)}", file=sys.stderr, flush=True)
+            raise
+        except UserError as error:
+            if trainer is None:
+                raise
+            raise UserError(f"{error}\n{_way_on(run, command)}") from None
     return 0
 
 
@@ -100,26 +124,32 @@ def _new_run(path: Path, name: str, overrides: Sequence[str], with_others: bool)
 
     config = load_config(path, overrides)
     directory = Path(config.train.runs_dir) / name
+    if directory.parent.exists() and not directory.parent.is_dir():
+        raise UserError(f"train.runs_dir: {directory.parent} is a file; name a folder")
     if not with_others:
         Run.refuse_existing(directory)
     return Run(directory), config
 
 
 def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config]:
-    """A run to go on with; `train.runs_dir` alone may be set, to find it."""
+    """A run to go on with; of its settings, those may be changed that do not change what it learns."""
     from asr.average import read_origin
     from asr.config import load_config
     from asr.run import Run
 
-    if any(not override.startswith("train.runs_dir=") for override in overrides):
-        raise UserError("--set: a resumed run keeps its settings; start another one under --name NAME")
+    for override in overrides:
+        if override.partition("=")[0].strip() not in SET_ON_RESUME:
+            raise UserError(
+                f"--set {override}: a resumed run keeps its settings, but for {', '.join(SET_ON_RESUME)}; "
+                "start another one under --name NAME"
+            )
     run = Run.open(Path(load_config(path, overrides).train.runs_dir) / name)
     if read_origin(run.directory):
         raise UserError(
             f"{run.directory}: an average, which has no optimiser; train on from it in another run, by "
             f"--set train.init_from={run.directory} --name NAME"
         )
-    return run, run.config()
+    return run, load_config(run.directory / "config.toml", overrides)
 
 
 def _resume_command(arguments: argparse.Namespace, name: str, config: Config) -> str:
@@ -134,8 +164,11 @@ def _resume_command(arguments: argparse.Namespace, name: str, config: Config) ->
 def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> Parts:
     """What there is to do before the run is made, or touched."""
     from asr.acoustic import make_acoustic_model
+    from asr.keras_callbacks import load_callbacks, refuse_ruled
     from asr.run import Run
 
+    callbacks = load_callbacks(config.train.callbacks)
+    refuse_ruled(callbacks, config.train)
     if resume:
         vocabulary = run.vocabulary()
     else:
@@ -144,12 +177,14 @@ def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> Parts:
         vocabulary = make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
-    if config.train.init_from and not resume:
+    with refusals_told("train.accumulate"):
+        engine.refuse_parts(model, config.train.accumulate)
+    if config.train.init_from and not (resume and run.checkpoints()):
         _begin_with(config.train.init_from, model, vocabulary, engine.is_chief)
     train_data, left_out = training_data(config, vocabulary, model)
     dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary)
     test_data, _ = evaluation_data(Path(config.data.test), vocabulary)
-    return Parts(config, vocabulary, model, train_data, dev_data, test_data, left_out)
+    return Parts(config, vocabulary, model, train_data, dev_data, test_data, left_out, callbacks)
 
 
 def _make_trainer(
@@ -157,12 +192,10 @@ def _make_trainer(
 ) -> Trainer:
     """The trainer of a run that is made, or resumed, here."""
     from asr import console
-    from asr.keras_callbacks import load_callbacks
     from asr.run import Run
     from asr.trainer import Trainer
 
     config, vocabulary, train_data = parts.config, parts.vocabulary, parts.train_data
-    callbacks = load_callbacks(config.train.callbacks) if config.train.callbacks else []
     if engine.is_chief:
         console.tell_start(
             run.directory, config, parts.model, train_data, len(parts.dev_data.utterances), engine
@@ -171,8 +204,8 @@ def _make_trainer(
             train_data, {config.data.dev: parts.dev_data, config.data.test: parts.test_data}
         )
         if not arguments.resume:
-            run = Run.create(run.directory, config, vocabulary)
             run.write_token_counts(train_data.utterances)
+            run = Run.create(run.directory, config, vocabulary)
         run.write_left_out(parts.left_out)
     else:
         print(f"worker {engine.worker} of {engine.num_workers}: worker 0 tells how training goes")
@@ -185,7 +218,7 @@ def _make_trainer(
         parts.dev_data,
         run,
         stop=stop,
-        callbacks=callbacks,
+        callbacks=parts.callbacks,
         profile=arguments.profile,
     )
     if arguments.resume:
@@ -206,6 +239,14 @@ def _begin_with(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_
         print(f"beginning with {path}:")
         for line in loaded.lines():
             print(f"  {line}")
+
+
+def _way_on(run: Run, command: str) -> str:
+    """Where the run can go on, and how."""
+    if not (run.directory / "config.toml").exists():
+        return f"once its directory is back, go on by\n    {command}"
+    saved = run.checkpoints()
+    return f"{saved[-1] if saved else 'nothing'} is saved; go on by\n    {command}"
 
 
 def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:
@@ -259,7 +300,9 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
     run, manifest = trainer.run, Path(trainer.config.data.test)
     with tf.device(trainer.engine.devices[0]):
         best = Recognizer.load(run.directory)
-    evaluation = Evaluator(best.model, best.vocabulary, trainer.engine.spread).evaluate(test_data)
+    evaluator = Evaluator(best.model, best.vocabulary, trainer.engine.spread)
+    evaluation = evaluator.evaluate(test_data, trainer.stop)
+    trainer.stop.raise_if_requested()
     report(evaluation, run, manifest, run.report_path)
     sample = evaluation.utterances[0].audio_path
     print("\nTranscribe any recording with what was trained:\n")

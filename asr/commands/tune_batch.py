@@ -100,12 +100,12 @@ def _conclude(trials: list[Trial], config: Config, total_s: float) -> int:
     all_fit = len(fitting) == len(trials)
     print(f"\nLarger ones were not tried: {stops_growing(fitting, total_s)}." if all_fit else "")
     print(
-        f"The fastest is {fastest.batch_s:g} s, {fastest.audio_s_per_s:,.0f} seconds of audio per second. "
-        f"The largest {'tried fits' if all_fit else 'that fits'}:\n\n    [train]\n"
-        f"    batch_s = {float(largest.batch_s)}"
+        f"The largest that {'was tried' if all_fit else 'fits'} is {largest.batch_s:g} s, the fastest "
+        f"{fastest.batch_s:g} s, with {fastest.audio_s_per_s:,.0f} seconds of audio per second:\n\n"
+        f"    [train]\n    batch_s = {float(fastest.batch_s)}"
     )
-    if largest.batch_s != config.train.batch_s:
-        print(f"\n{_about_learning_rate(largest, config)}")
+    if fastest.batch_s != config.train.batch_s:
+        print(f"\n{_about_learning_rate(fastest, config)}")
     return 0
 
 

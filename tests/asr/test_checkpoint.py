@@ -94,7 +94,7 @@ def save(run, arrays, *progresses, keep_last=2, keep_best=1):
 def test_everything_comes_back(trained, tmp_path):
     model, optimizer = trained
     average = [np.asarray(weight) + 1 for weight in model.weights]
-    epoch = EpochSoFar(3, 1, 20, 0.1 + 0.2, 5.5, EditCounts(1, 2, 3, 4), 6.5, 0.5)
+    epoch = EpochSoFar(3, 1, 20, 0.1 + 0.2, 5.5, 2, EditCounts(1, 2, 3, 4), 6.5, 0.5)
     progress = Progress(epochs(0.5, 0.1 + 0.2), epoch, data_checksum=2**31, told=("stalled",))
     write_checkpoint(tmp_path / "c.npz", state_of(model, optimizer, average), progress)
     checkpoint = read_checkpoint(tmp_path / "c.npz")
@@ -221,7 +221,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_cannot_go_on(run, arrays):
     save(run, arrays, after(0.5), after(0.5, batch=3))
     for path in run.checkpoints():
         path.write_bytes(b"")
-    with pytest.raises(UserError, match="cannot go on; start another"):
+    with pytest.raises(UserError, match="no other is left: start another run"):
         CheckpointStore(run, 2, 1).newest(print)
 
 

@@ -91,6 +91,8 @@ def test_an_existing_run_is_refused_and_resumed_on_request(trained_run, clip_con
     assert last.read_bytes() == before  # its two epochs are done
     assert main(["train", str(clip_config), "--resume", "--set", "train.epochs=9"]) == 2
     assert "keeps its settings" in one_line_error(capsys)
+    # what does not change what is learned may be changed, such as to go on after memory did not suffice
+    assert main(["train", str(clip_config), "--resume", "--set", "train.accumulate=2"]) == 0
 
 
 def test_evaluate_prints_a_table_and_writes_a_report(trained_run, clip_config, capsys):

@@ -94,7 +94,7 @@ import tensorflow as tf
 from asr.acoustic import make_acoustic_model
 from asr.config import Config
 from asr.out_of_memory import out_of_memory_told
-from asr.trainer import loss_of
+from asr.training_step import loss_of
 from asr.types import UserError, Utterance
 from asr.vocabulary import Vocabulary
 from data_pipeline.dataset import pad_batch

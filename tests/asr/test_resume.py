@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from asr.acoustic import make_acoustic_model
-from asr.checkpoint import read_checkpoint
+from asr.checkpoint import read_checkpoint, write_checkpoint
 from asr.checkpoint_store import CheckpointStore
 from asr.config import AugmentConfig, Config, ModelConfig, TrainConfig
-from asr.interrupt import Interrupted, stop_signals
+from asr.interrupt import Interrupted, StopRequest, stop_signals
+from asr.optimizer import plateau_factor
 from asr.progress import TIMES, Progress
 from asr.run import Run
 from asr.trainer import Trainer
@@ -35,22 +36,22 @@ CONFIG = Config(
 )
 
 
-def make_trainer(clips, directory):
+def make_trainer(clips, directory, config=CONFIG):
     engine = make_engine("", ["/CPU:0"])
     vocabulary = Vocabulary.of_utterances(clips)
-    augmenter = Augmenter.load(CONFIG.augment, CONFIG.train.seed)
-    train_data = Dataset(clips, vocabulary, CONFIG.train.batch_s, augmenter)
-    dev_data = Dataset(clips[:4], vocabulary, CONFIG.train.batch_s)
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    train_data = Dataset(clips, vocabulary, config.train.batch_s, augmenter)
+    dev_data = Dataset(clips[:4], vocabulary, config.train.batch_s)
     with engine.scope():
-        model = make_acoustic_model(CONFIG, vocabulary)
-    run = Run.create(directory, CONFIG, vocabulary)
-    return Trainer(engine, model, CONFIG, vocabulary, train_data, dev_data, run)
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+    run = Run.create(directory, config, vocabulary)
+    return Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
 
 
 def move(trainer, run):
     """Let a trainer work on another run: its weights are those of the run it comes from, to be replaced."""
     trainer.run, trainer.store = run, CheckpointStore(run, CONFIG.train.keep_last, CONFIG.train.keep_best)
-    trainer.board = None
+    trainer.board, trainer.stop = None, StopRequest()
     trainer.progress = Progress(data_checksum=trainer.progress.data_checksum)
 
 
@@ -197,6 +198,106 @@ def test_a_second_signal_ends_at_once(trainer, whole, tmp_path):
         finally:
             del trainer.train_step
     assert run.checkpoints()[-1].name == whole.checkpoints()[2].name
+
+
+def test_a_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[-3], tmp_path / "run")
+    move(trainer, run)
+    with stop_signals() as trainer.stop, Signals(trainer.store, "finish", 1):
+        trainer.resume()
+        with pytest.raises(Interrupted):
+            trainer.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
+
+
+def test_two_signals_while_weights_are_exchanged_save_none_of_them(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+    assign, counted = trainer.model.weights[20].assign, []
+
+    def interrupted_assign(value):
+        counted.append(value)
+        if len(counted) == 2:  # the average is in the model, and is being taken out
+            os.kill(os.getpid(), signal.SIGINT)
+        return assign(value)
+
+    with stop_signals() as trainer.stop, Signals(trainer.evaluator, "_compiled_step", 1):
+        trainer.resume()
+        trainer.model.weights[20].assign = interrupted_assign
+        try:
+            with pytest.raises(Interrupted):
+                trainer.train()
+        finally:
+            del trainer.model.weights[20].assign
+    for ours in run.checkpoints():
+        theirs = whole.directory / "checkpoints" / ours.name
+        assert_same(read_checkpoint(ours), read_checkpoint(theirs))
+
+
+def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
+    """As of `asr train 2>&1 | tee log`, where Ctrl-C ends `tee` as well."""
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+    kept, (reading, writing) = os.dup(2), os.pipe()
+    os.close(reading)
+    with stop_signals() as trainer.stop, Signals(trainer, "train_step", 2):
+        trainer.resume()
+        os.dup2(writing, 2)
+        try:
+            with pytest.raises(Interrupted):
+                trainer.train()
+        finally:
+            os.dup2(kept, 2)
+    assert run.checkpoints()[-1].name == whole.checkpoints()[4].name
+
+
+def test_what_was_told_is_not_told_again(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    checkpoint = read_checkpoint(run.checkpoints()[-1])
+    progress = dataclasses.replace(checkpoint.progress, told=("stalled",))
+    write_checkpoint(checkpoint.path, checkpoint.arrays, progress)
+    move(trainer, run)
+    trainer.resume()
+    assert trainer.watch.told == ("stalled",)
+    trainer.train()
+    assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.told
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
+    for path in run.checkpoints():
+        path.unlink()
+    move(trainer, run)
+    with pytest.raises(UserError, match="no checkpoint is left of 2 epochs"):
+        trainer.resume()
+
+
+def test_other_options_resume_in_a_trainer_of_their_own(clips, tmp_path):
+    """What a step depends on besides the options above: loss scale, parts, plateaus, frozen layers."""
+    train = dataclasses.replace(
+        CONFIG.train,
+        **{"epochs": 4, "optimizer": "lion", "schedule": "plateau", "plateau_epochs": 1, "batch_s": 4.0},
+        **{
+            "precision": "float16",
+            "accumulate": 2,
+            "freeze": "stage0",
+            "ema_decay": 0.0,
+            "warmup_share": 0.0,
+        },
+    )
+    config = dataclasses.replace(CONFIG, train=train)
+    whole = make_trainer(clips[:6], tmp_path / "whole", config)
+    whole.train()
+    points = whole.run.checkpoints()
+    # a plateau and another loss scale than at the start, in mid-epoch
+    in_the_third = [path for path in points if path.name.startswith("epoch-0003-batch")]
+    run = stopped_at(whole.run, in_the_third[0], tmp_path / "stopped")
+    resumed = make_trainer(clips[:6], tmp_path / "other", config)
+    move(resumed, run)
+    resumed.resume()
+    resumed.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
+    assert plateau_factor([m.dev_error for m in whole.run.metrics()][:2], train) < 1 or len(points) > 8
 
 
 def test_a_recording_that_vanishes_costs_no_step(trainer, whole, tmp_path):

@@ -10,8 +10,9 @@ import tensorflow as tf
 from asr.acoustic import make_acoustic_model
 from asr.checkpoint import read_checkpoint
 from asr.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.progress import is_best
 from asr.run import Run
-from asr.trainer import Trainer, is_best
+from asr.trainer import Trainer
 from asr.types import EditCounts, UserError
 from asr.vocabulary import Vocabulary
 from data_pipeline.dataset import Dataset
