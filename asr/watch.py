@@ -29,7 +29,7 @@ NORM_RISE = 10.0
 SKIPPED_IN_A_BURST = 5
 STALLED_EPOCHS, PROGRESS = 10, 0.95  # by chance the lowest error falls a little for ever
 WAITING_SHARE = 0.2
-LONG_WAIT_S = 5.0  # in an epoch; less is lost on a handful of clips
+LONG_WAIT_S = 1.0  # in an epoch; a handful of clips waits for less
 START_UP_S = 120.0  # no session waits longer for its first batches
 
 

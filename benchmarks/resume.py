@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,9 @@ def start(folder: Path, name: str, resume: bool) -> float:
 def growth(folder: Path) -> tuple[float, int]:
     """How much a training process grows over so many steps, in MB."""
     process = train(folder, "memory", "--set", "train.checkpoint_s=5", "--set", "train.epochs=40")
+    threading.Thread(
+        target=lambda: [None for _ in read(process)], daemon=True
+    ).start()  # a full pipe stops it
     steps = folder / "runs" / "memory" / "metrics.jsonl"
     readings: list[tuple[int, float]] = []
     while process.poll() is None:

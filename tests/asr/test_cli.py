@@ -253,7 +253,10 @@ def start_training(clip_config, name, until):
     return process
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_stopping_ends_with_the_command_that_goes_on(clip_config, number, status, capsys):
     process = start_training(clip_config, f"stopped{status}", until="epoch   2")
     process.send_signal(number)

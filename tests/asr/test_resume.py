@@ -272,6 +272,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, 
         trainer.resume()
 
 
+@pytest.mark.slow
 def test_other_options_resume_in_a_trainer_of_their_own(clips, tmp_path):
     """What a step depends on besides the options above: loss scale, parts, plateaus, frozen layers."""
     train = dataclasses.replace(

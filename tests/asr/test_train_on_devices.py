@@ -47,7 +47,10 @@ def on_one_device(clip_config):
     return train(clip_config, "one", *SAME_STEPS)
 
 
-@pytest.mark.parametrize("options", [["--gpus", "0,2,1"], ["--gpus", "2", "--engine", "mirrored"]])
+MIRRORED = pytest.param(["--gpus", "2", "--engine", "mirrored"], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("options", [["--gpus", "0,2,1"], MIRRORED])
 def test_several_devices_train_what_one_trains(clip_config, on_one_device, options, capsys):
     run = train(clip_config, re.sub(r"\W", "", "".join(options)), *SAME_STEPS, *options)
     output = capsys.readouterr()
@@ -56,7 +59,7 @@ def test_several_devices_train_what_one_trains(clip_config, on_one_device, optio
     assert_same_weights(run, on_one_device)
 
 
-@pytest.mark.parametrize("options", [["--gpus", "2"], ["--gpus", "2", "--engine", "mirrored"]])
+@pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED])
 def test_a_run_goes_on_in_mid_epoch_with_another_number_of_devices(
     clip_config, on_one_device, monkeypatch, options
 ):
@@ -134,6 +137,7 @@ def test_two_processes_train_what_one_trains(clip_config, on_one_device):
     assert_same_weights(clip_config.parent / "runs" / "workers", on_one_device)
 
 
+@pytest.mark.slow
 def test_a_lost_worker_ends_the_run_and_leaves_it_to_be_resumed(clip_config, capsys):
     chief, other = start_workers(clip_config, "lost", "--set=train.epochs=40")
     for line in chief.stdout:

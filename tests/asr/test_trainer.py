@@ -119,7 +119,20 @@ def test_too_many_of_them_stop_the_run_with_the_remedy(clips, tmp_path):
     poisoned(trainer, range(100))
     with pytest.raises(UserError, match=r"train\.learning_rate"):
         trainer.train()
-    assert trainer.progress.step == 2
+    last = read_checkpoint(trainer.run.checkpoints()[-1]).progress  # to go on from with a larger budget
+    assert last == trainer.progress
+    assert (last.step, last.skipped) == (3, 3)
+
+
+def test_a_run_whose_weights_are_worth_nothing_ends(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    poisoned(trainer, ())
+    trainer.train_epoch(trainer._progress_bar())
+    for weight in trainer.model.weights:
+        weight.assign(np.asarray(weight) * np.nan)
+    with pytest.raises(UserError, match=r"epoch 1: the dev loss is nan.*start another run"):
+        trainer._finish_epoch(trainer._progress_bar())
+    assert not trainer.run.metrics()
 
 
 @pytest.fixture
