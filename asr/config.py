@@ -141,7 +141,8 @@ class TrainConfig:
     epochs: AtLeast1 = 40
     # Seconds of audio in a batch, padding counted; of all devices together, where several share it.
     batch_s: Positive = 40.0
-    # A batch is worked on in so many parts, one after the other: the memory of a part, the step of the whole.
+    # A batch is worked on in so many parts, one after the other: the memory of a part, the step of the whole,
+    # but for batch statistics, which are each part's own.
     accumulate: Annotated[int, Range(1, 64)] = 1
     # adamw; adam; sgd, with Nesterov momentum of 0.9; lion; or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
