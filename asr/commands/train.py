@@ -134,7 +134,7 @@ def _new_run(path: Path, name: str, overrides: Sequence[str], with_others: bool)
 def _old_run(path: Path, name: str, overrides: Sequence[str]) -> tuple[Run, Config]:
     """A run to go on with; of its settings, those may be changed that hardly change what it learns.
 
-    `accumulate` does by the statistics of batch normalisation: it is the way on where memory does not suffice.
+    `accumulate` does by batch statistics: it is the way on where memory does not suffice.
     """
     from asr.average import read_origin
     from asr.config import load_config
