@@ -87,22 +87,12 @@ def restore_state(
         UserError: the checkpoint is another model's or another optimiser's.
     """
     weights = model.weights
-    assign_by_path(checkpoint, "model", weights, weights)
+    paths = [weight.path for weight in weights]
+    _assign(checkpoint, "model", paths, weights)
     if average is not None:
-        assign_by_path(checkpoint, "ema", weights, average)
+        _assign(checkpoint, "ema", paths, average)
     for part, variables in (("seed", seeds_of(model)), ("optimizer", optimizer.variables)):
-        stored = checkpoint.part(part)
-        names = [f"{index:04d}" for index in range(len(variables))]
-        _assign(checkpoint, part, names, variables, stored)
-
-
-def assign_by_path(checkpoint: Checkpoint, part: str, named: Sequence[Any], variables: Sequence[Any]) -> None:
-    """Give variables the arrays that a checkpoint has under the paths of others.
-
-    Raises:
-        UserError: they differ in number, name or shape.
-    """
-    _assign(checkpoint, part, [variable.path for variable in named], variables, checkpoint.part(part))
+        _assign(checkpoint, part, [f"{index:04d}" for index in range(len(variables))], variables)
 
 
 def load_decoding_weights(path: Path, model: Any) -> None:
@@ -113,7 +103,8 @@ def load_decoding_weights(path: Path, model: Any) -> None:
     """
     checkpoint = read_checkpoint(path, ("model", "ema"))
     part = "ema" if checkpoint.part("ema") else "model"
-    assign_by_path(checkpoint, part, model.weights, model.weights)
+    weights = model.weights
+    _assign(checkpoint, part, [weight.path for weight in weights], weights)
 
 
 def write_checkpoint(path: Path, arrays: Mapping[str, npt.NDArray[Any]], progress: Progress) -> None:
@@ -167,13 +158,11 @@ def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", 
         ) from None
     except MemoryError:
         raise UserError(f"{path}: cannot read this checkpoint, memory does not suffice") from None
-    except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # which damaged places in a file lead to
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds where bytes have changed
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise UserError(
                 f"{path}: cannot read this checkpoint ({error.strerror}); mend that and try again"
             ) from None
-        raise DamagedCheckpointError(f"{path}: damaged checkpoint ({error})") from None
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds where bytes have changed
         raise DamagedCheckpointError(f"{path}: damaged checkpoint ({error})") from None
     return Checkpoint(path, arrays, progress)
 
@@ -199,9 +188,9 @@ def _copy(variable: Any) -> npt.NDArray[Any]:
     return array if array.flags.owndata else array.copy()  # it may be the variable's own memory
 
 
-def _assign(
-    checkpoint: Checkpoint, part: str, names: Sequence[str], variables: Sequence[Any], stored: Arrays
-) -> None:
+def _assign(checkpoint: Checkpoint, part: str, names: Sequence[str], variables: Sequence[Any]) -> None:
+    """Give variables the arrays of these names, if all fit."""
+    stored = checkpoint.part(part)
     changed = "the model's configuration has changed since"
     if len(stored) != len(variables):
         raise UserError(

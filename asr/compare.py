@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from string import ascii_uppercase
 from asr.average import Origin, read_origin
 from asr.config import Config
 from asr.page import duration, percent
-from asr.progress import EpochMetrics, best_epoch
+from asr.progress import EpochMetrics, best_epoch, throughput
 from asr.run import Run
 from asr.types import UserError
 
@@ -140,11 +139,6 @@ def results_of_run(run: ComparedRun) -> dict[str, str]:
         "training time": duration(last.train_s),
         "skipped batches": f"{sum(epoch.skipped for epoch in run.metrics):,}",
     }
-
-
-def throughput(metrics: Sequence[EpochMetrics]) -> float:
-    """Seconds of recordings trained on per second, over all epochs."""
-    return statistics.harmonic_mean([epoch.audio_s_per_s for epoch in metrics])
 
 
 def leaders(runs: Sequence[ComparedRun]) -> list[ComparedRun]:

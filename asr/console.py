@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from asr.trainer import TrainingData
 
 NUM_SHOWN = 10
+GAP = 2  # columns of the terminal between two of a table
 
 
 def asr_command() -> str:
@@ -100,6 +101,17 @@ def error_rates(evaluation: Evaluation) -> list[tuple[str, str]]:
     wrong = sum(reference != hypothesis for reference, hypothesis in pairs)
     rates.append(("utterances with an error", f"{wrong / len(pairs):6.2%}"))
     return rates
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, whose cells stand under each other."""
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return [join_cells(row, widths) for row in rows]
+
+
+def join_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of cells of these widths."""
+    return (" " * GAP).join(map(padded, cells, widths)).rstrip()
 
 
 def width_of(text: str) -> int:

@@ -46,6 +46,16 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Loss
     return SkippingOptimizer(inner, initial_scale=1.0)
 
 
+def warmup_steps_of(config: TrainConfig, num_steps: int) -> int:
+    """Until the learning rate is at its highest; 0 for none.
+
+    Args:
+        config: of the run.
+        num_steps: of the whole run.
+    """
+    return max(1, round(config.warmup_share * num_steps)) if config.warmup_share else 0
+
+
 def make_learning_rate(
     config: TrainConfig, num_steps: int
 ) -> float | keras.optimizers.schedules.LearningRateSchedule:
@@ -56,7 +66,7 @@ def make_learning_rate(
         num_steps: of the whole run.
     """
     peak = config.learning_rate
-    warmup_steps = max(1, round(config.warmup_share * num_steps)) if config.warmup_share else 0
+    warmup_steps = warmup_steps_of(config, num_steps)
     if config.schedule == "cosine":  # Loshchilov & Hutter, 2017, arXiv:1608.03983
         return keras.optimizers.schedules.CosineDecay(
             initial_learning_rate=0.0 if warmup_steps else peak,

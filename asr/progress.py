@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -185,6 +186,11 @@ class Progress:
 def best_first(history: Iterable[EpochMetrics]) -> list[EpochMetrics]:
     """Epochs in the order of their dev errors, the lowest first; of equals the latest."""
     return sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
+
+
+def throughput(history: Sequence[EpochMetrics]) -> float:
+    """Seconds of recordings trained on per second, over all epochs."""
+    return statistics.harmonic_mean([metrics.audio_s_per_s for metrics in history])
 
 
 def is_best(dev: EditCounts, lowest_rate: float) -> bool:

@@ -9,7 +9,6 @@ The page's elements and style are in `asr/page.py`, its curves in `asr/report_cu
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from asr import __version__
 from asr.files import whole_file
 from asr.metrics import align, count_edits, unit_of
 from asr.page import duration, element, folded, page, percent, section
-from asr.progress import EpochMetrics, best_epoch
+from asr.progress import EpochMetrics, best_epoch, throughput
 from asr.report_curves import course_of_training, learning_curves
 from asr.report_rates import error_rates, rates_by_frequency
 from asr.report_sound import MARKS
@@ -101,7 +100,7 @@ def header(
         "CTC loss": f"{evaluation.loss:.2f} per utterance",
     }
     if metrics:
-        speed = statistics.harmonic_mean([epoch.audio_s_per_s for epoch in metrics])
+        speed = throughput(metrics)
         facts |= {
             "best epoch": f"{best_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
             "training": duration(metrics[-1].train_s),

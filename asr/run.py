@@ -52,7 +52,7 @@ class Run:
     @staticmethod
     def refuse_existing(directory: Path) -> None:
         """Raise a UserError where a run is there already."""
-        if (directory / "config.toml").exists():
+        if Run(directory).is_there:
             raise UserError(
                 f"{directory}: a run is there already; go on with it by --resume, "
                 "or start another under --name NAME"
@@ -65,9 +65,14 @@ class Run:
         Raises:
             UserError: there is none.
         """
-        if not (directory / "config.toml").exists():
+        if not Run(directory).is_there:
             raise UserError(f"{directory}: no run here (no config.toml); `asr train` makes one in runs/")
         return cls(directory)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a run in the directory."""
+        return (self.directory / "config.toml").exists()
 
     def config(self) -> Config:
         """The run's configuration."""
@@ -79,7 +84,7 @@ class Run:
 
     def require(self) -> None:
         """Raise a UserError where the directory is gone: it must not be made anew in a mount point."""
-        if not (self.directory / "config.toml").exists():
+        if not self.is_there:
             raise UserError(
                 f"{self.directory}: the run's directory is gone; bring its disk back, and go on by --resume"
             )

@@ -91,7 +91,7 @@ def summarize(directory: Path) -> RunSummary:
 
 def _find(folder: Path) -> list[Path]:
     """Directories of runs, hidden ones left aside."""
-    if (folder / "config.toml").exists():
+    if Run(folder).is_there:
         return [folder]
     patterns = ["/".join(["*"] * depth + ["config.toml"]) for depth in range(1, DEPTH + 1)]
     found = (path.parent for pattern in patterns for path in folder.glob(pattern))

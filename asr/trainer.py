@@ -37,6 +37,7 @@ from asr.optimizer import (
     plateau_factor,
     set_plateau,
     stops_early,
+    warmup_steps_of,
 )
 from asr.out_of_memory import out_of_memory_told
 from asr.profiler import Profiler
@@ -122,7 +123,7 @@ class Trainer:
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay, engine.devices[0])
-        self.watch = Watch(config.train, warmup_steps=round(config.train.warmup_share * num_steps))
+        self.watch = Watch(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None

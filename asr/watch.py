@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from asr import skipped
 from asr.config import TrainConfig
+from asr.page import counted
 from asr.progress import EpochMetrics
 from asr.types import EditCounts, Utterance
 
@@ -118,14 +119,14 @@ class Watch:
             return (
                 f"the model writes (nearly) nothing, {missed:.1%} of the labels are missed, although "
                 f"training error had been down to {min(before):.1%}: it has collapsed to blanks. "
-                f"{self._lower_rate(history[-1])}"
+                f"{self._lower_rate()}"
             )
         sure = self._sure_epochs(history)
         if not sure or any(abs(metrics.train_error - 1) > 1 - BLANK_SHARE for metrics in history[-sure:]):
             return ""
         return (
             f"for {_epochs(sure)} the model has written (nearly) nothing but blanks; it should have begun to "
-            f"hear by now. Either the learning rate is wrong ({self._lower_rate(history[-1], bare=True)}), "
+            f"hear by now. Either the learning rate is wrong ({self._lower_rate(bare=True)}), "
             "or the labels do not belong to the audio: see `asr inspect` and `asr doctor`"
         )
 
@@ -144,7 +145,7 @@ class Watch:
         )
 
     def _rate_too_high(self, history: Sequence[EpochMetrics]) -> str:
-        now, remedy = history[-1], self._lower_rate(history[-1])
+        now, remedy = history[-1], self._lower_rate()
         if now.skipped >= SKIPPED_IN_A_BURST:
             return f"{now.skipped} batches with infinite loss or gradients in one epoch. {remedy}"
         learned = [metrics for metrics in history if math.isfinite(metrics.loss + metrics.gradient_norm)]
@@ -205,7 +206,7 @@ class Watch:
                 return count
         return 0
 
-    def _lower_rate(self, now: EpochMetrics, bare: bool = False) -> str:
+    def _lower_rate(self, bare: bool = False) -> str:
         rate = self.config.learning_rate
         lower = skipped.lower_rate(rate)
         text = f"train.learning_rate is {rate:g}: set it to {lower:g}, or lengthen train.warmup_share"
@@ -245,4 +246,4 @@ def _starved(history: Sequence[EpochMetrics]) -> str:
 
 
 def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"
+    return counted(count, "epoch")

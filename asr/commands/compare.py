@@ -55,12 +55,11 @@ def _default_path(runs: Sequence[ComparedRun]) -> Path:
 
 
 def _tell(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
-    from asr.console import padded, width_of
+    from asr.console import in_columns
 
     print(f"\n{title}")
     if not rows:
         return
     table = [("", *(run.letter for run in runs)), *((name, *values) for name, values in rows.items())]
-    widths = [max(map(width_of, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        print("  " + "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in in_columns(table):
+        print(f"  {line}")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 RUNS_DIR = Path("runs")
 HEADINGS = ("run", "state", "epoch", "best dev error", "trained for", "last worked on")
 COLUMNS = 100  # of the terminal
-GAP = 2
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +119,7 @@ def _or_unknown(number: int | None) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows under each other; a name that is too wide for its column stands above its row."""
-    from asr.console import padded, width_of
+    from asr.console import GAP, join_cells, width_of
 
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], COLUMNS - sum(widths[1:]) - GAP * len(widths[1:]))
@@ -129,8 +128,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
         if width_of(name) > widths[0]:
             lines.append(name)
             name = ""
-        cells = [padded(cell, width) for cell, width in zip([name, *cells], widths, strict=True)]
-        lines.append((" " * GAP).join(cells).rstrip())
+        lines.append(join_cells([name, *cells], widths))
     return lines
 
 

@@ -246,7 +246,7 @@ def _begin_with(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_
 
 def _way_on(run: Run, command: str) -> str:
     """Where the run can go on, and how."""
-    if not (run.directory / "config.toml").exists():
+    if not run.is_there:
         return f"once its directory is back, go on by\n    {command}"
     saved = run.checkpoints()
     return f"{saved[-1] if saved else 'nothing'} is saved; go on by\n    {command}"
