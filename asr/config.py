@@ -16,13 +16,15 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.files import is_utf8, read_lines
 from asr.types import UserError
+
+Settings = TypeVar("Settings", bound=Any)
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "configs"
 
@@ -238,6 +240,22 @@ def dump_config(config: Config) -> str:
     return "\n".join(lines)
 
 
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """A TOML file's table.
+
+    Args:
+        path: of the file.
+        what: it is, for an error.
+
+    Raises:
+        UserError: there is no such file, or it is no TOML.
+    """
+    try:
+        return tomllib.loads("\n".join(read_lines(path, what)))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
 _Layer = tuple[str, dict[str, Any]]  # where it comes from, and what it says
 
 
@@ -245,10 +263,7 @@ def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:
     """The layers of a file, the most basic first."""
     if path.resolve() in seen:
         raise UserError(f"{path}: extends itself, by way of {seen[-1]}; remove one of the two lines")
-    try:
-        table = tomllib.loads("\n".join(read_lines(path, "configuration")))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from None
+    table = read_toml(path, "configuration")
     parent = table.pop("extends", None)
     if parent is None:
         return [(str(path), table)]
@@ -281,18 +296,27 @@ def _apply(config: Config, layers: list[_Layer]) -> Config:
             if not isinstance(values, dict):
                 raise UserError(f"{source}: {name}: expected a section [{name}], received {values!r}")
             section = getattr(config, name)
-            config = dataclasses.replace(config, **{name: _apply_section(source, name, section, values)})
+            config = dataclasses.replace(config, **{name: replaced(section, values, f"{source}: {name}.")})
     return config
 
 
-def _apply_section(source: str, name: str, section: Any, values: dict[str, Any]) -> Any:
-    types = typing.get_type_hints(type(section), include_extras=True)
+def replaced(settings: Settings, values: Mapping[str, Any], where: str) -> Settings:
+    """Settings, of a dataclass whose types tell what is allowed, with some of them replaced.
+
+    Args:
+        settings: as they are.
+        values: new ones, by name.
+        where: goes before a name in an error, such as `demo.toml: train.`.
+
+    Raises:
+        UserError: a name or a value is not one of the settings'.
+    """
+    types = typing.get_type_hints(type(settings), include_extras=True)
     for key, value in values.items():
-        where = f"{source}: {name}.{key}"
         if key not in types:
-            raise UserError(f"{where}: no such key{nearest(key, types)}; keys are {', '.join(types)}")
-        section = dataclasses.replace(section, **{key: _checked(where, value, types[key])})
-    return section
+            raise UserError(f"{where}{key}: no such key{nearest(key, types)}; keys are {', '.join(types)}")
+        settings = dataclasses.replace(settings, **{key: _checked(where + key, value, types[key])})
+    return settings
 
 
 def _checked(where: str, value: Any, expected: Any) -> Any:

@@ -63,9 +63,12 @@ class Hypothesis:
     Attributes:
         utterance_id: the id of the utterance, or the path of the file.
         tokens: units of the vocabulary.
-        text: the tokens as one string.
-        score: log probability of the best alignment, natural logarithm.
+        text: what a person reads: the tokens as one string, or the hanzi they were converted to.
+        score: natural logarithm; of the best alignment's probability in greedy decoding, of the tokens'
+            probability and what language model, hot words and length added in beam search.
         times_s: when each token was first emitted, in seconds from the start.
+        confidences: how probable each token is to be right; empty where the decoder does not tell.
+        alternatives: what else it may have been, best first; empty where only the best was asked for.
     """
 
     utterance_id: str
@@ -73,6 +76,8 @@ class Hypothesis:
     text: str
     score: float
     times_s: tuple[float, ...]
+    confidences: tuple[float, ...] = ()
+    alternatives: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

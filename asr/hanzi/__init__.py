@@ -1,0 +1,1 @@
+"""Toned syllables -> Chinese characters."""

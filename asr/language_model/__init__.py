@@ -1,0 +1,1 @@
+"""N-gram language models: trained, read, written and asked. No TensorFlow here."""
