@@ -26,6 +26,7 @@ from asr.commands.synthesize import add_synthesize_arguments, synthesize_command
 from asr.commands.train import add_train_arguments, train_command
 from asr.commands.transcribe import add_transcribe_arguments, transcribe_command
 from asr.commands.tune_batch import add_tune_batch_arguments, tune_batch_command
+from asr.commands.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
 from asr.interrupt import Interrupted
 from asr.types import UserError
 
@@ -48,6 +49,12 @@ COMMANDS = (
         tune_batch_command,
     ),
     Command("evaluate", "measure a trained model on a manifest", add_evaluate_arguments, evaluate_command),
+    Command(
+        "tune-decoder",
+        "weigh a language model on a dev set",
+        add_tune_decoder_arguments,
+        tune_decoder_command,
+    ),
     Command("transcribe", "turn recordings into text", add_transcribe_arguments, transcribe_command),
     Command("runs", "list runs, their state, and how to go on", add_runs_arguments, runs_command),
     Command(

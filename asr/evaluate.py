@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from asr.acoustic import AcousticModel
-from asr.decoding.greedy import BestPath, best_path, hypotheses_of
+from asr.decoding.decoder import Decoder, GreedyDecoder, Reduced
 from asr.interrupt import StopRequest
 from asr.loss import ctc_loss
 from asr.metrics import total_edits
@@ -38,12 +38,23 @@ class Evaluation:
     Attributes:
         utterances: the set.
         hypotheses: what was heard, in the set's order.
-        loss: mean CTC loss of an utterance.
+        reference_log_probs: natural logarithm of what CTC gives each reference, tokens that are not in the
+            vocabulary left aside.
     """
 
     utterances: Sequence[Utterance]
     hypotheses: Sequence[Hypothesis]
-    loss: float
+    reference_log_probs: Sequence[float]
+
+    @property
+    def loss(self) -> float:
+        """Mean CTC loss of an utterance."""
+        return -float(np.mean(self.reference_log_probs))
+
+    @property
+    def heard_log_probs(self) -> list[float]:
+        """Natural logarithm of what CTC gives each hypothesis."""
+        return [hypothesis.acoustic_score for hypothesis in self.hypotheses]
 
     @functools.cached_property
     def edits(self) -> EditCounts:
@@ -63,13 +74,21 @@ class Evaluator:
         model: audio -> logits.
         vocabulary: of its outputs.
         spread: puts a function of a batch on several devices.
+        decoder: of its logits; greedy where none is given.
     """
 
-    def __init__(self, model: AcousticModel, vocabulary: Vocabulary, spread: Spread = on_one_device) -> None:
-        self.model, self.vocabulary, self.spread = model, vocabulary, spread
+    def __init__(
+        self,
+        model: AcousticModel,
+        vocabulary: Vocabulary,
+        spread: Spread = on_one_device,
+        decoder: Decoder | None = None,
+    ) -> None:
+        self.model, self.spread = model, spread
+        self.decoder = decoder or GreedyDecoder(vocabulary, model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
-        """Greedy hypotheses and the loss of every utterance of a set.
+        """Hypotheses and the losses of every utterance of a set.
 
         Args:
             data: the set.
@@ -80,17 +99,20 @@ class Evaluator:
         """
         plan, batches = data.in_order()
         hypotheses: dict[int, Hypothesis] = {}
-        loss = 0.0
+        log_probs: dict[int, float] = {}
         for places, batch in zip(plan, batches, strict=True):
             if stop is not None:
                 stop.raise_if_requested()
-            losses, path = self._compiled_step(*batch)
-            loss += float(np.sum(losses))
+            losses, reduced = self._compiled_step(*batch)
+            log_probs.update(zip(places, (-np.asarray(losses, np.float64)).tolist(), strict=True))
             ids = [data.utterances[place].id for place in places]
-            heard = hypotheses_of(path, ids, self.vocabulary, self.model.frame_s)
-            hypotheses.update(zip(places, heard, strict=True))
-        in_order = [hypotheses[place] for place in range(len(data.utterances))]
-        return Evaluation(data.utterances, in_order, loss / len(in_order))
+            hypotheses.update(zip(places, self.decoder.hypotheses(reduced, ids), strict=True))
+        in_order = range(len(data.utterances))
+        return Evaluation(
+            data.utterances,
+            [hypotheses[place] for place in in_order],
+            [log_probs[place] for place in in_order],
+        )
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
@@ -98,9 +120,9 @@ class Evaluator:
 
     def _step(
         self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
-    ) -> tuple[Tensor, BestPath]:
+    ) -> tuple[Tensor, Reduced]:
         logits = self.model(audio, num_samples)
-        return ctc_loss(logits, labels, num_labels), best_path(logits)
+        return ctc_loss(logits, labels, num_labels), self.decoder.reduce(logits)
 
 
 BATCH_SIGNATURE = (

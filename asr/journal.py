@@ -19,7 +19,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from asr import __version__
 from asr.files import cannot_write
@@ -179,9 +179,9 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
             file.close()
 
 
-def model_digest(files: Sequence[Path]) -> str:
-    """A checksum over the content of the files that make up a model."""
-    total = hashlib.sha256()
+def model_digest(files: Sequence[Path], settings: str = "") -> str:
+    """A checksum over the content of the files that make up a model, and over how it is used."""
+    total = hashlib.sha256(settings.encode())
     for path in files:
         with contextlib.suppress(OSError), path.open("rb") as file:  # loading it will tell why
             total.update(hashlib.file_digest(file, "sha256").digest())
@@ -208,12 +208,17 @@ def _parsed(line: bytes) -> Row | None:
         if "error" in record:
             result: Result = UserError(record["error"])
         else:
-            heard = record["heard"]
-            sequences = {key: tuple(heard[key]) for key in ("tokens", "times_s")}
-            result = Hypothesis(**{**heard, **sequences})
+            result = _hypothesis(record["heard"])
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _hypothesis(heard: dict[str, Any]) -> Hypothesis:
+    """What `dataclasses.asdict` made of it."""
+    sequences = {key: tuple(heard[key]) for key in ("tokens", "times_s", "confidences")}
+    alternatives = tuple(map(_hypothesis, heard["alternatives"]))
+    return Hypothesis(**{**heard, **sequences, "alternatives": alternatives})
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

@@ -15,19 +15,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from asr.acoustic import AcousticModel, make_acoustic_model
 from asr.audio import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms, read_audio
 from asr.checkpoint import DamagedCheckpointError, load_decoding_weights
-from asr.decoding.greedy import BestPath, best_path, hypotheses_of
+from asr.decoding.decoder import Decoder, GreedyDecoder, Reduced, make_decoder
+from asr.decoding.settings import DecoderSettings
 from asr.run import Run
 from asr.spread import Spread, on_one_device
 from asr.transcripts import STANDARD_INPUT, Result
 from asr.types import Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from asr.decoding.hot_words import HotWords
+    from asr.hanzi.converter import Converter
 
 # for each device
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
@@ -43,6 +48,7 @@ class Recognizer:
         vocabulary: of its outputs.
         spread: puts a function of a batch on several devices.
         num_devices: on how many; a batch holds so many times what one device takes.
+        decoder: of its logits; greedy where none is given.
     """
 
     def __init__(
@@ -51,24 +57,42 @@ class Recognizer:
         vocabulary: Vocabulary,
         spread: Spread = on_one_device,
         num_devices: int = 1,
+        decoder: Decoder | None = None,
     ) -> None:
         self.model, self.vocabulary = model, vocabulary
         self.spread, self.num_devices = spread, num_devices
+        self.decoder = decoder or GreedyDecoder(vocabulary, model.frame_s)
 
     @classmethod
-    def load(cls, run: str | Path, spread: Spread = on_one_device, num_devices: int = 1) -> Recognizer:
+    def load(
+        cls,
+        run: str | Path,
+        spread: Spread = on_one_device,
+        num_devices: int = 1,
+        *,
+        settings: DecoderSettings | None = None,
+        hot_words: HotWords | None = None,
+        hanzi: bool | Path = True,
+    ) -> Recognizer:
         """The best model of a run directory.
 
         Args:
             run: its path.
             spread: see `Recognizer`.
             num_devices: see `Recognizer`.
+            settings: of the decoder; what `asr tune-decoder` found, or greedy decoding, where none are given.
+            hot_words: which the decoder favours.
+            hanzi: whether to convert a Mandarin model's syllables to hanzi; or the folder of `asr lm train`
+                to do it by. By default that is the language model of the settings, if it can, or the general
+                model that comes with this package.
 
         Raises:
-            UserError: there is no run, or it has no checkpoint yet.
+            UserError: there is no run, it has no checkpoint yet, or a language model cannot be used.
         """
         opened = Run.open(Path(run))
         vocabulary = opened.vocabulary()
+        settings = settings or opened.decoder_settings()
+        converter = _converter(settings, hanzi) if hanzi and vocabulary.is_mandarin else None
         model = make_acoustic_model(opened.config(), vocabulary)
         path = opened.best_checkpoint()
         try:
@@ -80,7 +104,8 @@ class Recognizer:
                 raise
             # training has found a better one meanwhile
             load_decoding_weights(opened.best_checkpoint(), model)
-        return cls(model, vocabulary, spread, num_devices)
+        decoder = make_decoder(vocabulary, model.frame_s, settings, hot_words, converter)
+        return cls(model, vocabulary, spread, num_devices, decoder)
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
         """What is said in one recording.
@@ -144,18 +169,28 @@ class Recognizer:
             size = self.num_devices * max(1, BATCH_SAMPLES // longest)
             places, by_length = by_length[-size:], by_length[:-size]
             audio, num_samples = pad_waveforms([waveforms[place] for place in places])
-            path = BestPath(*self._decode(audio, num_samples))
-            hypotheses = hypotheses_of(path, [names[p] for p in places], self.vocabulary, self.model.frame_s)
+            reduced = self._compiled_step(audio, num_samples)
+            hypotheses = self.decoder.hypotheses(reduced, [names[place] for place in places])
             heard.update(zip(places, hypotheses, strict=True))
         return [heard[place] for place in range(len(waveforms))]
 
     @functools.cached_property
-    def _decode(self) -> Any:
-        def decode(audio: Tensor, num_samples: Tensor) -> BestPath:
-            return best_path(self.model(audio, num_samples))
+    def _compiled_step(self) -> Any:
+        def step(audio: Tensor, num_samples: Tensor) -> Reduced:
+            return self.decoder.reduce(self.model(audio, num_samples))
 
         signature = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
-        return tf.function(self.spread(decode), input_signature=signature)
+        return tf.function(self.spread(step), input_signature=signature)
+
+
+def _converter(settings: DecoderSettings, hanzi: bool | Path) -> Converter:
+    from asr.hanzi.converter import Converter
+    from asr.language_model.folder import converts_to_hanzi
+
+    if isinstance(hanzi, Path):
+        return Converter.load(hanzi)
+    own = Path(settings.language_model) if settings.language_model else None
+    return Converter.load(own if own and converts_to_hanzi(own) else None)
 
 
 def _size_bytes(path: Path) -> int:

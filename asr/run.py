@@ -8,6 +8,7 @@ runs/demo/metrics.jsonl    one line an epoch
 runs/demo/state.json       which process works on it, or how that ended
 runs/demo/left_out.txt     which recordings cannot be trained on, and why; if there are any
 runs/demo/tensorboard/     curves, sound and pictures for TensorBoard
+runs/demo/decoder.toml     how to decode, if `asr tune-decoder` has found that
 runs/demo/report.html      curves, error rates, worst utterances
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.config import Config, dump_config, load_config
+from asr.decoding.settings import DecoderSettings, load_settings
 from asr.files import read_lines, whole_file
 from asr.progress import EpochMetrics, Progress
 from asr.types import UserError, Utterance
@@ -81,6 +83,15 @@ class Run:
     def vocabulary(self) -> Vocabulary:
         """The run's vocabulary."""
         return Vocabulary.load(self.directory / "vocabulary.txt")
+
+    @property
+    def decoder_path(self) -> Path:
+        """The file of the decoder's settings, which need not be there."""
+        return self.directory / "decoder.toml"
+
+    def decoder_settings(self) -> DecoderSettings:
+        """What `asr tune-decoder` found, or greedy decoding."""
+        return load_settings(self.decoder_path) if self.decoder_path.exists() else DecoderSettings()
 
     def require(self) -> None:
         """Raise a UserError where the directory is gone: it must not be made anew in a mount point."""

@@ -111,6 +111,7 @@ class Trainer:
         self.engine, self.model, self.config = engine, model, config
         self.train_data, self.dev_data, self.run = train_data, dev_data, run
         self.stop = stop or StopRequest()
+        self.vocabulary = vocabulary
         self.evaluator = Evaluator(model, vocabulary, engine.spread)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
         self.progress = Progress(data_checksum=train_data.checksum)
@@ -302,9 +303,7 @@ class Trainer:
             self._shown_at_s = metrics.train_s
             num = self.config.train.tensorboard_utterances
             with self._decoding_weights():
-                self.board.utterances(
-                    self.model, self.evaluator.vocabulary, self.dev_data, num, metrics.epoch
-                )
+                self.board.utterances(self.model, self.vocabulary, self.dev_data, num, metrics.epoch)
 
     def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
         """Within, the model has the weights to decode with: the moving average where there is one."""

@@ -19,7 +19,7 @@ AUDIO_SUFFIXES = {
     *(".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf"),
     *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".sd2", ".htk"),
 }
-FIELDS = ("file", "text", "score", "error")
+FIELDS = ("file", "text", "tokens", "score", "error")
 
 Result: TypeAlias = Hypothesis | UserError
 """What was heard in a file, or why nothing was."""
@@ -105,19 +105,26 @@ def write_transcripts(
         text.detach()
 
 
-def _row(name: str, result: Result) -> tuple[str, str, str, str]:
+def _row(name: str, result: Result) -> tuple[str, ...]:
     if isinstance(result, UserError):
-        return name, "", "", str(result)
-    return name, result.text, f"{result.score:.3f}", ""
+        return name, "", "", "", str(result)
+    return name, result.text, " ".join(result.tokens), f"{result.score:.3f}", ""
 
 
 def _record(name: str, result: Result) -> dict[str, object]:
     if isinstance(result, UserError):
         return {"file": name, "error": str(result)}
-    return {
+    record: dict[str, object] = {
         "file": name,
         "text": result.text,
         "tokens": result.tokens,
         "times_s": result.times_s,
+        "confidences": [round(confidence, 3) for confidence in result.confidences],
         "score": round(result.score, 4),
     }
+    if result.alternatives:
+        record["alternatives"] = [
+            {"text": other.text, "tokens": other.tokens, "score": round(other.score, 4)}
+            for other in result.alternatives
+        ]
+    return record

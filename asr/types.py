@@ -67,6 +67,8 @@ class Hypothesis:
         score: natural logarithm; of the best alignment's probability in greedy decoding, of the tokens'
             probability and what language model, hot words and length added in beam search.
         times_s: when each token was first emitted, in seconds from the start.
+        acoustic_score: natural logarithm of what CTC alone gives the tokens: of their best alignment in
+            greedy decoding, of all of them in beam search.
         confidences: how probable each token is to be right; empty where the decoder does not tell.
         alternatives: what else it may have been, best first; empty where only the best was asked for.
     """
@@ -76,6 +78,7 @@ class Hypothesis:
     text: str
     score: float
     times_s: tuple[float, ...]
+    acoustic_score: float = 0.0
     confidences: tuple[float, ...] = ()
     alternatives: tuple[Hypothesis, ...] = ()
 

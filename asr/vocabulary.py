@@ -68,6 +68,11 @@ class Vocabulary:
         spaced = any(len(token) > 1 for token in self.tokens[1:])
         return (" " if spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
+    @property
+    def is_mandarin(self) -> bool:
+        """Whether its tokens are toned syllables, but for a few interjections (`ng2`)."""
+        return sum(map(is_syllable, self.tokens[1:])) >= 0.9 * len(self) > 1
+
     def syllable_parts(self) -> list[list[int]]:
         """For each token the ids of four parts: its initial, its final, its tone, and itself.
 

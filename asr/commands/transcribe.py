@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.commands import EXIT_MISTAKE
+from asr.commands.decoder import DecoderChoice, add_decoder_arguments, decoder_of
 from asr.commands.devices import add_device_arguments, start_devices
 from asr.types import UserError
 
@@ -36,25 +37,30 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="write there instead of to standard output; the same command goes on with what was interrupted",
     )
+    add_decoder_arguments(parser)
     add_device_arguments(parser)
 
 
 def transcribe_command(arguments: argparse.Namespace) -> int:
     """Transcribe files and folders; returns the exit status."""
+    from asr.run import Run
     from asr.transcripts import audio_files
 
     sources = audio_files(arguments.files)
     if arguments.out:
         _refuse_bad_out(arguments.out, sources)
+    choice = decoder_of(arguments, Run.open(arguments.run))
     devices = start_devices(arguments.gpus, simulate=arguments.simulate)
     if arguments.out:
-        num_failed = _write_file(arguments, devices, sources)
+        num_failed = _write_file(arguments, choice, devices, sources)
     else:
-        num_failed = _print(arguments, devices, sources)
+        num_failed = _print(arguments, choice, devices, sources)
     return EXIT_MISTAKE if num_failed else 0
 
 
-def _write_file(arguments: argparse.Namespace, devices: Sequence[str], sources: Sequence[Path]) -> int:
+def _write_file(
+    arguments: argparse.Namespace, choice: DecoderChoice, devices: Sequence[str], sources: Sequence[Path]
+) -> int:
     """Write the results to `--out`, going on with what is there; returns how many recordings failed."""
     from asr.journal import model_digest, open_journal
     from asr.run import Run
@@ -62,8 +68,9 @@ def _write_file(arguments: argparse.Namespace, devices: Sequence[str], sources: 
 
     run = Run.open(arguments.run)
     described_by = [run.best_checkpoint(), run.directory / "config.toml", run.directory / "vocabulary.txt"]
-    model = model_digest(described_by)  # before they are loaded: a training may go on meanwhile
-    recognizer = _load(arguments.run, devices)
+    # before they are loaded: a training may go on meanwhile
+    model = model_digest([*described_by, *choice.files], choice.describe())
+    recognizer = _load(arguments.run, choice, devices)
     with open_journal(arguments.out, model, sources) as journal:
         chunks = journal.left_of(recognizer.chunks(sources))
         _tell_found(journal, len(sources))
@@ -74,11 +81,13 @@ def _write_file(arguments: argparse.Namespace, devices: Sequence[str], sources: 
         return journal.num_failed
 
 
-def _print(arguments: argparse.Namespace, devices: Sequence[str], sources: Sequence[Path]) -> int:
+def _print(
+    arguments: argparse.Namespace, choice: DecoderChoice, devices: Sequence[str], sources: Sequence[Path]
+) -> int:
     """Print the results as they come; returns how many recordings failed."""
     from asr.transcripts import standard_output_writer
 
-    recognizer = _load(arguments.run, devices)
+    recognizer = _load(arguments.run, choice, devices)
     num_failed = 0
     with _progress_bar(len(sources), 0, shown=_only_errors_reach_the_terminal()) as bar:
         writer = standard_output_writer(arguments.format, len(sources))
@@ -89,7 +98,7 @@ def _print(arguments: argparse.Namespace, devices: Sequence[str], sources: Seque
     return num_failed
 
 
-def _load(run: Path, devices: Sequence[str]) -> Recognizer:
+def _load(run: Path, choice: DecoderChoice, devices: Sequence[str]) -> Recognizer:
     import tensorflow as tf
 
     from asr.recognizer import Recognizer
@@ -97,7 +106,12 @@ def _load(run: Path, devices: Sequence[str]) -> Recognizer:
 
     with tf.device(devices[0]):
         return Recognizer.load(
-            run, lambda function: functools.partial(data_parallelism, devices, function), len(devices)
+            run,
+            lambda function: functools.partial(data_parallelism, devices, function),
+            len(devices),
+            settings=choice.settings,
+            hot_words=choice.hot_words,
+            hanzi=choice.hanzi,
         )
 
 

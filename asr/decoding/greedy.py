@@ -20,16 +20,15 @@ class BestPath(NamedTuple):
 
     frame_ids: Tensor  # (B, T) int32, blanks and repeats included
     num_frames: Tensor  # (B,) int32, the rest is padding
-    scores: Tensor  # (B,) log probability of the path, natural logarithm
+    frame_scores: Tensor  # (B, T) natural logarithm of each label's probability
 
 
 def best_path(logits: Logits) -> BestPath:
     """The best label of every frame, in the graph: (B, T, V) stays on the device."""
     values, num_frames = logits
     frame_scores = tf.reduce_max(values, axis=-1) - tf.reduce_logsumexp(values, axis=-1)  # (B, T)
-    real = tf.sequence_mask(num_frames, tf.shape(values)[1], tf.float32)
     frame_ids = tf.argmax(values, axis=-1, output_type=tf.int32)
-    return BestPath(frame_ids, num_frames, tf.reduce_sum(frame_scores * real, axis=-1))
+    return BestPath(frame_ids, num_frames, frame_scores)
 
 
 def collapse(frame_ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
@@ -60,12 +59,35 @@ def hypotheses_of(
         vocabulary: turns ids into tokens.
         frame_s: seconds from one frame to the next.
     """
-    frame_ids, num_frames, scores = (np.asarray(part) for part in path)
+    frame_ids, num_frames, frame_scores = (np.asarray(part) for part in path)
     hypotheses = []
     for row, utterance_id in enumerate(utterance_ids):
-        ids, starts = collapse(frame_ids[row, : num_frames[row]])
+        length = num_frames[row]
+        ids, starts = collapse(frame_ids[row, :length])
         tokens = vocabulary.decode(ids.tolist())
-        times_s = tuple(round(float(start) * frame_s, 3) for start in starts)
-        text = vocabulary.join(tokens)
-        hypotheses.append(Hypothesis(utterance_id, tokens, text, float(scores[row]), times_s))
+        score = float(np.sum(frame_scores[row, :length], dtype=np.float64))
+        hypotheses.append(
+            Hypothesis(
+                utterance_id,
+                tokens,
+                vocabulary.join(tokens),
+                score,
+                times_s=seconds(starts, frame_s),
+                acoustic_score=score,
+                confidences=_confidences(frame_ids[row, :length], frame_scores[row, :length], starts),
+            )
+        )
     return hypotheses
+
+
+def seconds(frames: Ids, frame_s: float) -> tuple[float, ...]:
+    """When frames begin, to the millisecond."""
+    return tuple(round(float(frame) * frame_s, 3) for frame in frames)
+
+
+def _confidences(frame_ids: Ids, frame_scores: npt.NDArray[np.float32], starts: Ids) -> tuple[float, ...]:
+    """The highest probability of each label in its frames."""
+    if not len(starts):
+        return ()
+    said = np.where(frame_ids == BLANK_ID, -np.inf, frame_scores)
+    return tuple(np.exp(np.maximum.reduceat(said, starts)).tolist())

@@ -28,8 +28,6 @@ class DecoderSettings:
     lm_weight: Weight = 0.5
     # Added for every token, against the language model's liking for short sentences.
     token_bonus: Annotated[float, Range(-20.0, 20.0)] = 0.0
-    # A file of words to expect, one a line; "" for none.
-    hot_words: str = ""
     # Added for every token of a hot word.
     hot_word_boost: Weight = 2.0
     # Tokens less probable in a frame are not tried there (natural logarithm).

@@ -34,7 +34,7 @@ def test_a_hypothesis_of_nothing_is_all_marks():
 def evaluation(*pairs):
     utterances = [Utterance(str(i), "", 1.0, "", tuple(said.split())) for i, (said, _) in enumerate(pairs)]
     heard = [Hypothesis(str(i), tuple(h.split()), h, 0.0, ()) for i, (_, h) in enumerate(pairs)]
-    return Evaluation(utterances, heard, 0.0)
+    return Evaluation(utterances, heard, [0.0] * len(heard))
 
 
 def test_rates_count_over_the_whole_set():

@@ -1,0 +1,178 @@
+"""Decoders: what each takes of a batch of logits in the graph, and the hypotheses it makes of that.
+
+decoder = make_decoder(vocabulary, frame_s=0.08, settings=DecoderSettings(beam=16))
+reduced = decoder.reduce(logits)                      # in a tf.function, on the device
+hypotheses = decoder.hypotheses(reduced, ["a", "b"])  # on the host
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from asr.decoding.greedy import BestPath, best_path, hypotheses_of, seconds
+from asr.decoding.settings import DecoderSettings
+from asr.types import Hypothesis, Logits, Tensor
+from asr.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from asr.decoding.beam import Candidate
+    from asr.decoding.hot_words import HotWords
+    from asr.hanzi.converter import Converter
+
+Reduced = tuple[Tensor, ...]  # tensors of B rows each
+
+
+class Decoder(Protocol):
+    """Logits -> hypotheses."""
+
+    def reduce(self, logits: Logits) -> Reduced:
+        """What is needed of a batch of logits; runs in the graph."""
+
+    def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
+        """One hypothesis for each row of what `reduce` returned."""
+
+
+def make_decoder(
+    vocabulary: Vocabulary,
+    frame_s: float,
+    settings: DecoderSettings,
+    hot_words: HotWords | None = None,
+    converter: Converter | None = None,
+) -> Decoder:
+    """The decoder of some settings.
+
+    Args:
+        vocabulary: of the logits.
+        frame_s: seconds from one frame to the next.
+        settings: greedy decoding, or beam search with or without a language model.
+        hot_words: which beam search favours.
+        converter: turns syllables into hanzi.
+
+    Raises:
+        UserError: the language model cannot be read, or is one of other units.
+    """
+    decoder: Decoder
+    if settings.beam == 1:
+        decoder = GreedyDecoder(vocabulary, frame_s)
+    else:
+        decoder = BeamDecoder(vocabulary, frame_s, settings, hot_words)
+    return decoder if converter is None else HanziDecoder(decoder, converter)
+
+
+class GreedyDecoder:
+    """The best label of every frame.
+
+    Args:
+        vocabulary: of the logits.
+        frame_s: seconds from one frame to the next.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, frame_s: float) -> None:
+        self.vocabulary, self.frame_s = vocabulary, frame_s
+
+    def reduce(self, logits: Logits) -> Reduced:
+        """See `Decoder`."""
+        return best_path(logits)
+
+    def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
+        """See `Decoder`."""
+        return hypotheses_of(BestPath(*reduced), utterance_ids, self.vocabulary, self.frame_s)
+
+
+class BeamDecoder:
+    """Prefix beam search; times and confidences come from the best alignment of what it found.
+
+    Args:
+        vocabulary: of the logits.
+        frame_s: seconds from one frame to the next.
+        settings: of the search.
+        hot_words: which it favours.
+
+    Raises:
+        UserError: see `make_decoder`.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        frame_s: float,
+        settings: DecoderSettings,
+        hot_words: HotWords | None = None,
+    ) -> None:
+        from asr.decoding.beam import BeamSearch
+        from asr.language_model.folder import fusion_model
+
+        path = settings.language_model
+        model = fusion_model(Path(path), vocabulary) if path else None
+        self.vocabulary, self.frame_s, self.num_told = vocabulary, frame_s, settings.n_best
+        self.search = BeamSearch(vocabulary, settings, model, hot_words)
+
+    def reduce(self, logits: Logits) -> Reduced:
+        """See `Decoder`."""
+        return tf.nn.log_softmax(logits.values), logits.num_frames
+
+    def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
+        """See `Decoder`."""
+        log_probs, num_frames = (np.asarray(part) for part in reduced)
+        found = self.search.decode(log_probs, num_frames)
+        return [
+            self._hypothesis(name, row[:length], candidates)
+            for name, row, length, candidates in zip(utterance_ids, log_probs, num_frames, found, strict=True)
+        ]
+
+    def _hypothesis(
+        self, name: str, log_probs: npt.NDArray[np.float32], candidates: Sequence[Candidate]
+    ) -> Hypothesis:
+        from asr.decoding.alignment import align_tokens
+        from asr.decoding.confidence import token_confidences
+
+        told = []
+        for candidate in candidates[: self.num_told]:
+            tokens = self.vocabulary.decode(candidate.ids)
+            times_s = seconds(align_tokens(log_probs, candidate.ids).starts, self.frame_s)
+            text = self.vocabulary.join(tokens)
+            told.append(Hypothesis(name, tokens, text, candidate.score, times_s, candidate.acoustic))
+        best = align_tokens(log_probs, candidates[0].ids)
+        confidences = token_confidences(candidates, best)
+        return dataclasses.replace(told[0], confidences=confidences, alternatives=tuple(told[1:]))
+
+
+class HanziDecoder:
+    """Another decoder's hypotheses, with their text in hanzi.
+
+    Args:
+        decoder: of syllables.
+        converter: of syllables to hanzi.
+    """
+
+    def __init__(self, decoder: Decoder, converter: Converter) -> None:
+        self.decoder, self.converter = decoder, converter
+
+    def reduce(self, logits: Logits) -> Reduced:
+        """See `Decoder`."""
+        return self.decoder.reduce(logits)
+
+    def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
+        """See `Decoder`."""
+        hypotheses = self.decoder.hypotheses(reduced, utterance_ids)
+        texts = self.converter.convert_all([hypothesis.tokens for hypothesis in hypotheses])
+        return [
+            dataclasses.replace(
+                hypothesis, text=conversion.text, alternatives=self._converted(hypothesis.alternatives)
+            )
+            for hypothesis, conversion in zip(hypotheses, texts, strict=True)
+        ]
+
+    def _converted(self, alternatives: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
+        texts = self.converter.convert_all([hypothesis.tokens for hypothesis in alternatives])
+        return tuple(
+            dataclasses.replace(hypothesis, text=conversion.text)
+            for hypothesis, conversion in zip(alternatives, texts, strict=True)
+        )

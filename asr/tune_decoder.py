@@ -1,0 +1,144 @@
+"""The weights of a decoder that make the fewest errors on a dev set.
+
+The network listens once; then the search decodes its log probabilities again and again, first over a coarse
+grid of the language model's weight and the bonus for every token, then in ever smaller steps around the best.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from asr.acoustic import AcousticModel
+from asr.decoding.beam import BeamSearch
+from asr.decoding.greedy import best_path, labels_of
+from asr.decoding.settings import DecoderSettings
+from asr.evaluate import BATCH_SIGNATURE, EvaluationData
+from asr.metrics import total_edits
+from asr.types import EditCounts, Logits, Tensor
+from asr.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from asr.decoding.hot_words import HotWords
+    from asr.language_model.ngram import NGramModel
+
+FIRST_WEIGHTS = (0.1, 0.3, 0.5, 0.8, 1.2)
+FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
+FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
+ROUNDS = 3
+DIGITS = 3  # that weights are rounded to
+
+
+class Heard(NamedTuple):
+    """What the network makes of a batch."""
+
+    log_probs: npt.NDArray[np.float32]  # (B, T, V)
+    num_frames: npt.NDArray[np.int32]  # (B,)
+    references: Sequence[tuple[str, ...]]  # (B,)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Some weights and the errors they make."""
+
+    lm_weight: float
+    token_bonus: float
+    edits: EditCounts
+
+
+def listen(model: AcousticModel, data: EvaluationData) -> Iterator[Heard]:
+    """Log probabilities and references of each batch of a set."""
+
+    @tf.function(input_signature=BATCH_SIGNATURE[:2])
+    def step(audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
+        logits = model(audio, num_samples)
+        return tf.nn.log_softmax(logits.values), logits.num_frames
+
+    plan, batches = data.in_order()
+    for places, batch in zip(plan, batches, strict=True):
+        log_probs, num_frames = step(batch.audio, batch.num_samples)
+        references = [data.utterances[place].tokens for place in places]
+        yield Heard(log_probs.numpy(), num_frames.numpy(), references)
+
+
+def greedy_edits(heard: Iterable[Heard], vocabulary: Vocabulary) -> EditCounts:
+    """The errors of greedy decoding."""
+    return total_edits(
+        (reference, vocabulary.decode(ids))
+        for batch in heard
+        for reference, ids in zip(
+            batch.references, labels_of(best_path(Logits(batch.log_probs, batch.num_frames))), strict=True
+        )
+    )
+
+
+class DecoderTuner:
+    """Tries weights; none twice.
+
+    Args:
+        heard: the dev set.
+        vocabulary: of its log probabilities.
+        settings: of the decoder, but for the two weights.
+        language_model: to weigh.
+        hot_words: which the decoder favours.
+        told: is called after each trial.
+    """
+
+    def __init__(
+        self,
+        heard: Sequence[Heard],
+        vocabulary: Vocabulary,
+        settings: DecoderSettings,
+        language_model: NGramModel,
+        hot_words: HotWords | None,
+        told: Callable[[Trial], None],
+    ) -> None:
+        self.heard, self.vocabulary, self.settings = heard, vocabulary, settings
+        self.language_model, self.hot_words, self.told = language_model, hot_words, told
+        self.trials: dict[tuple[float, float], Trial] = {}
+
+    def tune(self) -> DecoderSettings:
+        """The settings with the weights that make the fewest errors."""
+        for weight, bonus in itertools.product(FIRST_WEIGHTS, FIRST_BONUSES):
+            self._try(weight, bonus)
+        weight_step, bonus_step = FIRST_STEPS
+        for _ in range(ROUNDS):
+            centre = self.best
+            for up, across in itertools.product((-1, 0, 1), repeat=2):
+                self._try(centre.lm_weight + up * weight_step, centre.token_bonus + across * bonus_step)
+            weight_step, bonus_step = weight_step / 2, bonus_step / 2
+        return dataclasses.replace(
+            self.settings, lm_weight=self.best.lm_weight, token_bonus=self.best.token_bonus
+        )
+
+    @property
+    def best(self) -> Trial:
+        """Of the trials so far; of equally good ones that amid the others."""
+        fewest = min(trial.edits.errors for trial in self.trials.values())
+        tied = [trial for trial in self.trials.values() if trial.edits.errors == fewest]
+        weight = np.mean([trial.lm_weight for trial in tied])
+        bonus = np.mean([trial.token_bonus for trial in tied])
+        return min(tied, key=lambda t: (abs(t.lm_weight - weight) + abs(t.token_bonus - bonus), t.lm_weight))
+
+    def _try(self, weight: float, bonus: float) -> None:
+        weight, bonus = round(max(weight, 0.0), DIGITS), round(bonus, DIGITS)
+        if (weight, bonus) in self.trials:
+            return
+        settings = dataclasses.replace(self.settings, lm_weight=weight, token_bonus=bonus, n_best=1)
+        search = BeamSearch(self.vocabulary, settings, self.language_model, self.hot_words)
+        edits = total_edits(
+            (reference, self.vocabulary.decode(candidates[0].ids))
+            for batch in self.heard
+            for reference, candidates in zip(
+                batch.references, search.decode(batch.log_probs, batch.num_frames), strict=True
+            )
+        )
+        self.trials[weight, bonus] = Trial(weight, bonus, edits)
+        self.told(self.trials[weight, bonus])
