@@ -9,7 +9,7 @@ import numpy as np
 
 from asr.audio import SAMPLE_RATE_HZ
 from asr.config import Config
-from asr.features import HOP, FeatureLayer, SpecAugment, make_features
+from asr.features import HOP, FeatureLayer, ReceptiveField, SpecAugment, make_features
 from asr.loss import frames_needed
 from asr.models import Network, make_network
 from asr.models.frozen import freeze_layers
@@ -74,9 +74,27 @@ class AcousticModel(keras.Model):
         return bool(frames_needed(labels) <= self.num_output_frames(num_samples))
 
     @property
+    def frame_samples(self) -> int:
+        """Samples from one frame of logits to the next."""
+        return self.network.SUBSAMPLING * HOP
+
+    @property
     def frame_s(self) -> float:
         """Seconds from one frame of logits to the next."""
-        return self.network.SUBSAMPLING * HOP / SAMPLE_RATE_HZ
+        return self.frame_samples / SAMPLE_RATE_HZ
+
+    def receptive_field(self) -> ReceptiveField | None:
+        """Samples that logits t depend on, around sample `frame_samples` t.
+
+        At the ends of a clip, padding takes the place of samples.
+
+        Returns:
+            None where they depend on the whole clip, as normalised features and gates do.
+        """
+        features, network = self.features.receptive_field(), self.network.receptive_field()
+        if features is None or network is None:
+            return None
+        return ReceptiveField(HOP * network.before + features.before, HOP * network.after + features.after)
 
     def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
         """(B, S) int16 and (B,) int32 -> Logits."""

@@ -6,7 +6,10 @@ import contextlib
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+import tempfile
+import typing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -17,12 +20,14 @@ import scipy.signal
 import soundfile
 
 from asr.types import UserError
-from asr.wav import RATES_HZ, checked_wav, cut_off, read_plain
+from asr.wav import RATES_HZ, checked_wav, cut_off, plain_blocks, read_plain
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
 INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
+COPY_BYTES_AT_ONCE = 1 << 20
+COPY_BYTES_IN_MEMORY = 64 << 20
 MPEG_TAIL_BYTES = 1 << 14  # tags may follow the sound
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
@@ -68,12 +73,35 @@ def read_audio(source: AudioSource) -> Waveform:
         else:
             samples, rate_hz = _decode(stream, name)
     waveform = resample(_mix_down(samples), rate_hz)
-    if len(waveform) < WINDOW_SAMPLES:
-        raise UserError(
-            f"{name}: {len(waveform)} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; "
-            "leave it out"
-        )
+    _refuse_too_short(name, len(waveform))
     return waveform
+
+
+def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
+    """Read a recording of any length bit by bit; the blocks put together are what `read_audio` returns.
+
+    What is wrong at the end of a recording shows when its end is reached.
+
+    Args:
+        source: see `read_audio`; what comes from a pipe is kept on the disk meanwhile.
+        block_s: seconds in a block; the last one may be shorter.
+
+    Returns:
+        (S,) int16 samples at 16 kHz, block by block.
+
+    Raises:
+        UserError: see `read_audio`.
+    """
+    num_samples = 0
+    with (
+        _open_stream(source, on_disk=True) as (stream, name),
+        _open_blocks(stream, name) as (blocks, rate_hz),
+    ):
+        waveforms = _resampled(map(_mix_down, blocks), rate_hz)
+        for block in _of_equal_length(waveforms, round(block_s * SAMPLE_RATE_HZ)):
+            num_samples += len(block)
+            yield block
+        _refuse_too_short(name, num_samples)
 
 
 def audio_header(path: str | Path) -> AudioHeader:
@@ -110,22 +138,54 @@ def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:
     return f"{path}@{begin}+{num_bytes}"
 
 
+def _refuse_too_short(name: str, num_samples: int) -> None:
+    if num_samples < WINDOW_SAMPLES:
+        raise UserError(
+            f"{name}: {num_samples} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; "
+            "leave it out"
+        )
+
+
 @contextlib.contextmanager
-def _open_stream(source: AudioSource) -> Iterator[tuple[BinaryIO, str]]:
-    """A seekable stream and the name to call it by; an empty one is refused."""
+def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tuple[BinaryIO, str]]:
+    """A seekable stream and the name to call it by; an empty one is refused.
+
+    Args:
+        source: a path or a stream.
+        on_disk: whether what has to be copied, so that it can be sought in, is kept there if it is long.
+    """
+    copied = _copied_to_disk if on_disk else _copied_to_memory
     if isinstance(source, str | Path):
         name = str(source)
         stream = _open_file(name)
     else:
-        name, stream = str(getattr(source, "name", "audio stream")), io.BytesIO(source.read())
+        name, stream = str(getattr(source, "name", "audio stream")), copied(source)
     if not stream.seekable():  # libsndfile seeks, which a pipe cannot
         with stream:
-            stream = io.BytesIO(stream.read())
+            stream = copied(stream)
     with stream:
         if not stream.read(1):
             raise UserError(f"{name}: empty file; copy or record it again")
         stream.seek(0)
         yield stream, name
+
+
+def _copied_to_memory(stream: BinaryIO) -> BinaryIO:
+    return io.BytesIO(stream.read())
+
+
+def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
+    copy = tempfile.SpooledTemporaryFile(max_size=COPY_BYTES_IN_MEMORY)  # noqa: SIM115 (closed later)
+    try:
+        shutil.copyfileobj(stream, copy, COPY_BYTES_AT_ONCE)
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise UserError(
+            f"{folder}: cannot keep a recording there while it is read ({error.strerror}); free space, "
+            "or set TMPDIR"
+        ) from None
+    copy.seek(0)
+    return typing.cast(BinaryIO, copy)
 
 
 def _open_file(name: str) -> BinaryIO:
@@ -170,16 +230,31 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
     """(S, channels) samples by libsndfile, and their rate."""
     with _open_sound(stream, name) as file:
-        parts = list(_blocks(file, name))
-        rate_hz, declared = file.samplerate, file.frames
-        if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
-            raise UserError(
-                f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV"
-            )
-    samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
-    if len(samples) < declared:
-        raise UserError(cut_off(name, declared / rate_hz, len(samples) / rate_hz))
-    return samples, rate_hz
+        parts = list(_complete_blocks(file, stream, name))
+        return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
+
+
+@contextlib.contextmanager
+def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
+    """(S, channels) pieces of a recording, and their rate."""
+    wav = checked_wav(stream, name)
+    if wav and wav.is_plain:
+        yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
+        return
+    with _open_sound(stream, name) as file:
+        yield _complete_blocks(file, stream, name), file.samplerate
+
+
+def _complete_blocks(file: Any, stream: BinaryIO, name: str) -> Iterator[npt.NDArray[Any]]:
+    """(S, channels) pieces until the end, where it shows whether all of them were there."""
+    num_read = 0
+    for block in _blocks(file, name):
+        num_read += len(block)
+        yield block
+    if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
+        raise UserError(f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV")
+    if num_read < file.frames:
+        raise UserError(cut_off(name, file.frames / file.samplerate, num_read / file.samplerate))
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
@@ -224,6 +299,39 @@ def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
     divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
     up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
     return to_int16(scipy.signal.resample_poly(waveform.astype(np.float32), up, down))
+
+
+def _resampled(waveforms: Iterable[npt.NDArray[Any]], rate_hz: int) -> Iterator[Waveform]:
+    """What `resample` makes of the whole, piece by piece: each is filtered with its neighbours' edges."""
+    if rate_hz == SAMPLE_RATE_HZ:
+        yield from map(to_int16, waveforms)
+        return
+    divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
+    up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
+    # resample_poly's filter reaches so far; cut at multiples of `down`, pieces keep its phase
+    reach = down * math.ceil((10 * max(up, down) / up + 1) / down)
+    held: npt.NDArray[Any] = np.zeros(0, np.float32)
+    done = 0  # of the samples held
+    for waveform in waveforms:
+        held = np.concatenate([held, waveform], dtype=np.float32)
+        end = (len(held) - reach) // down * down
+        if end > done:
+            yield resample(held[: end + reach], rate_hz)[done * up // down : end * up // down]
+            held, done = held[max(0, end - reach) :], min(end, reach)
+    if len(held) > done:
+        yield resample(held, rate_hz)[done * up // down :]
+
+
+def _of_equal_length(waveforms: Iterable[Waveform], num_samples: int) -> Iterator[Waveform]:
+    """The same samples in pieces of so many, but for the last."""
+    held = np.zeros(0, np.int16)
+    for waveform in waveforms:
+        held = np.concatenate([held, waveform])
+        whole = len(held) // num_samples * num_samples
+        yield from (held[begin : begin + num_samples] for begin in range(0, whole, num_samples))
+        held = held[whole:]
+    if len(held):
+        yield held
 
 
 def to_int16(waveform: npt.NDArray[Any]) -> Waveform:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from asr import __version__
 from asr.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
+from asr.commands.align import add_align_arguments, align_command
 from asr.commands.augment import add_augment_arguments, augment_command
 from asr.commands.average import add_average_arguments, average_command
 from asr.commands.compare import add_compare_arguments, compare_command
@@ -19,6 +20,8 @@ from asr.commands.doctor import add_doctor_arguments, doctor_command
 from asr.commands.download import add_download_arguments, download_command
 from asr.commands.evaluate import add_evaluate_arguments, evaluate_command
 from asr.commands.inspect import add_inspect_arguments, inspect_command
+from asr.commands.labels import add_labels_arguments, labels_command
+from asr.commands.lm import add_lm_arguments, lm_command
 from asr.commands.pack import add_pack_arguments, pack_command
 from asr.commands.prepare import add_prepare_arguments, prepare_command
 from asr.commands.runs import add_runs_arguments, runs_command
@@ -56,6 +59,10 @@ COMMANDS = (
         tune_decoder_command,
     ),
     Command("transcribe", "turn recordings into text", add_transcribe_arguments, transcribe_command),
+    Command("align", "find when each syllable of a known text is said", add_align_arguments, align_command),
+    Command(
+        "lm", "train language models from text, look into them, measure them", add_lm_arguments, lm_command
+    ),
     Command("runs", "list runs, their state, and how to go on", add_runs_arguments, runs_command),
     Command(
         "compare", "put settings and curves of runs side by side", add_compare_arguments, compare_command
@@ -79,6 +86,7 @@ COMMANDS = (
         "doctor", "check recordings and labels before the first step", add_doctor_arguments, doctor_command
     ),
     Command("inspect", "show what manifests hold", add_inspect_arguments, inspect_command),
+    Command("labels", "correct labels that a review has found wrong", add_labels_arguments, labels_command),
     Command("augment", "hear what training hears of a recording", add_augment_arguments, augment_command),
     Command("pack", "put recordings into a few large TFRecord files", add_pack_arguments, pack_command),
     Command(

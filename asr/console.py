@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import shutil
 import sys
@@ -10,16 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.metrics import AlignedPair, align, total_edits, unit_of, without_tones
+from asr.metrics import TEXT_POLICY, AlignedPair, align, is_converted, without_text
+from asr.page import counted
 
 if TYPE_CHECKING:
     from asr.acoustic import AcousticModel
+    from asr.compare_scores import Comparison
     from asr.config import Config
     from asr.engine import Engine
-    from asr.evaluate import Evaluation
+    from asr.score import EvaluationRecord, Score
     from asr.trainer import TrainingData
+    from asr.types import Hypothesis, Utterance
 
 NUM_SHOWN = 10
+NUM_CHANGED = 3
 GAP = 2  # columns of the terminal between two of a table
 
 
@@ -57,56 +62,140 @@ def tell_start(
         )
 
 
-def tell_evaluation(evaluation: Evaluation, manifest: Path) -> None:
-    """A table of references beside hypotheses, and the error rates below it."""
-    shown = evaluation.token_pairs[:NUM_SHOWN]
-    print(f"\n{manifest}: the first {len(shown)} of {len(evaluation.utterances)} utterances")
-    for utterance, (reference, hypothesis) in zip(evaluation.utterances, shown, strict=False):
-        pairs = align(reference, hypothesis)
-        wrong = sum(pair.edit != "equal" for pair in pairs)
-        verdict = "all right" if not wrong else f"{wrong} wrong"
-        print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
-        for line in side_by_side(pairs):
+def tell_evaluation(record: EvaluationRecord, scores: Sequence[Score]) -> None:
+    """A table of error rates, and references beside hypotheses below it."""
+    utterances = record.utterances
+    print(f"\n{record.title} on {counted(len(utterances), 'utterance')} of {record.manifest}\n")
+    for line in in_columns(rate_rows(scores), right_from=1):
+        print(f"  {line}")
+    for note in rate_notes(record, scores):
+        print(f"  {note}")
+    shown = utterances[:NUM_SHOWN]
+    print(f"\nthe first {len(shown)} of {counted(len(utterances), 'utterance')}")
+    for utterance, hypothesis in zip(shown, record.hypotheses, strict=False):
+        tell_utterance(utterance, [("heard", hypothesis)])
+
+
+def tell_utterance(utterance: Utterance, heard: Sequence[tuple[str, Hypothesis]]) -> None:
+    """One utterance, and what each system heard of it below what was said."""
+    aligned = [(name, h, align(utterance.tokens, h.tokens)) for name, h in heard]
+    wrong = [sum(pair.edit != "equal" for pair in pairs) for _, _, pairs in aligned]
+    verdict = ", ".join(f"{count} wrong" if count else "all right" for count in wrong)
+    print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
+    for name, hypothesis, pairs in aligned:
+        for line in side_by_side(pairs, name):
             print(f"    {line}")
-    print()
-    for name, rate in error_rates(evaluation):
-        print(f"  {name:<28} {rate}")
+        if is_converted(hypothesis):
+            print(f"    {'':<{len(name)}}  {hypothesis.text}")
 
 
-def side_by_side(pairs: Sequence[AlignedPair]) -> tuple[str, str, str]:
+def rate_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
+    """Cells of a table of error rates, its headings first."""
+    rows: list[tuple[str, ...]] = [
+        ("", "rate", "95% interval", "errors", "of", "substituted", "inserted", "deleted")
+    ]
+    for score in scores:
+        total, (low, high) = score.total, score.interval
+        counts = (total.errors, total.reference_length)
+        kinds = (total.substitutions, total.insertions, total.deletions)
+        told = [f"{count:,}" for count in (*counts, *kinds)]
+        if score.name.endswith("sentence"):
+            told[2:] = ["", "", ""]  # a sentence is right or wrong
+        rows.append((f"{score.name} error rate", shown_rate(total.rate), span(low, high), *told))
+    return rows
+
+
+def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
+    """What is to be known of a table of error rates."""
+    from asr.significance import NUM_DRAWS, blocks_of  # loads numpy
+
+    speakers = [utterance.speaker for utterance in record.utterances]
+    blocks, num_speakers = blocks_of(speakers), len(set(speakers) - {""})
+    few = f", of {counted(num_speakers, 'speaker')}: how others fare they do not tell" if num_speakers else ""
+    few = "" if blocks.kind == "speakers" else few
+    notes = [f"intervals: {blocks.kind} drawn again, {NUM_DRAWS:,} times{few}"]
+    names = {score.name for score in scores}
+    if names & {"character", "word"}:
+        notes.append(TEXT_POLICY)
+    missing = without_text(record.utterances)
+    if missing and "syllable" in names and any(map(is_converted, record.hypotheses)):
+        notes.append(
+            f"no error rate of characters: {len(missing):,} of {len(record.utterances):,} utterances "
+            f"have no text, such as {missing[0].id}; write it into the manifest"
+        )
+    return notes
+
+
+def tell_comparison(comparison: Comparison) -> None:
+    """Two systems side by side, and the utterances in which they differ most."""
+    print(f"\nA  {comparison.title_a}\nB  {comparison.title_b}\n")
+    for line in in_columns(comparison_rows(comparison), right_from=1):
+        print(f"  {line}")
+    for note in comparison.notes:
+        print(f"  {note}")
+    for title, changes in (("better by B", comparison.fixed), ("worse by B", comparison.broken)):
+        if changes:
+            print(f"\n{title}: {counted(len(changes), 'utterance')}")
+        for change in changes[:NUM_CHANGED]:
+            tell_utterance(change.utterance, [("A", change.by_a), ("B", change.by_b)])
+
+
+def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Cells of a table of two systems' error rates, its headings first."""
+    rows: list[tuple[str, ...]] = [("", "A", "B", "B less A", "95% interval", "p", "B better")]
+    for rate in comparison.rates:
+        test = rate.test
+        figures = (shown_rate(rate.edits_a.rate), shown_rate(rate.edits_b.rate), f"{test.difference:+.2%}")
+        chances = (span(test.low, test.high, "+"), shown_p(test.p_value), f"{test.better:.1%}")
+        rows.append((f"{rate.name} error rate", *figures, *chances))
+    return rows
+
+
+def shown_rate(rate: float) -> str:
+    """In percent."""
+    return f"{rate:.2%}" if math.isfinite(rate) else "∞"
+
+
+def span(low: float, high: float, sign: str = "") -> str:
+    """An interval in percent."""
+    return " to ".join(f"{end:{sign}.2%}" if math.isfinite(end) else "∞" for end in (low, high))
+
+
+def shown_p(p_value: float) -> str:
+    """A p-value as it is printed."""
+    return f"{p_value:.4f}" if p_value >= 1e-4 else "< 0.0001"
+
+
+def side_by_side(pairs: Sequence[AlignedPair], heard_by: str = "heard") -> tuple[str, str, str]:
     """Reference, hypothesis and a mark below each column that differs; columns stand under each other."""
+    names = [padded(name, max(len("said"), len(heard_by)) + GAP) for name in ("said", heard_by, "")]
     widths = [max(width_of(pair.reference), width_of(pair.hypothesis), 1) for pair in pairs]
     said = " ".join(padded(pair.reference, width) for pair, width in zip(pairs, widths, strict=True))
     heard = " ".join(padded(pair.hypothesis, width) for pair, width in zip(pairs, widths, strict=True))
     marks = " ".join(
         ("^" if pair.edit != "equal" else " ") * width for pair, width in zip(pairs, widths, strict=True)
     )
-    return f"said   {said}".rstrip(), f"heard  {heard}".rstrip(), f"       {marks}".rstrip()
+    told = [f"{name}{line}".rstrip() for name, line in zip(names, (said, heard, marks), strict=True)]
+    return told[0], told[1], told[2]
 
 
-def error_rates(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """The rates that a person asks for first, by name."""
-    pairs, edits = evaluation.token_pairs, evaluation.edits
-    unit = unit_of(evaluation.utterances)
-    rates = [
-        (
-            f"{unit} error rate",
-            f"{edits.rate:6.2%}  ({edits.substitutions} substitutions, {edits.insertions} insertions, "
-            f"{edits.deletions} deletions, {edits.reference_length} tokens)",
-        )
-    ]
-    if unit == "syllable":
-        toneless = total_edits((without_tones(r), without_tones(h)) for r, h in pairs)
-        rates.append(("the same, tones left aside", f"{toneless.rate:6.2%}"))
-    wrong = sum(reference != hypothesis for reference, hypothesis in pairs)
-    rates.append(("utterances with an error", f"{wrong / len(pairs):6.2%}"))
-    return rates
+def in_columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> list[str]:
+    """A line for each row, whose cells stand under each other.
 
-
-def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row, whose cells stand under each other."""
+    Args:
+        rows: of as many cells each.
+        right_from: the first column that is aligned on the right; None for none.
+    """
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
-    return [join_cells(row, widths) for row in rows]
+    first = len(widths) if right_from is None else right_from
+    aligned = [
+        [
+            " " * (width - width_of(cell)) + cell
+            for cell, width in zip(row[first:], widths[first:], strict=True)
+        ]
+        for row in rows
+    ]
+    return [join_cells([*row[:first], *right], widths) for row, right in zip(rows, aligned, strict=True)]
 
 
 def join_cells(cells: Sequence[str], widths: Sequence[int]) -> str:

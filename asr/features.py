@@ -7,7 +7,7 @@ are the same alone and in a padded batch, and frames from `num_frames` on are ze
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -25,6 +25,13 @@ HOP = 160  # samples in 10 ms
 FFT_SIZE = 512
 
 Float32 = npt.NDArray[np.float32]
+
+
+class ReceptiveField(NamedTuple):
+    """How many inputs before its own place, and behind it, an output depends on."""
+
+    before: int
+    after: int
 
 
 def make_features(config: FeatureConfig) -> FeatureLayer:
@@ -50,6 +57,14 @@ class FeatureLayer(keras.layers.Layer):
     def num_frames(self, num_samples: Any) -> Any:
         """Frames of a clip, for a number, an array or a tensor: only whole windows count."""
         return (num_samples - WINDOW) // HOP + 1
+
+    def receptive_field(self) -> ReceptiveField | None:
+        """Samples that frame t depends on, around sample 160 t; None where it is the whole clip."""
+        return None if self.normalize else self.own_receptive_field()
+
+    def own_receptive_field(self) -> ReceptiveField:
+        """That of a frame before it is normalised: its window."""
+        return ReceptiveField(0, WINDOW - 1)
 
     def call(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
         """Features of a padded batch.
@@ -169,6 +184,10 @@ class Mfcc(FeatureLayer):
     def num_frames(self, num_samples: Any) -> Any:
         """Frames of a clip: a last, partial window counts too."""
         return (num_samples - WINDOW + HOP - 1) // HOP + 1
+
+    def own_receptive_field(self) -> ReceptiveField:
+        """Windows up to four frames away, by the differences of differences, and one sample before them."""
+        return ReceptiveField(4 * HOP + 1, 4 * HOP + WINDOW - 1)
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, S) -> (B, T, 39)."""

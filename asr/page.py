@@ -212,6 +212,24 @@ tbody th { min-width: 6rem; font-weight: 500; white-space: normal; }
 .columns > * { flex: 1 1 20rem; min-width: 0; }
 .columns > .words { flex: 1 1 11rem; }
 .columns > .words:first-child { flex: 2.2 1 20rem; }
+.columns table { font-size: .875rem; }
+.columns th, .columns td { padding-right: .6rem; }
+.columns td:last-child, .columns thead th:last-child { padding-right: 0; }
+.columns.thirds > .words, .columns.thirds > .words:first-child { flex: 1 1 15rem; }
+.columns.thirds .bar { display: none; }
+.spaced { margin-top: 1.75rem; }
+.told td:not(.rate) { white-space: normal; }
+.told td:nth-child(4) { min-width: 9.5rem; }
+.told td:last-child { min-width: 16rem; color: var(--muted); font-size: .875rem; }
+.scroll .matrix { width: auto; }
+.matrix th, .matrix td { padding: .35rem .7rem; }
+.matrix .heat { border-left: 1px solid var(--rule);
+  background: color-mix(in srgb, var(--shade) calc(var(--share) * 100%), transparent); }
+.matrix .heat.right { --shade: var(--right); }
+.matrix .heat.wrong { --shade: color-mix(in srgb, var(--sub) 60%, var(--sub-back)); }
+.matrix .heat.lost { --shade: color-mix(in srgb, var(--del) 60%, var(--del-back)); }
+.suggestion b { color: var(--ink); }
+audio { display: block; width: 100%; height: 2.25rem; margin-top: .5rem; }
 details { margin-top: .75rem; }
 summary { color: var(--dev); cursor: pointer; }
 pre { margin: .5rem 0; padding: 1rem; overflow-x: auto; background: var(--card);

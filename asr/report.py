@@ -4,7 +4,9 @@
                  metrics=run.metrics(), config_toml=dump_config(config))
 
 The page's elements and style are in `asr/page.py`, its curves in `asr/report_curves.py`, its error rates in
-`asr/report_rates.py`, the sections that show single tokens and utterances in `asr/report_utterances.py`.
+`asr/report_rates.py`, what Mandarin has of its own in `asr/report_mandarin.py`, the labels that are probably
+wrong in `asr/report_labels.py`, the sections that show single tokens and utterances in
+`asr/report_utterances.py`.
 """
 
 from __future__ import annotations
@@ -17,13 +19,18 @@ from xml.etree.ElementTree import Element
 
 from asr import __version__
 from asr.files import whole_file
+from asr.label_review import review_candidates
 from asr.metrics import align, count_edits, unit_of
 from asr.page import duration, element, folded, page, percent, section
 from asr.progress import EpochMetrics, best_epoch, throughput
+from asr.report_confidence import confidence_section
 from asr.report_curves import course_of_training, learning_curves
+from asr.report_labels import label_section
+from asr.report_mandarin import hanzi_section, syllable_section
 from asr.report_rates import error_rates, rates_by_frequency
 from asr.report_sound import MARKS
 from asr.report_utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
+from asr.score import scores_of
 from asr.types import EditCounts
 
 if TYPE_CHECKING:
@@ -66,9 +73,13 @@ def write_report(
         header(run_name, set_name, unit, evaluation, scored, metrics),
         *learning_curves(metrics),
         *course_of_training(metrics),
-        error_rates(unit, evaluation.edits, scored),
+        error_rates(unit, scores_of(evaluation.utterances, evaluation.hypotheses), scored),
         *rates_by_frequency(unit, scored, token_counts or {}),
+        *syllable_section(scored),
+        *hanzi_section(scored),
         *confusions(scored),
+        *confidence_section(scored),
+        *label_section(unit, review_candidates(evaluation)),
         *worst_utterances(unit, scored),
         *right_utterances(scored),
         *configuration(config_toml),

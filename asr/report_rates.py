@@ -1,75 +1,108 @@
-"""The report's tables of error rates: of all tokens; by speaker, length of clip, frequency of the token."""
+"""The report's tables of error rates: in all units; by speaker, length of clip, noise, frequency."""
 
 from __future__ import annotations
 
 import bisect
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from asr.metrics import part_errors, total_edits, without_tones
-from asr.page import counted, element, folded, section, table
+from asr.noise_level import recordings_signal_to_noise_db
+from asr.page import counted, element, folded, percent, section, table
 from asr.report_utterances import Scored, most_frequent
+from asr.score import Score
+from asr.significance import rate_interval
 from asr.types import EditCounts
 
 NUM_SPEAKERS = 30
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
+NOISE_EDGES_DB = (0, 5, 10, 15, 20, 30, 40)
+UNITS = {
+    "tone-free syllable": "syllables without their tones",
+    "sentence": "sentences with an error",
+    "written sentence": "sentences with an error, as written",
+}
 FREQUENCY_EDGES = (0, 1, 5, 20, 100, 1000, 10_000)
 
 
-def error_rates(unit: str, edits: EditCounts, scored: Sequence[Scored]) -> Element:
-    """Of all tokens, of their parts and of sentences; by speaker and by length of clip."""
-    rows: list[list[str | float]] = [[f"{unit}s", *edit_cells(edits)]]
-    note = ""
-    if unit == "syllable":
-        toneless = total_edits(
-            (without_tones(s.utterance.tokens), without_tones(s.hypothesis.tokens)) for s in scored
-        )
-        rows.append(["syllables without their tones", *edit_cells(toneless)])
-        parts = part_errors(pair for s in scored for pair in s.pairs)
-        for name, count in zip(("initials", "finals", "tones"), parts, strict=True):
-            cells = edit_cells(EditCounts(count, reference_length=edits.reference_length))
-            rows.append([f"{name} of substituted syllables", *cells[:3], "", "", cells[-1]])
-        note = "A substituted syllable can differ in its initial, its final and its tone, and counts in each."
-    num_wrong = sum(s.edits.errors > 0 for s in scored)
-    rate = num_wrong / len(scored) if scored else 0.0
-    rows.append(["sentences with an error", rate, f"{num_wrong:,}", "", "", "", f"{len(scored):,}"])
-    headings = ("", "error rate", "errors", "substitutions", "insertions", "deletions", "out of")
-    speakers = grouped(scored, lambda s: s.utterance.speaker or "unknown")
-    lengths = grouped(
-        sorted(scored, key=lambda s: s.utterance.duration_s), lambda s: length_bin(s.utterance.duration_s)
-    )
+def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) -> Element:
+    """In every unit; by speaker, by length of clip and by noise."""
+    rows = [[UNITS.get(score.name, f"{score.name}s"), *score_cells(score)] for score in scores]
+    headings = ("", "error rate", "95% interval", "errors", "substituted", "inserted", "deleted", "out of")
+    by_length = sorted(scored, key=lambda s: s.utterance.duration_s)
+    speakers = grouped(scored, [s.utterance.speaker or "unknown" for s in scored])
+    lengths = grouped(by_length, [length_bin(s.utterance.duration_s) for s in by_length])
     columns = element("div", class_="columns")
     if set(speakers) != {"unknown"}:
         worst_first = sorted(speakers.items(), key=lambda item: summed(item[1]).rate, reverse=True)
         columns.append(group_table("speaker", unit, dict(worst_first)))
     columns.append(group_table("length of clip", unit, lengths))
+    columns.extend(rates_by_noise(unit, scored))
+    note = (
+        "Intervals hold the rate with 95 % confidence: utterances, or speakers where there are 20, are drawn "
+        "again."
+    )
     return section("Error rates", note, table(headings, rows), columns)
 
 
-def edit_cells(edits: EditCounts) -> list[str | float]:
-    """Rate and counts."""
-    counts = (edits.errors, edits.substitutions, edits.insertions, edits.deletions, edits.reference_length)
-    return [edits.rate, *(f"{count:,}" for count in counts)]
+def score_cells(score: Score) -> list[str | float]:
+    """Rate, interval and counts; a sentence is right or wrong, and has no kinds of errors."""
+    edits = score.total
+    counts = [f"{count:,}" for count in (edits.substitutions, edits.insertions, edits.deletions)]
+    if score.name.endswith("sentence"):
+        counts = [""] * 3
+    told = interval(score.interval, len(score.edits))
+    return [edits.rate, told, f"{edits.errors:,}", *counts, f"{edits.reference_length:,}"]
+
+
+def interval(ends: tuple[float, float], num_utterances: int) -> str:
+    """From low to high; nothing where there is none: of one utterance, or of insertions alone."""
+    if num_utterances < 2 or not all(map(math.isfinite, ends)):
+        return ""
+    low, high = (percent(end) for end in ends)
+    return f"{low.removesuffix('%')}\N{EN DASH}{high}"
+
+
+def rates_by_noise(unit: str, scored: Sequence[Scored]) -> list[Element]:
+    """By how far the speech stands above the noise; nothing where no recording can be read."""
+    paths = [s.utterance.audio_path for s in scored]
+    measured = sorted(
+        zip(recordings_signal_to_noise_db(paths), scored, strict=True),
+        key=lambda pair: (math.isnan(pair[0]), pair[0]),
+    )
+    if not measured or math.isnan(measured[0][0]):
+        return []
+    groups = grouped([s for _, s in measured], [noise_bin(snr_db) for snr_db, _ in measured])
+    return [group_table("speech above noise", unit, groups)]
+
+
+def noise_bin(snr_db: float) -> str:
+    """Which of a few ranges of decibels a recording falls in; an upper edge belongs to its range."""
+    if math.isnan(snr_db):
+        return "unknown"
+    return range_name(NOISE_EDGES_DB, snr_db, "dB")
 
 
 def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> Element:
     """Error rates of groups of utterances, in the order given; the tail of a long table is folded."""
-    headings = (title, "error rate", f"{unit}s", "entirely right")
+    headings = (title, "error rate", "95% interval", f"{unit}s", "all right")
     rows: list[list[str | float]] = []
     for name, members in groups.items():
         edits, num_right = summed(members), sum(not s.edits.errors for s in members)
-        rows.append([name, edits.rate, f"{edits.reference_length:,}", f"{num_right:,} of {len(members):,}"])
+        ends = rate_interval([s.edits.errors for s in members], [s.edits.reference_length for s in members])
+        right = f"{num_right:,} of {len(members):,}"
+        rows.append([name, edits.rate, interval(ends, len(members)), f"{edits.reference_length:,}", right])
     shown, rest = rows[:NUM_SPEAKERS], rows[NUM_SPEAKERS:]
     more = [folded(f"{len(rest):,} more", table(headings, rest))] if rest else []
     return element("div", table(headings, shown), *more)
 
 
-def grouped(scored: Iterable[Scored], key: Callable[[Scored], str]) -> dict[str, list[Scored]]:
-    """Utterances by a key, keys in the order they come up."""
+def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Scored]]:
+    """Utterances by the names of their groups, in the order in which they come up."""
     groups: dict[str, list[Scored]] = {}
-    for one in scored:
-        groups.setdefault(key(one), []).append(one)
+    for name, one in zip(names, scored, strict=True):
+        groups.setdefault(name, []).append(one)
     return groups
 
 
@@ -80,12 +113,17 @@ def summed(scored: Iterable[Scored]) -> EditCounts:
 
 def length_bin(duration_s: float) -> str:
     """Which of a few ranges of seconds a clip falls in; an upper edge belongs to its range."""
-    place = bisect.bisect_left(LENGTH_EDGES_S, duration_s)
+    return range_name(LENGTH_EDGES_S, duration_s, "s")
+
+
+def range_name(edges: Sequence[float], value: float, measure: str) -> str:
+    """The name of the range between two edges, or beyond the last one on either side."""
+    place = bisect.bisect_left(edges, value)
     if place == 0:
-        return f"up to {LENGTH_EDGES_S[0]} s"
-    if place == len(LENGTH_EDGES_S):
-        return f"over {LENGTH_EDGES_S[-1]} s"
-    return f"{LENGTH_EDGES_S[place - 1]} to {LENGTH_EDGES_S[place]} s"
+        return f"up to {edges[0]} {measure}"
+    if place == len(edges):
+        return f"over {edges[-1]} {measure}"
+    return f"{edges[place - 1]} to {edges[place]} {measure}"
 
 
 def rates_by_frequency(unit: str, scored: Sequence[Scored], token_counts: Mapping[str, int]) -> list[Element]:

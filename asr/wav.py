@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -115,6 +116,15 @@ def read_plain(stream: BinaryIO, wav: Wav) -> npt.NDArray[np.int16]:
     stream.seek(wav.data_begin)
     stream.readinto(samples.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
     return samples
+
+
+def plain_blocks(stream: BinaryIO, wav: Wav, block_frames: int) -> Iterator[npt.NDArray[np.int16]]:
+    """(S, channels) samples of a plain file, so many at once."""
+    stream.seek(wav.data_begin)
+    frame_bytes = 2 * wav.num_channels
+    for begin in range(0, wav.num_frames, block_frames):
+        data = stream.read(frame_bytes * min(block_frames, wav.num_frames - begin))
+        yield np.frombuffer(data, "<i2").reshape(-1, wav.num_channels)
 
 
 def cut_off(name: str, declared_s: float, present_s: float) -> str:

@@ -1,18 +1,23 @@
-"""`asr evaluate`: measure a trained model on a manifest."""
+"""`asr evaluate`: measure a trained model on a manifest, and compare it with an earlier evaluation."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.commands import EXIT_MISTAKE
+from asr.commands.decoder import DecoderChoice, add_decoder_arguments, decoder_of
 from asr.commands.devices import start_devices
 from asr.types import UserError
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation
     from asr.run import Run
+    from asr.score import EvaluationRecord, Settings
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
 
@@ -23,6 +28,19 @@ def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument("manifest", type=Path, help="JSON Lines, such as data/mandarin_demo/test.jsonl")
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OTHER",
+        help="set this evaluation (B) beside an earlier one (A) of the same utterances: the JSON file which "
+        "that one wrote, or a run directory that was evaluated on the manifest",
+    )
+    parser.add_argument(
+        "--name",
+        help="what to add to the names of the files that are written (default: the kind of decoder, such as "
+        "beam16-lm; nothing for greedy decoding)",
+    )
+    add_decoder_arguments(parser)
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
@@ -30,15 +48,31 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from asr.run import Run
 
     run = Run.open(arguments.run)
+    choice = decoder_of(arguments, run)
+    decoder = _described(choice, arguments.hot_words)
+    path = _report_path(run, arguments.manifest, _suffix(arguments.name, decoder))
+    data_path = path.with_suffix(".json")
+    _refuse_others(data_path, arguments.manifest, decoder)
+    earlier = None
+    if arguments.compare:  # before it may be written anew
+        earlier = _earlier(arguments.compare, arguments.manifest, decoder, data_path)
 
     start_devices()
+    from asr.compare_scores import hypotheses_for
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 
-    recognizer = Recognizer.load(arguments.run)
+    recognizer = Recognizer.load(
+        arguments.run, settings=choice.settings, hot_words=choice.hot_words, hanzi=choice.hanzi
+    )
     data, num_left_out = evaluation_data(arguments.manifest, recognizer.vocabulary)
-    evaluation = Evaluator(recognizer.model, recognizer.vocabulary).evaluate(data)
-    report(evaluation, run, arguments.manifest, _report_path(run, arguments.manifest))
+    if earlier:
+        hypotheses_for(data.utterances, earlier[1], str(earlier[0]))  # before an hour of listening
+    evaluator = Evaluator(recognizer.model, recognizer.vocabulary, decoder=recognizer.decoder)
+    evaluation = evaluator.evaluate(data)
+    record = report(evaluation, run, arguments.manifest, path, decoder)
+    if earlier:
+        _compare(*earlier, record, path)
     return EXIT_MISTAKE if num_left_out else 0
 
 
@@ -65,11 +99,22 @@ def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, in
     return Dataset(sound, vocabulary, EVALUATION_BATCH_S), len(utterances) - len(sound)
 
 
-def report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None:
-    """Write the report of an evaluation and tell its figures."""
+def report(
+    evaluation: Evaluation, run: Run, manifest: Path, path: Path, decoder: Settings | None = None
+) -> EvaluationRecord:
+    """Tell the figures of an evaluation; write its report, and as JSON and CSV beside it.
+
+    Args:
+        evaluation: of the run's best checkpoint.
+        run: whose model it is.
+        manifest: of the set.
+        path: of the HTML file.
+        decoder: its settings; None for those of the run.
+    """
     from asr import console
     from asr.config import dump_config
     from asr.report import write_report
+    from asr.score import EvaluationRecord, scores_of, write_csv, write_json
 
     write_report(
         path,
@@ -80,10 +125,90 @@ def report(evaluation: Evaluation, run: Run, manifest: Path, path: Path) -> None
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
     )
-    console.tell_evaluation(evaluation, manifest)
-    print(f"\nReport: {path}")
+    if decoder is None:
+        decoder = _described(DecoderChoice(run.decoder_settings(), None, True, ()), None)
+    record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, decoder)
+    scores = scores_of(record.utterances, record.hypotheses)
+    write_json(path.with_suffix(".json"), record, scores)
+    write_csv(path.with_suffix(".csv"), record, scores)
+    console.tell_evaluation(record, scores)
+    print(f"\nReport: {path}\nas data: {path.with_suffix('.json').name}, {path.with_suffix('.csv').name}")
+    return record
 
 
-def _report_path(run: Run, manifest: Path) -> Path:
-    """Named by manifest and folder: many a corpus has its `test.jsonl`."""
-    return run.directory / f"report-{manifest.resolve().parent.name}-{manifest.stem}.html"
+def _described(choice: DecoderChoice, hot_words: Path | None) -> Settings:
+    """All that decides what the decoder makes of the same logits."""
+    settings = dataclasses.asdict(choice.settings)
+    hanzi = choice.hanzi if isinstance(choice.hanzi, bool) else str(choice.hanzi)
+    return {**settings, "hot_words": str(hot_words or ""), "hanzi": hanzi}
+
+
+def _report_path(run: Run, manifest: Path, suffix: str) -> Path:
+    """Named by manifest, folder and decoder: many a corpus has its `test.jsonl`."""
+    name = f"report-{manifest.resolve().parent.name}-{manifest.stem}"
+    return run.directory / f"{name}{suffix}.html"
+
+
+def _suffix(name: str | None, decoder: Settings) -> str:
+    from asr.score import decoder_name
+
+    if name is not None and not re.fullmatch(r"[\w.+-]+", name):
+        raise UserError(f"--name {name!r}: expected letters, digits and . _ + -, such as beam64")
+    name = name or decoder_name(decoder)
+    return f"-{name}" if name else ""
+
+
+def _refuse_others(path: Path, manifest: Path, decoder: Settings) -> None:
+    """Raise a UserError where a file holds the evaluation of another set or decoder."""
+    from asr.score import read_json
+
+    try:
+        there = read_json(path)
+    except UserError:
+        return  # nothing that could still be compared
+    settings = sorted(
+        key for key in there.decoder.keys() | decoder.keys() if there.decoder.get(key) != decoder.get(key)
+    )
+    if settings:
+        what = f"an evaluation with another decoder ({', '.join(settings)})"
+    elif there.manifest != str(manifest.resolve()):
+        what = f"an evaluation of {there.manifest}"
+    else:
+        return
+    raise UserError(f"{path}: {what} is there already; keep both by --name NAME, or remove it")
+
+
+def _earlier(other: Path, manifest: Path, decoder: Settings, own: Path) -> tuple[Path, EvaluationRecord]:
+    """The evaluation to compare with, and where it is: of a run, preferably one with the same decoder."""
+    from asr.run import Run
+    from asr.score import read_json
+
+    if not other.is_dir():
+        return other, read_json(other)
+    run = Run.open(other)
+    paths = [path for path in run.directory.glob("report*.json") if path.resolve() != own.resolve()]
+    found = [(path, read_json(path)) for path in sorted(paths, key=lambda path: path.stat().st_mtime)]
+    found = [(path, record) for path, record in found if record.manifest == str(manifest.resolve())]
+    if not found:
+        command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
+        another = "another " if own.parent.resolve() == run.directory.resolve() else ""
+        raise UserError(
+            f"--compare {other}: {another}evaluation of {manifest} expected there; `{command}` makes one"
+        )
+    same = [pair for pair in found if pair[1].decoder == decoder]
+    return (same or found)[-1]  # the newest
+
+
+def _compare(earlier_path: Path, earlier: EvaluationRecord, record: EvaluationRecord, path: Path) -> None:
+    """Tell how an evaluation differs from an earlier one, and write a page."""
+    from asr import console
+    from asr.compare_scores import compare_records
+    from asr.compare_scores_page import write_comparison
+
+    comparison = compare_records(earlier, record, str(earlier_path))
+    console.tell_comparison(comparison)
+    other = earlier_path.stem.removeprefix("report").removeprefix("-")
+    parts = ["compare", path.stem.removeprefix("report-"), "with", earlier.run, other]
+    page = path.with_name("-".join(filter(None, parts)) + ".html")
+    write_comparison(page, comparison)
+    print(f"\nComparison: {page}")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from asr.decoding.confidence import path_confidences
 from asr.types import Hypothesis, Logits, Tensor
 from asr.vocabulary import BLANK_ID, Vocabulary
 
@@ -74,7 +75,7 @@ def hypotheses_of(
                 score,
                 times_s=seconds(starts, frame_s),
                 acoustic_score=score,
-                confidences=_confidences(frame_ids[row, :length], frame_scores[row, :length], starts),
+                confidences=path_confidences(frame_ids[row, :length], frame_scores[row, :length], starts),
             )
         )
     return hypotheses
@@ -83,11 +84,3 @@ def hypotheses_of(
 def seconds(frames: Ids, frame_s: float) -> tuple[float, ...]:
     """When frames begin, to the millisecond."""
     return tuple(round(float(frame) * frame_s, 3) for frame in frames)
-
-
-def _confidences(frame_ids: Ids, frame_scores: npt.NDArray[np.float32], starts: Ids) -> tuple[float, ...]:
-    """The highest probability of each label in its frames."""
-    if not len(starts):
-        return ()
-    said = np.where(frame_ids == BLANK_ID, -np.inf, frame_scores)
-    return tuple(np.exp(np.maximum.reduceat(said, starts)).tolist())

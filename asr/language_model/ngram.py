@@ -72,10 +72,18 @@ class NGramModel:
         words: by id; the first is `<unk>`, and `<s>` and `</s>` are among them.
         tables: of its n-grams.
         counts: number of n-grams of each order.
+        buckets_per_entry: room that was made in the tables.
     """
 
-    def __init__(self, words: Sequence[str], tables: Tables, counts: Sequence[int]) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        tables: Tables,
+        counts: Sequence[int],
+        buckets_per_entry: float = BUCKETS_PER_ENTRY,
+    ) -> None:
         self.words, self.tables, self.counts = words, tables, tuple(counts)
+        self.buckets_per_entry = buckets_per_entry
 
     @property
     def order(self) -> int:
@@ -124,13 +132,13 @@ class NGramModel:
         Args:
             words: see `NGramModel`.
             ngrams: of each order; unigrams of every word in the order of their ids. Each n-gram's first
-                words and its last words must be n-grams, too.
+                words and its last words must be n-grams, too. The sign of a zero backoff does not matter.
         """
         tables = make_tables([len(table.ids) for table in ngrams])
         fill_unigrams(tables, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
         for place, table in enumerate(ngrams[1:]):
             longest = place == len(ngrams) - 2
-            fill(
+            written = fill(
                 tables,
                 place,
                 np.ascontiguousarray(table.ids, np.int32),
@@ -138,6 +146,7 @@ class NGramModel:
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
                 longest,
             )
+            assert written == len(table.ids), f"{table.ids[written]}: its first or last words are no n-gram"
         return cls(words, tables, [len(table.ids) for table in ngrams])
 
 
@@ -165,7 +174,8 @@ def tables_of(memory: Words32, begins: Sequence[int], buckets: Sequence[int]) ->
 def fill_unigrams(tables: Tables, log10_probs: Float32, log10_backoffs: Float32) -> None:
     """Write the unigrams in the order of their ids."""
     pairs = tables.floats[: len(log10_probs) * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
-    pairs[:, 0], pairs[:, 1] = log10_probs, log10_backoffs
+    pairs[:, 0] = -np.abs(log10_probs)
+    pairs[:, 1] = np.where(log10_backoffs == 0, NO_EXTENSION, log10_backoffs)
 
 
 @njit(cache=True, nogil=True)
@@ -193,21 +203,22 @@ def advance(
         natural log probability, and the length of the context after the word.
     """
     num_tables = len(tables.begins)
-    log10_prob = -abs(tables.floats[word * 2])  # KenLM keeps a mark in the sign
+    log10_prob = tables.floats[word * 2]
     after_words[0], after_backoffs[0] = word, tables.floats[word * 2 + 1]
     key = np.uint64(word)
     matched = 0
-    while matched < context_length:
+    while matched < context_length and not np.signbit(log10_prob):  # the sign: it ends no longer n-gram
         key = chained(key, context_words[matched])
         longest = matched == num_tables - 1
         place = find(tables, matched, key, LONGEST_WORDS if longest else MIDDLE_WORDS)
         if place < 0:
             break
-        log10_prob = -abs(tables.floats[place + 2])
+        log10_prob = tables.floats[place + 2]
         matched += 1
         if longest:
             break
         after_words[matched], after_backoffs[matched] = context_words[matched - 1], tables.floats[place + 3]
+    log10_prob = -abs(log10_prob)
     for index in range(matched, context_length):
         log10_prob += context_backoffs[index]
     length = min(matched + 1, num_tables)
@@ -223,41 +234,81 @@ def chained(key: np.uint64, word: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
+def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
+    """The keys of n-grams, (N, order) in reading order; a unigram's is its id."""
+    keys = np.empty(len(ids), np.uint64)
+    for row in range(len(ids)):
+        keys[row] = key_of(ids[row])
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def key_of(words: Int32) -> np.uint64:
+    """The key of an n-gram in reading order."""
+    key = np.uint64(words[-1])
+    for place in range(len(words) - 2, -1, -1):
+        key = chained(key, words[place])
+    return key
+
+
+@njit(cache=True, nogil=True)
 def find(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
     """Where in memory the entry of a key begins; -1 where there is none."""
-    num_entries = tables.buckets[table]
-    begin = tables.begins[table]
-    bucket = np.int64(key % np.uint64(num_entries))
+    place = seek(tables, table, key, entry_words)
+    return place if tables.memory[place] or tables.memory[place + 1] else -1
+
+
+@njit(cache=True, nogil=True)
+def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
+    """Where in memory the entry of a key begins, or the empty one that it would take."""
+    begin: int = tables.begins[table]
+    end: int = begin + tables.buckets[table] * entry_words
+    place = begin + int(np.int64(key % np.uint64(tables.buckets[table]))) * entry_words
     while True:
-        place = begin + bucket * entry_words
         stored = np.uint64(tables.memory[place]) | (np.uint64(tables.memory[place + 1]) << np.uint64(32))
-        if stored == key:
+        if stored == key or stored == np.uint64(0):
             return place
-        if stored == np.uint64(0):
-            return -1
-        bucket += 1
-        if bucket == num_entries:
-            bucket = 0
+        place += entry_words
+        if place == end:
+            place = begin
 
 
 @njit(cache=True, nogil=True)
 def fill(
     tables: Tables, table: int, ids: Int32, log10_probs: Float32, log10_backoffs: Float32, longest: bool
-) -> None:
-    """Write the n-grams of one order into its empty hash table."""
+) -> int:
+    """Write the n-grams of one order into its empty hash table, and mark those they make longer.
+
+    The marks are KenLM's. The sign of a probability tells that no longer n-gram ends with these words, the
+    sign of a zero backoff that none begins with them: the context after them can be shorter.
+
+    Returns:
+        how many were written; fewer than there are where the next one's first or last words are no n-gram.
+    """
     entry_words = LONGEST_WORDS if longest else MIDDLE_WORDS
-    num_entries = tables.buckets[table]
     for row in range(len(ids)):
-        key = np.uint64(ids[row, -1])
-        for column in range(ids.shape[1] - 2, -1, -1):
-            key = chained(key, ids[row, column])
-        bucket = np.int64(key % np.uint64(num_entries))
-        place = tables.begins[table] + bucket * entry_words
-        while tables.memory[place] or tables.memory[place + 1]:
-            bucket = bucket + 1 if bucket + 1 < num_entries else 0
-            place = tables.begins[table] + bucket * entry_words
+        first = weights_of(tables, ids[row, :-1])
+        last = weights_of(tables, ids[row, 1:])
+        if first < 0 or last < 0:
+            return row
+        if tables.floats[first + 1] == 0.0:
+            tables.floats[first + 1] = 0.0
+        tables.floats[last] = abs(tables.floats[last])
+        key = key_of(ids[row])
+        place = seek(tables, table, key, entry_words)
         tables.memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
         tables.memory[place + 1] = np.uint32(key >> np.uint64(32))
-        tables.floats[place + 2] = log10_probs[row]
+        tables.floats[place + 2] = -abs(log10_probs[row])
         if not longest:
-            tables.floats[place + 3] = log10_backoffs[row]
+            backoff = log10_backoffs[row]
+            tables.floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
+    return len(ids)
+
+
+@njit(cache=True, nogil=True)
+def weights_of(tables: Tables, words: Int32) -> int:
+    """Where in memory probability and backoff of an n-gram stand, not the longest; -1 where it is none."""
+    if len(words) == 1:
+        return int(words[0]) * UNIGRAM_WORDS
+    place = find(tables, len(words) - 2, key_of(words), MIDDLE_WORDS)
+    return place + 2 if place >= 0 else -1

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from asr.features import padding_mask
+from asr.features import ReceptiveField, padding_mask
 from asr.models.layers import MaskedBatchNorm
 from asr.types import Logits, Tensor
 
@@ -84,6 +84,15 @@ class Dcnn(keras.Model):
     def num_output_frames(self, num_frames: Any) -> Any:
         """Frames after three poolings, each of which drops an odd last frame."""
         return num_frames // 2**NUM_POOLED_PAIRS
+
+    def receptive_field(self) -> ReceptiveField:
+        """Feature frames that logits t depend on, around frame 8 t."""
+        before = after = 0
+        for pair in reversed(range(len(DCNN_FAMILY[self.family].pair_channels))):
+            if pair < NUM_POOLED_PAIRS:
+                before, after = 2 * before, 2 * after + 1
+            before, after = before + 2, after + 2  # two convolutions of three frames
+        return ReceptiveField(before, after)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
         """(B, T, F) and (B,) -> Logits with T // 8 frames."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from asr.features import padding_mask
+from asr.features import ReceptiveField, padding_mask
 from asr.models.layers import MaskedBatchNorm, SumOfParts
 from asr.types import Logits, Tensor
 
@@ -94,6 +94,17 @@ class Separable(keras.Model):
         for _ in self._stages:
             num_frames = (num_frames + 1) // 2
         return num_frames
+
+    def receptive_field(self) -> ReceptiveField | None:
+        """Feature frames that logits t depend on, around frame 8 t; None where a gate hears all of them."""
+        recipe = SIZES[self.size]
+        if recipe.gate:
+            return None
+        reach = recipe.kernels[-1] // 2  # of the head
+        for blocks, kernel in zip(reversed(recipe.blocks), reversed(recipe.kernels), strict=True):
+            reach += blocks * recipe.convolutions * (kernel // 2)
+            reach = 2 * reach + STEM_KERNEL // 2
+        return ReceptiveField(reach, reach)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
         """(B, T, F) and (B,) -> Logits with about T / 8 frames."""

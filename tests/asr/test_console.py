@@ -1,8 +1,9 @@
+import dataclasses
 import unicodedata
 
-from asr.console import error_rates, side_by_side
-from asr.evaluate import Evaluation
+from asr.console import side_by_side, tell_evaluation
 from asr.metrics import align
+from asr.score import EvaluationRecord, scores_of
 from asr.types import Hypothesis, Utterance
 
 
@@ -31,23 +32,49 @@ def test_a_hypothesis_of_nothing_is_all_marks():
     assert marks.count("^") == 7
 
 
-def evaluation(*pairs):
+def record(*pairs):
     utterances = [Utterance(str(i), "", 1.0, "", tuple(said.split())) for i, (said, _) in enumerate(pairs)]
     heard = [Hypothesis(str(i), tuple(h.split()), h, 0.0, ()) for i, (_, h) in enumerate(pairs)]
-    return Evaluation(utterances, heard, [0.0] * len(heard))
+    return EvaluationRecord("demo", "test.jsonl", {"beam": 1}, utterances, heard, [0.0] * len(heard))
 
 
-def test_rates_count_over_the_whole_set():
-    rates = dict(error_rates(evaluation(("ma1 ma3", "ma1 ma1"), ("ni3", "ni3 hao3"))))
-    assert rates["syllable error rate"].startswith(
-        "66.67%  (1 substitutions, 1 insertions, 0 deletions, 3 tokens)"
-    )
-    assert rates["the same, tones left aside"].strip() == "33.33%"
-    assert rates["utterances with an error"].strip() == "100.00%"
+def tell(capsys, heard):
+    scores = scores_of(heard.utterances, heard.hypotheses)
+    tell_evaluation(heard, scores)
+    return capsys.readouterr().out
 
 
-def test_rates_of_other_units_say_nothing_of_tones():
-    assert [name for name, _ in error_rates(evaluation(("one two", "one")))] == [
-        "token error rate",
-        "utterances with an error",
-    ]
+def test_rates_count_over_the_whole_set(capsys):
+    told = tell(capsys, record(("ma1 ma3", "ma1 ma1"), ("ni3", "ni3 hao3"))).splitlines()
+    rows = {line[:31].strip(): line[31:].split() for line in told if "error rate" in line}
+    assert rows["syllable error rate"][0] == "66.67%"
+    assert rows["syllable error rate"][-5:] == ["2", "3", "1", "1", "0"]
+    assert rows["tone-free syllable error rate"][0] == "33.33%"
+    assert rows["sentence error rate"][0] == "100.00%"
+
+
+def test_numbers_of_a_table_end_in_one_column(capsys):
+    told = tell(capsys, record(*[("ma1 ma3", "ma1 ma1")] * 700))
+    lines = [line for line in told.splitlines() if "error rate" in line]
+    assert len({len(line.split("%")[0]) for line in lines[1:]}) == 1
+    assert "1,400" in lines[0]
+
+
+def test_where_all_is_right_the_interval_does_not_end_at_zero(capsys):
+    told = tell(capsys, record(("ma1 ma3", "ma1 ma3"), ("ni3", "ni3")))
+    assert "0.00% to 84.19%" in told
+    assert "all right" in told
+
+
+def test_rates_of_other_units_say_nothing_of_tones(capsys):
+    told = tell(capsys, record(("one two", "one")))
+    assert "token error rate" in told
+    assert "tone-free" not in told
+
+
+def test_missing_text_is_told_where_hanzi_were_heard(capsys):
+    heard = record(("ma1 ma3", "ma1 ma1"), ("ni3", "ni3 hao3"))
+    assert "no error rate of characters" not in tell(capsys, heard)
+    in_hanzi = [dataclasses.replace(hypothesis, text="妈妈") for hypothesis in heard.hypotheses]
+    told = tell(capsys, dataclasses.replace(heard, hypotheses=in_hanzi))
+    assert "no error rate of characters: 2 of 2 utterances have no text, such as 0" in told

@@ -34,8 +34,8 @@ def test_padding_frames_are_never_read():
     assert (second.utterance_id, second.tokens) == ("b", ("y1", "x1"))
 
 
-def test_a_label_is_as_sure_as_its_surest_frame():
+def test_a_label_is_as_sure_as_its_frames():
     probabilities = np.array([[0.1, 0.6, 0.3], [0.1, 0.8, 0.1], [0.9, 0.05, 0.05], [0.2, 0.3, 0.5]])
     path = best_path(Logits(np.log(probabilities)[None].astype(np.float32), np.array([4], np.int32)))
     (heard,) = hypotheses_of(path, ["a"], Vocabulary(["x1", "y1"]), frame_s=0.08)
-    assert heard.confidences == pytest.approx((0.8, 0.5))
+    assert heard.confidences == pytest.approx((np.sqrt(0.6 * 0.8), 0.5))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from asr.audio import write_wav
+from asr.audio import read_audio, write_wav
 from asr.metrics import align, total_edits
 from asr.progress import EpochMetrics
 from asr.report import write_report
@@ -82,7 +82,14 @@ def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
     """The shape of asr.evaluate.Evaluation, which would load TensorFlow."""
     utterances, hypotheses = zip(*rows, strict=True)
     edits = total_edits((u.tokens, h.tokens) for u, h in rows)
-    return SimpleNamespace(utterances=utterances, hypotheses=hypotheses, loss=1.25, edits=edits)
+    return SimpleNamespace(
+        utterances=utterances,
+        hypotheses=hypotheses,
+        loss=1.25,
+        edits=edits,
+        reference_log_probs=[-1.0] * len(rows),
+        heard_log_probs=[-1.0] * len(rows),
+    )
 
 
 def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:
@@ -193,28 +200,45 @@ def test_text_from_data_is_shown_as_text(page: Any) -> None:
 
 def test_error_rates_count_each_kind_of_edit(page: Any) -> None:
     rows = rows_of(page(), "")
-    assert rows["syllables"] == ["60.0%", "6", "4", "1", "1", "10"]
-    assert rows["sentences with an error"] == ["75.0%", "3", "", "", "", "4"]
+    assert rows["syllables"] == ["60.0%", "22.2\u201388.9%", "6", "4", "1", "1", "10"]
+    assert rows["syllables without their tones"] == ["50.0%", "20.0\u201380.0%", "5", "3", "1", "1", "10"]
+    assert rows["sentences with an error"] == ["75.0%", "25.0\u2013100.0%", "3", "", "", "", "4"]
 
 
-def test_toned_syllables_are_judged_without_tones_and_by_part(page: Any) -> None:
-    rows = rows_of(page(), "")
-    assert rows["syllables without their tones"] == ["50.0%", "5", "3", "1", "1", "10"]
-    assert rows["initials of substituted syllables"][:2] == ["20.0%", "2"]  # zhong/zong, shi/si
-    assert rows["finals of substituted syllables"][:2] == ["10.0%", "1"]  # de/di
-    assert rows["tones of substituted syllables"][:2] == ["10.0%", "1"]  # ni3/ni2
+def test_substituted_syllables_are_told_by_the_part_that_is_wrong(page: Any) -> None:
+    root = page(*MANDARIN, heard("zhi1", "ci1"), heard("ni3", "li4"))
+    rows = rows_of(root, "wrong in its")
+    assert rows["initial"] == ["66.7%", "4", "50.0%", "3"]  # zhong/zong, shi/si, zhi/ci; ni3/li4
+    assert rows["final"] == ["16.7%", "1", "16.7%", "1"]  # de/di
+    assert rows["tone"] == ["33.3%", "2", "16.7%", "1"]  # ni3/ni2; ni3/li4
+    assert rows_of(root, "initial said")["n"] == ["l", "1 of 2", "50.0%"]
+    known = rows_of(root, "well-known confusions")
+    assert known["flat and retroflex: z zh, c ch, s sh"][:2] == ["2", "66.7%"]
+    assert known["n and l"][2] == "n\u00a0>\u00a0l\u00a0(1)"
+
+
+def test_tone_matrix_has_shares_of_its_rows_and_what_is_lost(page: Any) -> None:
+    rows = rows_of(page(heard("ma1 ma1 ma1 ma1 ma2", "ma1 ma1 ma4 x"), heard("ba5", "pa5")), "said in tone")
+    assert rows["1"] == ["50.0%", "", "", "25.0%", "", "25.0%", "4"]
+    assert rows["2"] == ["", "", "", "", "", "100.0%", "1"]
+    assert rows["5, neutral"] == ["", "", "", "", "100.0%", "", "1"]
 
 
 def test_other_tokens_are_not_taken_apart(page: Any) -> None:
     root = page(heard("你 好", "你 号"))
-    assert list(rows_of(root, "")) == ["characters", "sentences with an error"]
+    assert list(rows_of(root, "")) == ["characters", "words", "sentences with an error"]
     assert "character error rate" in text_of(root.find(".//header"))
+    assert "Initial, final or tone" not in headings_of(root)
     assert next(iter(rows_of(page(heard("hello world", "hello word")), ""))) == "tokens"
 
 
 def test_speakers_stand_worst_first_and_unnamed_ones_alone_make_no_table(page: Any) -> None:
     rows = rows_of(page(), "speaker")
-    assert list(rows.items()) == [("ann", ["66.7%", "3", "0 of 1"]), ("bo", ["57.1%", "7", "1 of 3"])]
+    assert rows["ann"] == ["66.7%", "", "3", "0 of 1"]  # one utterance tells nothing of chance
+    assert [(name, *cells[2:]) for name, cells in rows.items()] == [
+        ("ann", "3", "0 of 1"),
+        ("bo", "7", "1 of 3"),
+    ]
     with pytest.raises(AssertionError, match="no table"):
         rows_of(page(heard("ni3", "ni2", speaker="")), "speaker")
 
@@ -222,12 +246,68 @@ def test_speakers_stand_worst_first_and_unnamed_ones_alone_make_no_table(page: A
 def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
     rows = rows_of(page(), "length of clip")
     assert list(rows.items()) == [
-        ("1 to 2 s", ["80.0%", "5", "0 of 2"]),
-        ("2 to 3 s", ["66.7%", "3", "0 of 1"]),
-        ("3 to 5 s", ["0.0%", "2", "1 of 1"]),
+        ("1 to 2 s", ["80.0%", "66.7\u2013100.0%", "5", "0 of 2"]),
+        ("2 to 3 s", ["66.7%", "", "3", "0 of 1"]),
+        ("3 to 5 s", ["0.0%", "", "2", "1 of 1"]),
     ]
     edges = page(heard("ni3", "ni3", duration_s=1.0), heard("ni3", "ni3", duration_s=20.5))
     assert list(rows_of(edges, "length of clip")) == ["up to 1 s", "over 20 s"]
+
+
+def test_clips_are_grouped_by_noise_and_unreadable_ones_stand_last(page: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    tone = 8000 * np.sin(np.arange(16000) * 0.1) * (np.arange(16000) // 2000 % 2)
+    rows = []
+    for level, said in ((1500, "ma1"), (25, "ma2")):  # the tone, half of the time, is at 5657
+        path = tmp_path / f"{said}.wav"
+        write_wav(path, (tone + level * rng.standard_normal(16000)).astype(np.int16))
+        rows.append(heard(said, "ma1", audio_path=str(path)))
+    table = rows_of(page(*rows, heard("ma3", "ma3", audio_path="gone.wav")), "speech above noise")
+    assert list(table) == ["5 to 10 dB", "over 40 dB", "unknown"]
+    assert table["over 40 dB"][0] == "100.0%"
+    with pytest.raises(AssertionError, match="no table"):
+        rows_of(page(), "speech above noise")
+
+
+def test_confidences_are_set_beside_what_is_right(page: Any) -> None:
+    said, told = heard("a b c d", "a b x d")
+    told = dataclasses.replace(told, confidences=(1.0, 0.9, 0.95, 0.45))
+    root = page((said, told))
+    rows = rows_of(root, "confidence")
+    assert rows == {
+        "90% to 100%": ["66.7%", "95.0%", "3"],
+        "40% to 50%": ["100.0%", "45.0%", "1"],
+    }
+    section = next(s for s in root.iter("section") if text_of(s.find("h2")) == "Confidences")
+    assert "Expected calibration error: 35.0%" in text_of(section)  # (3 * 0.283 + 0.55) / 4
+    assert "Is it as sure as it is right?" in charts_of(root)
+
+
+def test_wrong_hanzi_are_told_by_whether_their_syllable_is_right(page: Any) -> None:
+    said, told = heard("ta1 de5 shu1", "ta1 de5 su1", text="他的书")
+    root = page((said, dataclasses.replace(told, text="她得苏")))
+    rows = hanzi_rows(root)
+    assert rows["right syllable, wrong hanzi: language model"] == ["66.7%", "2"]
+    assert rows["wrong syllable, wrong hanzi: acoustics"] == ["33.3%", "1"]
+
+
+def hanzi_rows(root: Element) -> dict[str, list[str]]:
+    section = next(s for s in root.iter("section") if text_of(s.find("h2")) == "Pinyin right, hanzi wrong")
+    return rows_of(section, "")
+
+
+def test_labels_to_review_stand_with_their_sound(tmp_path: Path, recording: Path) -> None:
+    said, told = sounding(recording, "yin2 xing2", "yin2 hang2", 0.2, 0.5)
+    evaluation = evaluation_of((dataclasses.replace(said, text="银行"), told))
+    evaluation.reference_log_probs, evaluation.heard_log_probs = [-20.0], [-0.5]
+    path = tmp_path / "report.html"
+    write_report(path, run_name="demo", set_name="test", evaluation=evaluation)
+    (card,) = cards_of(PageParser.parse(path), "Labels to review")
+    assert "行 xing2 > hang2 (another reading) · score 19.5" in text_of(card)
+    audio = card.find("audio")
+    assert audio is not None
+    sound = base64.b64decode(audio.attrib["src"].partition(",")[2], validate=True)
+    assert len(read_audio(io.BytesIO(sound))) == pytest.approx(32000, abs=3000)
 
 
 def test_most_frequent_confusion_stands_first_and_15_are_told(page: Any) -> None:
@@ -283,7 +363,7 @@ def test_alignment_holds_every_token_once_with_its_edit_marked(page: Any, said: 
 def test_rate_without_any_reference_is_infinite_not_a_crash(page: Any) -> None:
     root = page(heard("", "ni3 hao3"))
     assert text_of(root.find(".//strong[@class='headline']")) == "∞"
-    assert rows_of(root, "")["tokens"] == ["∞", "2", "0", "2", "0", "0"]
+    assert rows_of(root, "")["tokens"] == ["∞", "", "2", "0", "2", "0", "0"]
 
 
 def test_silence_heard_as_silence_is_right(page: Any) -> None:
@@ -333,6 +413,7 @@ def test_bare_evaluation_has_neither_curves_nor_configuration(page: Any) -> None
     assert "best epoch" not in facts_of(root)
     assert headings_of(root) == [
         "Error rates",
+        "Initial, final or tone",
         "Most frequent confusions",
         "Worst utterances",
         "Entirely right",

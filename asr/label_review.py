@@ -1,0 +1,174 @@
+"""Labels that are probably wrong: the model is sure of what it heard, and gives the label next to nothing.
+
+    candidates = review_candidates(evaluation)
+    write_review(path, [row_of(candidate) for candidate in candidates])
+
+A candidate's score is the logarithm of how many times more probable CTC finds what was heard than what the
+label says, for each token that differs. What both have in common is in both and drops out, so that a long or
+noisy utterance is no candidate for being long or noisy; dividing by the edits ranks one sure contradiction
+above many doubtful ones. It is a margin of a model's own probabilities, as in confident learning (Northcutt
+et al., 2021, arXiv:1911.00068): good for ranking, no probability that the label is wrong.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from asr.hanzi_errors import HANZI
+from asr.metrics import AlignedPair, align
+from asr.review_file import ReviewRow
+from asr.types import Hypothesis, Utterance
+from asr.vocabulary import is_syllable, spelled_as_usual
+
+if TYPE_CHECKING:
+    from asr.evaluate import Evaluation  # loads TensorFlow
+
+LEAST_SCORE = 5.0  # e^5, 150 times as probable, for each token
+LEAST_CONFIDENCE = 0.5  # of what is suggested: more probable than not
+SANDHI = {"一": ("yi2", "yi4", "yi5"), "不": ("bu2", "bu5")}
+
+Kind: TypeAlias = Literal["another reading", "tone sandhi", "other"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A token that the model contradicts.
+
+    Attributes:
+        pair: what the label says, and what was heard.
+        hanzi: that the label's token stands for; empty where that is not known.
+        kind: "another reading" of the same hanzi; "tone sandhi", which a label by the dictionary leaves out;
+            or any "other".
+    """
+
+    pair: AlignedPair
+    hanzi: str
+    kind: Kind
+
+    def __str__(self) -> str:
+        said, heard = (side or "nothing" for side in self.pair[1:])
+        kind = "" if self.kind == "other" else f" ({self.kind})"
+        return f"{self.hanzi} {said} > {heard}{kind}".strip()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An utterance whose label is probably wrong.
+
+    Attributes:
+        utterance: with its label.
+        hypothesis: what was heard.
+        suggested: tokens of the label with what the model is sure of in the place of what it contradicts.
+        differences: between label and suggestion.
+        score: natural logarithm; see above.
+    """
+
+    utterance: Utterance
+    hypothesis: Hypothesis
+    suggested: tuple[str, ...]
+    differences: Sequence[Difference]
+    score: float
+
+    @property
+    def is_polyphone(self) -> bool:
+        """Whether all that differs is another reading of the same hanzi."""
+        return all(difference.kind == "another reading" for difference in self.differences)
+
+
+def review_candidates(evaluation: Evaluation) -> list[Candidate]:
+    """Utterances to review, the highest score first; of equal ones in the alphabet's order."""
+    rows = zip(
+        evaluation.utterances,
+        evaluation.hypotheses,
+        evaluation.reference_log_probs,
+        evaluation.heard_log_probs,
+        strict=True,
+    )
+    found = []
+    for utterance, hypothesis, reference_log_prob, heard_log_prob in rows:
+        pairs = align(utterance.tokens, hypothesis.tokens)
+        num_edits = sum(pair.edit != "equal" for pair in pairs)
+        # a label that does not fit its frames has no probability: the margin is infinite
+        margin = heard_log_prob - reference_log_prob
+        if num_edits and not math.isnan(margin) and margin >= LEAST_SCORE * num_edits:
+            found.append(_candidate(utterance, hypothesis, pairs, margin / num_edits))
+    return sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id))
+
+
+def row_of(candidate: Candidate) -> ReviewRow:
+    """Its line in the list to review."""
+    utterance = candidate.utterance
+    return ReviewRow(
+        decision="",
+        id=utterance.id,
+        audio=utterance.audio_path,
+        text=utterance.text,
+        reference=utterance.tokens,
+        suggested=candidate.suggested,
+        differs="; ".join(map(str, candidate.differences)),
+        score=f"{candidate.score:.1f}",
+    )
+
+
+def _candidate(
+    utterance: Utterance, hypothesis: Hypothesis, pairs: Sequence[AlignedPair], score: float
+) -> Candidate:
+    confidences = iter(hypothesis.confidences or [1.0] * len(hypothesis.tokens))
+    sure = [pair.edit == "deletion" or next(confidences) >= LEAST_CONFIDENCE for pair in pairs]
+    runs = [
+        (edited, list(run))
+        for edited, run in itertools.groupby(
+            zip(pairs, sure, strict=True), key=lambda item: item[0].edit != "equal"
+        )
+    ]
+    taken = [edited and all(is_sure for _, is_sure in run) for edited, run in runs]
+    if not any(taken):  # it is a candidate for what it holds as a whole
+        taken = [edited for edited, _ in runs]
+    hanzi = _hanzi_of(utterance)
+    suggested: list[str] = []
+    differences: list[Difference] = []
+    place = 0
+    for take, (_, run) in zip(taken, runs, strict=True):
+        for pair, _ in run:
+            char = hanzi[place] if hanzi and pair.reference else ""
+            place += pair.edit != "insertion"
+            token = pair.hypothesis if take else pair.reference
+            suggested += [token] if token else []
+            if take:
+                following = utterance.tokens[place] if place < len(utterance.tokens) else ""
+                differences.append(Difference(pair, char, _kind(char, pair, following)))
+    return Candidate(utterance, hypothesis, tuple(suggested), differences, score)
+
+
+def _hanzi_of(utterance: Utterance) -> list[str]:
+    """The hanzi of each token; none where they are not one to one."""
+    hanzi = HANZI.findall(utterance.text)
+    one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
+    return hanzi if one_to_one else []
+
+
+def _kind(hanzi: str, pair: AlignedPair, following: str) -> Kind:
+    _, said, heard = pair
+    if not (hanzi and heard):
+        return "other"
+    third_before_third = said.endswith("3") and heard == said[:-1] + "2" and following.endswith("3")
+    if third_before_third or heard in SANDHI.get(hanzi, ()):
+        return "tone sandhi"
+    return "another reading" if heard in _readings_of(hanzi) else "other"
+
+
+def _readings_of(hanzi: str) -> set[str]:
+    """Every syllable that a hanzi can be read as, by pypinyin's dictionary; each in the neutral tone too."""
+    from pypinyin import pinyin_dict
+    from pypinyin.contrib.tone_convert import to_tone3
+
+    readings = {
+        spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
+        for reading in pinyin_dict.pinyin_dict.get(ord(hanzi), "").split(",")
+        if reading
+    }
+    return readings | {reading[:-1] + "5" for reading in readings}

@@ -1,0 +1,230 @@
+"""What goes wrong in Mandarin syllables: initial, final or tone, and which is taken for which.
+
+    errors = syllable_errors(pairs)
+    errors.parts["tone"].only, errors.parts["tone"].confusions[:5], known_confusions(errors)
+
+Pairs that do not hold a syllable on both sides are no confusions: a deleted syllable is counted by its tone
+as lost, an inserted one stands in no share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from asr.metrics import AlignedPair
+from asr.vocabulary import TONES, is_syllable, split_syllable
+
+Part: TypeAlias = Literal["initial", "final", "tone"]
+PARTS: tuple[Part, ...] = ("initial", "final", "tone")
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A part of a syllable that was heard as another.
+
+    Attributes:
+        said: an initial ("" for none), a final or a tone.
+        heard: in its place.
+        count: how often.
+        out_of: how often `said` was said in a syllable that was heard as any syllable.
+    """
+
+    said: str
+    heard: str
+    count: int
+    out_of: int
+
+    @property
+    def rate(self) -> float:
+        """Of the times it was said."""
+        return self.count / self.out_of
+
+
+@dataclass(frozen=True)
+class PartErrors:
+    """What goes wrong in one part of the syllable.
+
+    Attributes:
+        wrong: substituted syllables in which this part is wrong.
+        only: those in which nothing else is.
+        confusions: the most frequent first.
+    """
+
+    wrong: int
+    only: int
+    confusions: Sequence[Confusion]
+
+
+@dataclass(frozen=True)
+class SyllableErrors:
+    """Errors of a set of syllables.
+
+    Attributes:
+        num_compared: syllables said that were heard as a syllable, right or wrong.
+        num_substituted: those heard as another one.
+        parts: of the substituted syllables, by initial, final and tone.
+        tones: how often each tone (row, 1 to 5) was heard as each (column), wherever syllable met syllable.
+        lost_tones: for each tone, how often its syllable was not heard as any.
+    """
+
+    num_compared: int
+    num_substituted: int
+    parts: Mapping[Part, PartErrors]
+    tones: Sequence[Sequence[int]]
+    lost_tones: Sequence[int]
+
+
+@dataclass(frozen=True)
+class KnownConfusion:
+    """A class of confusions that teachers of Mandarin know, as it came up.
+
+    Attributes:
+        name: for a person.
+        remedy: what helps.
+        count: confusions within the class.
+        out_of: how often a sound that takes part in it was said.
+        examples: the most frequent of its confusions.
+    """
+
+    name: str
+    remedy: str
+    count: int
+    out_of: int
+    examples: Sequence[Confusion]
+
+    @property
+    def rate(self) -> float:
+        """Of the times when it could have come up."""
+        return self.count / self.out_of
+
+
+def syllable_errors(pairs: Iterable[AlignedPair]) -> SyllableErrors:
+    """Take aligned syllables apart."""
+    wrong, only = Counter[Part](), Counter[Part]()
+    said: dict[Part, Counter[str]] = {part: Counter() for part in PARTS}
+    swapped: dict[Part, Counter[tuple[str, str]]] = {part: Counter() for part in PARTS}
+    lost_tones = Counter[str]()
+    num_substituted = 0
+    for _, reference, hypothesis in pairs:
+        if not is_syllable(reference):
+            continue
+        if not is_syllable(hypothesis):
+            lost_tones[reference[-1]] += 1
+            continue
+        num_substituted += reference != hypothesis
+        both = zip(PARTS, split_syllable(reference), split_syllable(hypothesis), strict=True)
+        differing: list[Part] = []
+        for part, of_reference, of_hypothesis in both:
+            said[part][of_reference] += 1
+            swapped[part][of_reference, of_hypothesis] += 1
+            if of_reference != of_hypothesis:
+                differing.append(part)
+        wrong.update(differing)
+        if len(differing) == 1:
+            only.update(differing)
+    return SyllableErrors(
+        num_compared=said["tone"].total(),
+        num_substituted=num_substituted,
+        parts={p: PartErrors(wrong[p], only[p], _confusions(swapped[p], said[p])) for p in PARTS},
+        tones=[[swapped["tone"][row, column] for column in TONES] for row in TONES],
+        lost_tones=[lost_tones[tone] for tone in TONES],
+    )
+
+
+def known_confusions(errors: SyllableErrors) -> list[KnownConfusion]:
+    """Those classes that came up, the most frequent first."""
+    found = []
+    for known in _KNOWN:
+        confusions = errors.parts[known.part].confusions
+        inside = [c for c in confusions if known.holds(c.said, c.heard)]
+        if inside:
+            # each sound once, though it may be taken for several others
+            out_of = sum({c.said: c.out_of for c in inside}.values())
+            count = sum(c.count for c in inside)
+            found.append(KnownConfusion(known.name, known.remedy, count, out_of, inside))
+    return sorted(found, key=lambda known: (-known.count, known.name))
+
+
+def _confusions(swapped: Counter[tuple[str, str]], said: Counter[str]) -> list[Confusion]:
+    """What was heard as something else, the most frequent first; equal ones in the alphabet's order."""
+    confusions = [
+        Confusion(one, other, count, said[one]) for (one, other), count in swapped.items() if one != other
+    ]
+    return sorted(confusions, key=lambda c: (-c.count, c.said, c.heard))
+
+
+def _either_way(*pairs: str) -> Callable[[str, str], bool]:
+    """Whether two sounds are one of these pairs, such as "zh z", whichever was said."""
+    sets = [set(pair.split()) for pair in pairs]
+    return lambda said, heard: {said, heard} in sets
+
+
+def _front_for_back_nasal(said: str, heard: str) -> bool:
+    one, other = sorted((said, heard), key=len)
+    if one.endswith("n") and other == one + "g":
+        return True
+    return {said, heard} in ({"un", "ong"}, {"vn", "iong"})
+
+
+def _round_for_unrounded(said: str, heard: str) -> bool:
+    one, other = sorted((said, heard))  # i before v
+    return one.startswith("i") and other.startswith("v") and one[1:] == other[1:]
+
+
+@dataclass(frozen=True)
+class _Class:
+    part: Part
+    name: str
+    remedy: str
+    holds: Callable[[str, str], bool]
+
+
+_SOUTHERN = (
+    "often the speaker's accent: train on speakers from the south, and hear whether labels follow them"
+)
+_TONE_DATA = "train with more of these syllables; a language model tells most of them apart"
+_KNOWN = (
+    _Class("initial", "flat and retroflex: z zh, c ch, s sh", _SOUTHERN, _either_way("z zh", "c ch", "s sh")),
+    _Class("initial", "n and l", _SOUTHERN, _either_way("n l")),
+    _Class("initial", "f and h", _SOUTHERN, _either_way("f h")),
+    _Class("initial", "r and l", _SOUTHERN, _either_way("r l")),
+    _Class(
+        "initial",
+        "with and without breath: b p, d t, g k, j q, z c, zh ch",
+        "the burst is short: finer frames (less subsampling), and less noise in training",
+        _either_way("b p", "d t", "g k", "j q", "z c", "zh ch"),
+    ),
+    _Class(
+        "initial",
+        "palatal and flat or retroflex: j z zh, q c ch, x s sh",
+        "high frequencies tell them apart: recordings at 16 kHz or more, not from a telephone",
+        _either_way("j z", "j zh", "q c", "q ch", "x s", "x sh"),
+    ),
+    _Class("final", "front and back nasals: in ing, en eng, an ang", _SOUTHERN, _front_for_back_nasal),
+    _Class(
+        "final",
+        "rounded and unrounded: i ü, ie üe, in ün, ian üan",
+        "train with more of these syllables",
+        _round_for_unrounded,
+    ),
+    _Class(
+        "tone",
+        "tones 2 and 3",
+        "a third tone before another one is said as a second: such labels are as the dictionary has them; "
+        + _TONE_DATA,
+        _either_way("2 3"),
+    ),
+    _Class("tone", "tones 1 and 4", _TONE_DATA, _either_way("1 4")),
+    _Class(
+        "tone", "other full tones: 1 2, 1 3, 2 4, 3 4", _TONE_DATA, _either_way("1 2", "1 3", "2 4", "3 4")
+    ),
+    _Class(
+        "tone",
+        "a full tone and the neutral one",
+        "speakers and dictionaries differ in where it is: look into the list of labels to review",
+        lambda said, heard: "5" in (said, heard) and said != heard,
+    ),
+)

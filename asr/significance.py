@@ -1,0 +1,159 @@
+"""How far chance goes: intervals of error rates, and whether one of two systems is better.
+
+The bootstrap of Bisani & Ney (2004, "Bootstrap estimates for confidence intervals in ASR performance
+evaluation"): what was drawn at random is utterances, not tokens, so whole utterances are drawn again. The
+utterances of a speaker are alike, so where a set has enough speakers, these are drawn as blocks (Liu & Peng
+2020, arXiv:1912.09508).
+
+    low, high = rate_interval(errors, lengths)
+    paired_test(errors_a, errors_b, lengths).p_value
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.95
+NUM_DRAWS = 10_000
+SEED = 0
+MIN_SPEAKERS = 20  # a handful of blocks tells little of how blocks differ
+DRAWN_AT_ONCE = 2_000_000  # numbers in memory
+
+Counts = npt.NDArray[np.int64]
+
+
+class Blocks(NamedTuple):
+    """What is drawn: speakers with all they say, or single utterances."""
+
+    kind: str  # "speakers" or "utterances"
+    places: npt.NDArray[np.intp]  # (N,) the block of each utterance
+
+    def summed(self, values: Sequence[int]) -> list[int]:
+        """The sum of each block."""
+        totals = np.zeros(int(self.places.max(initial=-1)) + 1, np.int64)
+        np.add.at(totals, self.places, np.asarray(values, np.int64))
+        return [int(total) for total in totals]
+
+
+def blocks_of(speakers: Sequence[str]) -> Blocks:
+    """Speakers, where all are known and there are at least 20 of them; else utterances.
+
+    Args:
+        speakers: of each utterance; empty where unknown.
+    """
+    names, places = np.unique(np.asarray(speakers, dtype=object).astype(str), return_inverse=True)
+    if all(speakers) and MIN_SPEAKERS <= len(names) < len(speakers):
+        return Blocks("speakers", places.astype(np.intp))
+    return Blocks("utterances", np.arange(len(speakers)))
+
+
+def rate_interval(errors: Sequence[int], lengths: Sequence[int]) -> tuple[float, float]:
+    """Where the rate of errors lies with 95 % confidence: the percentiles of 10,000 bootstrap draws.
+
+    Drawing what is there never shows an error that is not. Where there is none, the upper end is that of the
+    share of blocks with an error (Clopper & Pearson, 1934), which is careful: it takes such a block for all
+    wrong.
+
+    Args:
+        errors: of each utterance or block.
+        lengths: of its reference.
+
+    Returns:
+        Lower and upper end, the same at every call. One block alone gives an interval without width.
+    """
+    assert len(errors) == len(lengths) > 0
+    if not any(errors):
+        return 0.0, float(1 - ((1 - LEVEL) / 2) ** (1 / len(errors)))
+    drawn = _drawn_totals(np.asarray(errors, np.int64), np.asarray(lengths, np.int64))
+    return _percentiles(_rates(*drawn))
+
+
+class PairedTest(NamedTuple):
+    """What sets system B apart from system A, on the same utterances."""
+
+    difference: float  # rate of B less rate of A: below 0 where B is better
+    low: float  # of the 95 % interval of the difference
+    high: float
+    p_value: float  # two-sided: how often chance alone makes so large a difference
+    better: float  # share of bootstrap draws in which B makes fewer errors, ties counted half
+
+
+def paired_test(errors_a: Sequence[int], errors_b: Sequence[int], lengths: Sequence[int]) -> PairedTest:
+    """Compare two systems utterance by utterance.
+
+    The p-value is that of Fisher's randomisation test: were the systems equal, each utterance's results could
+    as well have come the other way round (Noreen, 1989). It needs neither the normal distribution of the
+    matched-pairs test (Gillick & Cox, 1989) nor random draws: all ways of swapping are counted.
+
+    Args:
+        errors_a: of each utterance or block, by system A.
+        errors_b: the same by system B.
+        lengths: of each one's reference.
+    """
+    assert len(errors_a) == len(errors_b) == len(lengths) > 0
+    differences = np.asarray(errors_b, np.int64) - np.asarray(errors_a, np.int64)
+    drawn, drawn_lengths = _drawn_totals(differences, np.asarray(lengths, np.int64))
+    low, high = _percentiles(_rates(drawn, drawn_lengths))
+    better = float(np.mean(drawn < 0) + np.mean(drawn == 0) / 2)
+    difference = _rates(differences.sum(keepdims=True), np.asarray([sum(lengths)]))
+    return PairedTest(float(difference[0]), low, high, swap_p_value(differences), better)
+
+
+def swap_p_value(differences: Counts) -> float:
+    """The share of all ways to give each difference a sign whose sum is as far from 0 as the one seen.
+
+    The distribution of that sum is the product of a cosine for each difference, transformed; so no way is
+    left out, however many there are.
+
+    Args:
+        differences: (N,) of errors.
+    """
+    sizes, times = np.unique(np.abs(differences[differences != 0]), return_counts=True)
+    seen, farthest = abs(int(differences.sum())), int(sizes @ times)
+    if seen == 0:
+        return 1.0
+    num_sums = 2 * farthest + 1
+    frequencies = np.arange(farthest + 1)
+    transform = np.ones(farthest + 1)
+    for size, count in zip(sizes, times, strict=True):
+        transform *= np.cos(2 * np.pi / num_sums * (frequencies * size % num_sums)) ** count
+    probabilities = np.fft.irfft(transform, num_sums)[: farthest + 1]
+    fewest = 2.0 ** (1 - min(1000, int(times.sum())))  # two ways at least: the one seen and its mirror image
+    return float(np.clip(2 * probabilities[seen:].sum(), fewest, 1.0))
+
+
+def _drawn_totals(values: Counts, lengths: Counts) -> tuple[Counts, Counts]:
+    """Both summed over as many blocks as there are, drawn with replacement: (NUM_DRAWS,) each."""
+    rng = np.random.default_rng(SEED)
+    kinds, times = np.unique(np.stack([values, lengths], axis=1), axis=0, return_counts=True)
+    num_blocks, num_kinds = len(values), len(kinds)
+    few = 7 * num_kinds < num_blocks  # how often each is drawn costs less than which ones are
+    totals = []
+    step = max(1, DRAWN_AT_ONCE // (num_kinds if few else num_blocks))
+    for start in range(0, NUM_DRAWS, step):
+        size = min(step, NUM_DRAWS - start)
+        if few:
+            totals.append(rng.multinomial(num_blocks, times / num_blocks, size) @ kinds)
+        else:
+            drawn = rng.integers(num_blocks, size=(size, num_blocks), dtype=np.int32)
+            totals.append(np.stack([values[drawn].sum(axis=1), lengths[drawn].sum(axis=1)], axis=1))
+    total_values, total_lengths = np.concatenate(totals).T
+    return total_values, total_lengths
+
+
+def _rates(errors: Counts, lengths: Counts) -> npt.NDArray[np.float64]:
+    """Errors per length, as `EditCounts.rate` has it."""
+    without = np.where(errors == 0, 0.0, np.copysign(math.inf, errors))
+    return np.where(lengths > 0, errors / np.maximum(lengths, 1), without)
+
+
+def _percentiles(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """The ends that leave out the same share of draws on both sides; one of the values each."""
+    beyond = round((1 - LEVEL) / 2 * len(values))
+    ordered = np.sort(values)
+    return float(ordered[beyond - 1]), float(ordered[-beyond])

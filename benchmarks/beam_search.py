@@ -1,0 +1,136 @@
+"""Prefix beam search over a batch, against TensorFlow's and, where it is installed, pyctcdecode's.
+
+python train.py && python benchmarks/beam_search.py [runs/demo]
+
+What a model says of the demo's test set, as clips of 200 frames, among 1,428 tokens; and a 3-gram over them
+with 300,000 n-grams, drawn at random.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from common import compare, show
+
+from asr.audio import pad_waveforms, read_audio
+from asr.decoding.beam import BeamSearch
+from asr.decoding.settings import DecoderSettings
+from asr.language_model.ngram import NO_EXTENSION, NGramModel, NGrams
+from asr.recognizer import Recognizer
+from asr.vocabulary import Vocabulary
+from data_pipeline.manifest import read_manifest
+
+BATCH, NUM_FRAMES, NUM_TOKENS, BEAM = 16, 200, 1428, 16
+FRAME_S = (0.08, 0.04)
+SETTINGS = DecoderSettings(beam=BEAM, lm_weight=0.5, token_bonus=1.0)
+DRAW = np.random.default_rng(0)
+
+
+def main() -> None:
+    vocabulary = Vocabulary(chr(0x4E00 + index) for index in range(NUM_TOKENS - 1))
+    num_frames = np.full(BATCH, NUM_FRAMES)
+    plain = BeamSearch(vocabulary, SETTINGS)
+    model = random_model(vocabulary)
+    fused = BeamSearch(vocabulary, SETTINGS, model)
+    clips = model_log_probs(sys.argv[1] if len(sys.argv) > 1 else "runs/demo")
+    flat = log_softmax(DRAW.normal(size=(BATCH, NUM_FRAMES, NUM_TOKENS)))
+
+    rows = {}
+    for title, log_probs in (("of a model", clips), ("flat, at random", flat)):
+        plain_s, fused_s, _ = compare(
+            lambda x=log_probs: plain.decode(x, num_frames),
+            lambda x=log_probs: fused.decode(x, num_frames),
+            9,
+        )
+        rows[f"log probabilities {title}"] = told(plain_s)
+        rows[f"{' ' * 18}and a 3-gram of {sum(model.counts):,} n-grams"] = told(fused_s)
+    peers = {"tf.nn.ctc_beam_search_decoder": tensorflow_decode}
+    if importlib.util.find_spec("pyctcdecode"):
+        peers["pyctcdecode"] = pyctcdecode_decoder(vocabulary)
+    for name, peer in peers.items():
+        _, peer_s, ratio = compare(
+            lambda: plain.decode(clips, num_frames), lambda run=peer: run(clips, num_frames), 3
+        )
+        rows[name] = f"{told(peer_s)}; ours is {ratio:.0f} times as fast"
+    show(f"beam {BEAM}, {BATCH} clips of {NUM_FRAMES} frames, {NUM_TOKENS:,} tokens", rows)
+
+
+def told(seconds: float) -> str:
+    speeds = " or ".join(
+        f"{BATCH * NUM_FRAMES * frame_s / seconds:,.0f} ({frame_s * 1000:.0f} ms)" for frame_s in FRAME_S
+    )
+    return f"{seconds * 1000:8.1f} ms, times real time by a frame's length: {speeds}"
+
+
+def model_log_probs(run: str) -> np.ndarray:
+    """(B, T, V): the test set one clip after the other, the model's tokens scattered among all."""
+    recognizer = Recognizer.load(run, hanzi=False)
+    utterances = read_manifest(Path("data/mandarin_demo/test.jsonl"))
+    heard = []
+    for start in range(0, len(utterances), BATCH):
+        waveforms = [read_audio(Path(u.audio_path)) for u in utterances[start : start + BATCH]]
+        values, lengths = recognizer.model(*pad_waveforms(waveforms))
+        heard += [row[:length] for row, length in zip(values.numpy(), lengths.numpy(), strict=True)]
+    frames = np.resize(np.concatenate(heard), (BATCH, NUM_FRAMES, len(recognizer.vocabulary)))
+    logits = frames.min(-1, keepdims=True) + DRAW.normal(size=(BATCH, NUM_FRAMES, NUM_TOKENS))
+    logits[..., 0] = frames[..., 0]
+    logits[..., 1 + DRAW.permutation(NUM_TOKENS - 1)[: frames.shape[-1] - 1]] = frames[..., 1:]
+    return log_softmax(logits)
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    return tf.nn.log_softmax(logits.astype(np.float32)).numpy()
+
+
+def random_model(vocabulary: Vocabulary) -> NGramModel:
+    """All 1-, 2- and 3-grams of a text whose words are drawn by Zipf's law."""
+    words = ("<unk>", "<s>", "</s>", *vocabulary.tokens[1:])
+    chances = 1 / np.arange(1, len(words) - 2)
+    text = DRAW.choice(np.arange(3, len(words)), 220_000, p=chances / chances.sum()).astype(np.int32)
+    text[::15], text[14::15] = 1, 2  # <s> and </s>
+    tables = [ngrams(np.arange(len(words), dtype=np.int32)[:, None], longest=False)]
+    for order in (2, 3):
+        windows = np.unique(np.lib.stride_tricks.sliding_window_view(text, order), axis=0)
+        tables.append(ngrams(windows, longest=order == 3))
+    return NGramModel.of_ngrams(words, tables)
+
+
+def ngrams(ids: np.ndarray, longest: bool) -> NGrams:
+    backoffs = np.full(len(ids), NO_EXTENSION) if longest else -DRAW.uniform(0.1, 1, len(ids))
+    return NGrams(ids, -DRAW.uniform(0.5, 4, len(ids)).astype(np.float32), backoffs.astype(np.float32))
+
+
+def tensorflow_decode(log_probs: np.ndarray, num_frames: np.ndarray) -> object:
+    blank_last = np.roll(log_probs, -1, axis=-1).transpose(1, 0, 2)
+    return tf.nn.ctc_beam_search_decoder(blank_last, num_frames.astype(np.int32), BEAM, top_paths=1)
+
+
+def pyctcdecode_decoder(vocabulary: Vocabulary) -> object:
+    from pyctcdecode import build_ctcdecoder
+
+    decoder = build_ctcdecoder(["", *vocabulary.tokens[1:]])
+
+    def decode(log_probs: np.ndarray, num_frames: np.ndarray) -> object:
+        return [
+            decoder.decode_beams(
+                row[:length],
+                beam_width=BEAM,
+                beam_prune_logp=-SETTINGS.beam_width,
+                token_min_logp=SETTINGS.min_token_log_prob,
+            )
+            for row, length in zip(log_probs, num_frames, strict=True)
+        ]
+
+    return decode
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A text as tokens, each with the stretch of the text that it was written as."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asr.files import read_lines
+from asr.types import UserError
+from asr.vocabulary import WORD_BOUNDARY, Vocabulary, is_syllable
+from data_pipeline.labels import CURLY, IS_HANZI, Unit, UnlabelledError, label
+
+SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
+PART = re.compile(r"\S+\s*")
+OPENING = ("Ps", "Pi")  # what is written before a word belongs to it, other punctuation to the word before
+NAMED_TOKENS = 10
+LONGEST_DETAIL = 100  # characters of a text that an error quotes
+
+
+class WrittenToken(NamedTuple):
+    """A token and its text.
+
+    Attributes:
+        token: of the vocabulary.
+        text: up to where the next token's text begins.
+    """
+
+    token: str
+    text: str
+
+
+def unit_of(vocabulary: Vocabulary) -> Unit:
+    """What the tokens of a vocabulary are."""
+    tokens = vocabulary.tokens[1:]
+    if sum(is_syllable(token) for token in tokens) > len(tokens) / 2:
+        return "syllables"
+    return "words" if sum(len(token) > 1 for token in tokens) > len(tokens) / 2 else "characters"
+
+
+def text_of(argument: str) -> str:
+    """A text, or that of the UTF-8 file of this name.
+
+    Raises:
+        UserError: it is empty, or names a file that is not there or cannot be read.
+    """
+    path = Path(argument)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # too long for a name
+        is_file = False
+    if not is_file and argument.isascii() and (path.suffix in (".txt", ".text", ".lab") or "/" in argument):
+        raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
+    text = "\n".join(read_lines(path, "text")) if is_file else argument
+    if not text.strip():
+        where = argument if is_file else "TEXT"
+        raise UserError(f"{where}: empty; give what is said in the recording")
+    return text
+
+
+def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
+    """Tokens of a text: as they are where all its parts are tokens, else labelled as a corpus is.
+
+    Raises:
+        UserError: a part of the text cannot be labelled, or has tokens that the vocabulary does not hold.
+    """
+    unit = unit_of(vocabulary)
+    parts = text.split()
+    given = [part in vocabulary for part in parts]
+    if all(given) or (unit == "syllables" and all(map(is_syllable, parts))):
+        tokens = [WrittenToken(part.rstrip(), part) for part in PART.findall(text)]
+    else:
+        # words of other scripts than hanzi are separated across sentences, too
+        sentences = SENTENCE.findall(text) if unit == "syllables" else [text]
+        sentences = [sentence for sentence in sentences if _is_spoken(sentence)]
+        tokens = [token for sentence in sentences for token in _labelled(sentence, unit)]
+    if not tokens:
+        raise UserError("TEXT: nothing in it is spoken; give what is said in the recording")
+    _refuse_unknown(tokens, vocabulary)
+    return tokens
+
+
+def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:
+    try:
+        tokens = label(sentence, unit)
+    except UnlabelledError as error:
+        detail = (
+            error.detail if len(error.detail) <= LONGEST_DETAIL else f"{error.detail[:LONGEST_DETAIL]}..."
+        )
+        raise UserError(
+            f"TEXT: {detail}: {error.reason}, or give the tokens themselves, separated by spaces"
+        ) from None
+    text = unicodedata.normalize("NFC", sentence)
+    starts = _starts(text, tokens, unit)
+    for place, (token, start) in enumerate(zip(tokens, starts, strict=True)):
+        end = starts[place + 1] if place + 1 < len(starts) else len(text)
+        yield WrittenToken(token, text[start:end])
+
+
+def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
+    """Where the text of each token begins."""
+    # labels are normalised, which may make several characters of one
+    chars, places = [], []
+    for place, char in enumerate(text):
+        normal = unicodedata.normalize("NFKC", char).translate(CURLY).lower()
+        chars += list(normal)
+        places += [place] * len(normal)
+    normal_text = "".join(chars)
+    starts = []
+    now = 0
+    for token in tokens:
+        if unit == "syllables":
+            found = next(i for i in range(now, len(chars)) if IS_HANZI.fullmatch(chars[i]))
+            length = 1
+        elif token == WORD_BOUNDARY:
+            found, length = now, 0
+        else:
+            found, length = max(now, normal_text.find(token, now)), len(token)
+        opening = found
+        while opening > now and unicodedata.category(chars[opening - 1]) in OPENING:
+            opening -= 1
+        now = min(found + length, len(chars))
+        starts.append(places[opening] if opening < len(places) else len(text))
+    return starts
+
+
+def _is_spoken(sentence: str) -> bool:
+    return any(unicodedata.category(char)[0] not in "PZC" for char in sentence)
+
+
+def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> None:
+    unknown = dict.fromkeys(token for token in tokens if token.token not in vocabulary)
+    if not unknown:
+        return
+    names = [token if text.strip() == token else f"{token} ({text.strip()})" for token, text in unknown]
+    shown = ", ".join(names[:NAMED_TOKENS]) + (", ..." if len(names) > NAMED_TOKENS else "")
+    raise UserError(
+        f"TEXT: not among the {len(vocabulary) - 1:,} tokens that this model knows: {shown}; "
+        "give tokens that it knows in their place, separated by spaces, or train with "
+        "--set data.vocabulary=mandarin or on text that holds them"
+    )

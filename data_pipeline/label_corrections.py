@@ -1,0 +1,123 @@
+"""Accepted corrections of labels -> a new manifest; everything else in it stays as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from asr.files import read_lines, whole_file
+from asr.types import UserError, Utterance
+from asr.vocabulary import mandarin_syllables
+from data_pipeline.manifest import read_manifest
+
+MOST_TOLD = 10  # mistakes
+
+
+class Reviewed(Protocol):
+    """An accepted line of a review; `asr.review_file.ReviewRow` is one."""
+
+    @property
+    def line(self) -> int:
+        """In the review, from 1."""
+
+    @property
+    def id(self) -> str:
+        """Of the utterance."""
+
+    @property
+    def reference(self) -> tuple[str, ...]:
+        """Its tokens when it was reviewed."""
+
+    @property
+    def suggested(self) -> tuple[str, ...]:
+        """Its tokens from now on."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A label that changes."""
+
+    utterance: Utterance
+    tokens: tuple[str, ...]
+
+
+def corrections(
+    utterances: Sequence[Utterance], accepted: Sequence[Reviewed], unit: str, review: Path
+) -> list[Correction]:
+    """What accepted lines change, in the manifest's order; a line that changes nothing is left aside.
+
+    Args:
+        utterances: of the manifest.
+        accepted: of the review; an id stands once.
+        unit: of the labels: "syllable", "character" or any other.
+        review: its path, for errors.
+
+    Raises:
+        UserError: a line does not fit the manifest, or its suggestion is no label; all such are told.
+    """
+    by_id = {utterance.id: utterance for utterance in utterances}
+    known = {token for utterance in utterances for token in utterance.tokens}
+    if unit == "syllable":
+        known.update(mandarin_syllables())
+    mistakes = []
+    tokens_of: dict[str, tuple[str, ...]] = {}
+    for row in accepted:
+        mistake = _mistake(row, by_id.get(row.id), known, unit)
+        if mistake:
+            mistakes.append(f"{review}:{row.line}: {row.id}: {mistake}")
+        tokens_of[row.id] = row.suggested
+    if mistakes:
+        more = len(mistakes) - MOST_TOLD
+        told = mistakes[:MOST_TOLD] + ([f"and {more} more"] if more > 0 else [])
+        raise UserError("\n".join(told) + "\nnothing was written")
+    changed = [(utterance, tokens_of.get(utterance.id, utterance.tokens)) for utterance in utterances]
+    return [Correction(utterance, tokens) for utterance, tokens in changed if tokens != utterance.tokens]
+
+
+def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correction]) -> None:
+    """Copy a manifest with new labels; relative audio paths go on naming the same files.
+
+    Raises:
+        UserError: the new manifest is there already, or cannot be written.
+    """
+    if new_manifest.exists():
+        raise UserError(f"{new_manifest}: there already, and stays; choose another name, or remove it")
+    tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
+    read_manifest(manifest)  # every line is a record
+    lines = [line for line in read_lines(manifest, "manifest") if line.strip()]
+    folders = manifest.parent.resolve(), new_manifest.parent.resolve()
+    with whole_file(new_manifest, "manifest") as file:
+        for record in map(json.loads, lines):
+            new = record | {"audio": _audio(record, *folders)}
+            if record["id"] in tokens_of:
+                new["tokens"] = tokens_of[record["id"]]
+            file.write(f"{json.dumps(new, ensure_ascii=False)}\n".encode())
+
+
+def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: str) -> str:
+    """Why a line cannot be applied; empty if it can."""
+    if utterance is None:
+        return "no such id in the manifest; take the manifest that was evaluated"
+    if utterance.tokens != row.reference:
+        return (
+            f"reviewed as {' '.join(row.reference)!r}, but the manifest has {' '.join(utterance.tokens)!r}; "
+            "the manifest has changed since: evaluate it again"
+        )
+    if not row.suggested:
+        return "nothing is suggested; write tokens there, or refuse it and leave the recording out"
+    unknown = [token for token in row.suggested if token not in known]
+    if unit == "syllable" and unknown:
+        return f"{', '.join(unknown)}: no Mandarin syllable; expected toned pinyin, such as lv4 or de5"
+    if unit == "character" and any(len(token) > 1 for token in unknown):
+        return f"{', '.join(unknown)}: expected characters with spaces between them"
+    return ""
+
+
+def _audio(record: Mapping[str, Any], folder: Path, new_folder: Path) -> str:
+    if folder == new_folder:
+        return str(record["audio"])
+    audio = (folder / str(record["audio"])).resolve()
+    return (audio.relative_to(new_folder) if audio.is_relative_to(new_folder) else audio).as_posix()

@@ -1,0 +1,295 @@
+"""Running text -> sentences of words, each word with its reading where the context tells it.
+
+The policy, beside that of data_pipeline/labels.py:
+
+- A sentence ends at a line's end, at punctuation, and wherever something cannot be read aloud without doubt:
+  digits, Latin letters, signs, other scripts. What is left out so is counted. Quotation marks and brackets
+  stand between words and end nothing.
+- Words are those of jieba's dictionary, without guesses at new ones: a name that it does not know becomes
+  single hanzi. Where a file already separates its words by white space, these are its words, and the tags of
+  `充满/v 希望/n` are dropped; where it separates all hanzi, this tells nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import multiprocessing
+import os
+import re
+import signal
+import threading
+import unicodedata
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.connection import wait
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from data_pipeline.labels import ER_WORDS, HANZI, SPOKEN_SIGNS, UnlabelledError, _particle, label
+from data_pipeline.polyphones import readings_by_context
+from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
+from data_pipeline.work import available_cores
+
+Spacing: TypeAlias = Literal["none", "words", "hanzi"]
+Reading: TypeAlias = tuple[str, ...]
+Int32 = npt.NDArray[np.int32]
+
+SENTENCE_END = "\n"
+WORD_END = " "
+LEFT_OUT = {
+    "0": "digits",
+    "A": "Latin letters",
+    "%": "signs with a reading of their own",
+    "?": "letters of other scripts",
+    "H": "hanzi whose reading no dictionary tells",
+}
+ENDS = re.compile(r"[ \n0A%?H]*[\n0A%?H][ \n0A%?H]*")
+GAPS = re.compile(" +")
+ENCLOSING = ("Ps", "Pe", "Pi", "Pf")  # brackets and quotation marks, as Unicode calls them
+MORE_QUOTES = "\"'"
+TAG = re.compile(r"\]?/[A-Za-z]{1,4}(?=\s|\])|\][A-Za-z]{1,4}(?=\s)")
+TAGGED = re.compile(r"\S/[A-Za-z]{1,4}(?=\s|$)")
+LEAST_TAGGED = 0.8  # of what white space separates
+HANZI_PAIR = re.compile(f"(?<=[{HANZI}])( *)(?=[{HANZI}])")
+SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; words that are separated have two in five
+SAMPLE_CHARS = 100_000
+PARTICLES = re.compile("[地得儿]")
+SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
+MOST_PENDING = 3  # two at work, one to follow
+
+
+class SpokenWord(NamedTuple):
+    """A word, and its reading where the words around it make it another one than a dictionary's."""
+
+    word: str
+    reading: Reading | None
+
+
+class SegmentedBlock(NamedTuple):
+    """Whole sentences.
+
+    Attributes:
+        spoken: the different words; the first is `SENTENCE_END`.
+        tokens: (N,) sentences as places in it, each closed by 0.
+        left_out: number of characters by reason.
+        num_bytes: of the file as it lies on the disk.
+        num_text_bytes: of the text in UTF-8.
+    """
+
+    spoken: list[SpokenWord]
+    tokens: Int32
+    left_out: Counter[str]
+    num_bytes: int
+    num_text_bytes: int
+
+
+class _Piece(NamedTuple):
+    text: str
+    spacing: Spacing
+    is_tagged: bool
+    num_bytes: int
+
+
+def segment_files(sources: Sequence[str], pool: ProcessPoolExecutor | None) -> Iterator[SegmentedBlock]:
+    """Sentences of files, in order.
+
+    Args:
+        sources: see `text_files.read_blocks`.
+        pool: that segments while this process goes on; None to do without.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    pieces = _joined(itertools.chain.from_iterable(map(_pieces, sources)))
+    return map(_segment, pieces) if pool is None else _in_order(pool, pieces)
+
+
+@contextlib.contextmanager
+def processes(num_bytes: int | None) -> Iterator[ProcessPoolExecutor | None]:
+    """Two processes for a text of so many bytes, or of nobody knows how many; they end when this one does.
+
+    Little text is sooner dealt with than another process starts: None.
+    """
+    if num_bytes is not None and num_bytes <= SOLE_PROCESS_BYTES:
+        yield None
+        return
+    pool = ProcessPoolExecutor(
+        min(2, available_cores()), multiprocessing.get_context("spawn"), _end_with_parent
+    )
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def default_readings(words: Sequence[str]) -> list[Reading]:
+    """Each word as it is read by itself."""
+    return [label(word, "syllables") for word in words]
+
+
+def _in_order(pool: ProcessPoolExecutor, pieces: Iterable[_Piece]) -> Iterator[SegmentedBlock]:
+    """Segment each piece; few are read ahead."""
+    pending: deque[Future[SegmentedBlock]] = deque()
+    for piece in pieces:
+        pending.append(pool.submit(_segment, piece))
+        if len(pending) > MOST_PENDING:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _pieces(source: str) -> Iterator[_Piece]:
+    spacing: Spacing = "none"
+    is_tagged = False
+    for block in read_blocks(source):
+        if block.first:
+            spacing, is_tagged = _form_of(block)
+        yield _Piece(block.text, spacing, is_tagged, block.num_bytes)
+
+
+def _joined(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Pieces of about a block: thousands of small files are no thousands of errands."""
+    for _, alike in itertools.groupby(pieces, lambda piece: (piece.spacing, piece.is_tagged)):
+        waiting: list[_Piece] = []
+        for piece in alike:
+            waiting.append(piece)
+            if sum(len(one.text) for one in waiting) * 3 >= BLOCK_BYTES:
+                yield _sum(waiting)
+                waiting = []
+        if waiting:
+            yield _sum(waiting)
+
+
+def _sum(pieces: Sequence[_Piece]) -> _Piece:
+    return pieces[0]._replace(
+        text="\n".join(piece.text for piece in pieces), num_bytes=sum(piece.num_bytes for piece in pieces)
+    )
+
+
+def _form_of(block: TextBlock) -> tuple[Spacing, bool]:
+    """Whether white space separates words in a file, and whether they bear tags."""
+    sample = unicodedata.normalize("NFKC", block.text[:SAMPLE_CHARS])
+    is_tagged = len(TAGGED.findall(sample)) > LEAST_TAGGED * max(1, len(sample.split()))
+    if is_tagged:
+        sample = TAG.sub(" ", sample)
+    gaps = HANZI_PAIR.findall(re.sub("[ \t]+", " ", sample))
+    spaced = sum(map(bool, gaps)) / max(1, len(gaps))
+    if spaced >= SPACED_HANZI:
+        return "hanzi", is_tagged
+    return ("words" if spaced > SPACED_WORDS else "none"), is_tagged
+
+
+def _segment(piece: _Piece) -> SegmentedBlock:
+    text, left_out = _cleaned(piece)
+    words = _words(text, piece.spacing)
+    if words and words[-1] != SENTENCE_END:
+        words.append(SENTENCE_END)
+    ids: dict[object, int] = {SENTENCE_END: 0}
+    tokens = np.fromiter((ids.setdefault(word, len(ids)) for word in words), np.int32, len(words))
+    spoken = [SpokenWord(str(word), None) for word in ids]
+    for place, reading in _readings(words).items():
+        found = SpokenWord(words[place], reading)
+        tokens[place] = ids.setdefault(found, len(ids))
+        if tokens[place] == len(spoken):
+            spoken.append(found)
+    return SegmentedBlock(spoken, tokens, left_out, piece.num_bytes, len(piece.text.encode()))
+
+
+def _cleaned(piece: _Piece) -> tuple[str, Counter[str]]:
+    """Hanzi, word ends and sentence ends, one between two sentences; and what is left out."""
+    text = unicodedata.normalize("NFKC", piece.text)
+    if piece.is_tagged:
+        text = TAG.sub(" ", text)
+    text = text.translate(_Kinds())
+    left_out = Counter({reason: text.count(mark) for mark, reason in LEFT_OUT.items()})
+    if piece.spacing == "hanzi":
+        text = text.replace(WORD_END, "")
+    return ENDS.sub(SENTENCE_END, GAPS.sub(WORD_END, text)).strip(), +left_out
+
+
+class _Kinds(dict[int, str]):
+    """What each character becomes: itself, an end, or the mark of why it is left out."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = kind = _kind_of(chr(code))
+        return kind
+
+
+@functools.cache
+def _kind_of(char: str) -> str:
+    category = unicodedata.category(char)
+    if re.match(f"[{HANZI}]", char):
+        try:
+            label(char, "syllables")
+        except UnlabelledError:
+            return "H"
+        return char
+    if char in "\n\r\v\f\x85\u2028\u2029":
+        return SENTENCE_END
+    if char in SPOKEN_SIGNS or category in ("Sc", "Sm", "No"):
+        return "%"
+    if category[0] == "P" and category not in ENCLOSING and char not in MORE_QUOTES:
+        return SENTENCE_END
+    if category[0] == "N":
+        return "0"
+    if category[0] in "LM":
+        return "A" if "LATIN" in unicodedata.name(char, "") else "?"
+    return WORD_END
+
+
+def _words(text: str, spacing: Spacing) -> list[str]:
+    if spacing == "words":
+        return [word for word in re.split("(\n)| ", text) if word]
+    import rjieba
+
+    return [word for word in rjieba.cut(text, False) if word != WORD_END]
+
+
+def _readings(words: Sequence[str]) -> dict[int, Reading]:
+    """Readings, by their places among the words, that the words around them make other than usual."""
+    text = "".join(words)
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    begins = np.cumsum(lengths) - lengths
+    as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    by_context = readings_by_context(words)
+    overridden: dict[int, Reading] = {}
+    for here in sorted({*by_context, *(match.start() for match in PARTICLES.finditer(text))}):
+        word = int(np.searchsorted(begins, here, "right")) - 1
+        # a rule that reaches into a longer word knows less of it than the dictionary does
+        if lengths[word] == 1:
+            reading = by_context.get(here) or _particle_or_suffix(text, here, here not in as_words)
+            if reading and (reading,) != _usual_reading(words[word]):
+                overridden[word] = (reading,)
+    return overridden
+
+
+@functools.cache
+def _usual_reading(hanzi: str) -> Reading:
+    return label(hanzi, "syllables")
+
+
+def _particle_or_suffix(text: str, place: int, may_be_suffix: bool) -> str:
+    """The reading of 地, 得 or 儿 as a word of its own behind others; empty where it is the usual one."""
+    begin = text.rfind(SENTENCE_END, max(0, place - 2), place) + 1 or max(0, place - 2)
+    end = text.find(SENTENCE_END, place, place + 2)
+    sentence = text[begin : end if end >= 0 else place + 2]
+    if text[place] == "儿":
+        return "er5" if may_be_suffix and place > begin else ""
+    return _particle(sentence, place - begin)

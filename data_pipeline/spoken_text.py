@@ -1,0 +1,169 @@
+"""A text as a stream of spoken words on disk, to be read again as syllables, characters or words."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from asr.files import cannot_write
+from asr.types import UserError
+from data_pipeline.labels import Unit
+from data_pipeline.running_text import (
+    SENTENCE_END,
+    Int32,
+    Reading,
+    SegmentedBlock,
+    SpokenWord,
+    default_readings,
+    processes,
+    segment_files,
+)
+from data_pipeline.text_files import STANDARD_INPUT, find_text_files
+from data_pipeline.word_readings import Pronunciation, pronunciations
+
+TOKENS_AT_ONCE = 1 << 20
+WORDS_AT_ONCE = 2000
+END = 0  # place of the sentence end among the spoken words
+
+
+class SpokenText:
+    """Sentences of files, read once.
+
+    Args:
+        paths: files, folders, or - for standard input.
+        folder: for a temporary file without a name.
+
+    Attributes:
+        sources: the files.
+        num_sentences: that hold a word.
+        num_words: in all.
+        num_bytes: of the text in UTF-8.
+        left_out: number of characters by reason.
+
+    Raises:
+        UserError: a file cannot be read, the disk is full, or there is no hanzi in any file.
+    """
+
+    def __init__(self, paths: Sequence[str], folder: Path) -> None:
+        self.sources = find_text_files(paths)
+        self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0
+        self.left_out: Counter[str] = Counter()
+        self._places: dict[SpokenWord, int] = {SpokenWord(SENTENCE_END, None): END}
+        self._counts = np.zeros(1, np.int64)
+        self._folder = folder
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        except OSError as error:
+            raise cannot_write(folder, "temporary file", error) from None
+        try:
+            num_bytes = _size_of(self.sources)
+            with processes(num_bytes) as pool:
+                self._read(pool, num_bytes)
+                self._usual = self._usual_readings(pool)
+        except BrokenProcessPool:
+            raise UserError(
+                "a process that segments text was ended from outside, most likely for want of memory; "
+                "free some and start again"
+            ) from None
+
+    def vocabulary(self, unit: Unit) -> list[str]:
+        """Its different syllables, characters or words, sorted."""
+        return sorted({token for spoken in self._spoken() for token in self._parts(spoken, unit)})
+
+    def blocks(self, unit: Unit, first_id: int, end_id: int) -> Iterator[tuple[Int32, int]]:
+        """All sentences as ids of tokens in the order of the vocabulary; and how many words these are.
+
+        Args:
+            unit: of the tokens.
+            first_id: of the vocabulary's first token.
+            end_id: closes each sentence.
+        """
+        ids = {token: index for index, token in enumerate(self.vocabulary(unit), start=first_id)}
+        parts = [[end_id], *([ids[part] for part in self._parts(one, unit)] for one in self._spoken())]
+        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+        begins = np.cumsum(lengths) - lengths
+        values = np.fromiter((part for row in parts for part in row), np.int32, int(lengths.sum()))
+        for tokens in self._token_blocks():
+            num = lengths[tokens]
+            within = np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)
+            yield values[np.repeat(begins[tokens], num) + within], int((tokens != END).sum())
+
+    def pronunciations(self) -> list[Pronunciation]:
+        """How its words are read."""
+        occurrences = dict(zip(self._spoken(), self._counts[1:].tolist(), strict=True))
+        return pronunciations(occurrences, self._usual)
+
+    def _spoken(self) -> list[SpokenWord]:
+        return list(self._places)[1:]
+
+    def _parts(self, spoken: SpokenWord, unit: Unit) -> Sequence[str]:
+        if unit == "words":
+            return (spoken.word,)
+        return spoken.word if unit == "characters" else spoken.reading or self._usual[spoken.word]
+
+    def _read(self, pool: ProcessPoolExecutor | None, num_bytes: int | None) -> None:
+        with tqdm(total=num_bytes, desc="reading", unit="B", unit_scale=True, delay=1) as bar:
+            for block in segment_files(self.sources, pool):
+                self._take(block)
+                bar.update(block.num_bytes)
+        if not self.num_words:
+            raise UserError(
+                f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi at all"
+                + (f" but {_list_of(self.left_out)}" if self.left_out else "")
+            )
+
+    def _take(self, block: SegmentedBlock) -> None:
+        places = np.array([self._places.setdefault(one, len(self._places)) for one in block.spoken], np.int32)
+        tokens = places[block.tokens]
+        counts = np.bincount(tokens, minlength=len(self._places))
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
+        self.num_sentences += int((tokens == END).sum())
+        self.num_words += int((tokens != END).sum())
+        self.num_bytes += block.num_text_bytes
+        self.left_out += block.left_out
+        try:
+            self._file.seek(0, 2)
+            self._file.write(tokens.data)
+            self._file.flush()
+        except OSError as error:
+            raise cannot_write(self._folder, "temporary file", error) from None
+
+    def _token_blocks(self) -> Iterator[Int32]:
+        """Whole sentences of spoken words."""
+        self._file.seek(0)
+        kept = np.zeros(0, np.int32)
+        while data := self._file.read(TOKENS_AT_ONCE * 4):
+            tokens = np.concatenate([kept, np.frombuffer(data, np.int32)])
+            end = int(np.flatnonzero(tokens == END)[-1]) + 1 if (tokens == END).any() else 0
+            yield tokens[:end]
+            kept = tokens[end:]
+
+    def _usual_readings(self, pool: ProcessPoolExecutor | None) -> dict[str, Reading]:
+        words = list(dict.fromkeys(one.word for one in self._spoken()))
+        slices = [words[begin : begin + WORDS_AT_ONCE] for begin in range(0, len(words), WORDS_AT_ONCE)]
+        found = map(default_readings, slices) if pool is None else pool.map(default_readings, slices)
+        readings: list[Reading] = []
+        with tqdm(total=len(words), desc="looking up words", unit=" words", delay=1) as bar:
+            for some in found:
+                readings.extend(some)
+                bar.update(len(some))
+        return dict(zip(words, readings, strict=True))
+
+
+def _size_of(sources: Sequence[str]) -> int | None:
+    """Bytes of all files; None where one of them is standard input."""
+    if STANDARD_INPUT in sources:
+        return None
+    return sum(Path(source).stat().st_size for source in sources)
+
+
+def _list_of(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())

@@ -1,0 +1,165 @@
+"""Text files of any usual encoding, gzipped or not -> blocks of whole lines."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from asr.types import UserError
+
+STANDARD_INPUT = "-"
+BLOCK_BYTES = 1 << 21  # words of two such blocks, as Python holds them, are a hundred megabytes
+HEAD_BYTES = 1 << 16  # that tell the encoding
+GZIP_MAGIC = b"\x1f\x8b"
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# the most frequent hanzi: a text of another encoding, read as GB18030, has hardly any of them
+FREQUENT = frozenset(
+    "的一是不了在人有我他这中大来上个国到说们為为子和你地出道也时年得就那要下以生会自着去之过家学"
+)
+LEAST_FREQUENT = 0.05  # of all hanzi; a fifth is usual
+
+
+class TextBlock(NamedTuple):
+    """Whole lines of a file."""
+
+    source: str
+    text: str
+    num_bytes: int  # of the file as it lies on the disk
+    first: bool  # whether the file begins with it
+
+
+def find_text_files(paths: Sequence[str]) -> list[str]:
+    """The files that paths name: themselves, and every file in a folder but for hidden ones, sorted.
+
+    Raises:
+        UserError: there is no such file, or nothing in a folder.
+    """
+    found = []
+    for name in paths:
+        path = Path(name)
+        if name == STANDARD_INPUT:
+            found.append(name)
+        elif path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path))
+            if not inside:
+                raise UserError(f"{name}: expected text files in this folder, found none")
+            found.extend(map(str, inside))
+        elif path.exists():
+            found.append(name)
+        else:
+            raise UserError(f"{name}: no such file or folder; expected a text, or - for standard input")
+    if found.count(STANDARD_INPUT) > 1:
+        raise UserError("-: standard input can be read once; name it once")
+    return found
+
+
+def read_blocks(source: str) -> Iterator[TextBlock]:
+    """A file's text, a few megabytes of whole lines at a time.
+
+    Args:
+        source: path of a file, or `STANDARD_INPUT`.
+
+    Raises:
+        UserError: it cannot be read, or is no text in UTF-8, UTF-16 or GB18030.
+    """
+    try:
+        if source == STANDARD_INPUT:
+            yield from _blocks("standard input", sys.stdin.buffer)
+        else:
+            with Path(source).open("rb") as raw:
+                yield from _blocks(source, raw)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{source}: this gzip file is damaged or cut short; fetch it again") from None
+    except OSError as error:
+        raise UserError(f"{source}: cannot read this text ({error.strerror})") from None
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _blocks(source: str, raw: IO[bytes]) -> Iterator[TextBlock]:
+    counted = _CountedStream(raw)
+    file: IO[bytes] = cast("IO[bytes]", counted)
+    if counted.peek(len(GZIP_MAGIC)) == GZIP_MAGIC:
+        file = cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+    head = file.read(BLOCK_BYTES)
+    encoding = _encoding_of(source, head)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    kept, first, place, num_told = "", True, 0, 0
+    while head:
+        following = file.read(BLOCK_BYTES)
+        try:
+            text = kept + decoder.decode(head, final=not following)
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{source}: begins as {encoding} and is not at about byte {place + error.start:,}; "
+                "save it again as UTF-8"
+            ) from None
+        end = len(text) if not following else _last_break(text)
+        yield TextBlock(source, text[:end], counted.num_read - num_told, first)
+        kept, first, place, head, num_told = text[end:], False, place + len(head), following, counted.num_read
+
+
+def _last_break(text: str) -> int:
+    """Where the last whole line ends, or at least a sentence; else the text."""
+    for mark in "\n。":
+        if place := text.rfind(mark) + 1:
+            return place
+    return len(text)
+
+
+def _encoding_of(source: str, begin: bytes) -> str:
+    for mark, encoding in MARKS:
+        if begin.startswith(mark):
+            return encoding
+    head = begin[:HEAD_BYTES]
+    if b"\0" in head:
+        raise UserError(
+            f"{source}: a binary file; expected a text in UTF-8 or GB18030, which may be gzipped; "
+            "extract the text, or leave it out"
+        )
+    if _decoded(head, "utf-8") is not None:
+        return "utf-8"
+    text = _decoded(head, "gb18030")
+    hanzi = [char for char in text or "" if "\u4e00" <= char <= "\u9fff"]
+    if sum(char in FREQUENT for char in hanzi) > LEAST_FREQUENT * len(hanzi):
+        return "gb18030"
+    raise UserError(f"{source}: neither UTF-8 nor GB18030; save it again as UTF-8")
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError:
+        return None
+
+
+class _CountedStream:
+    """A stream that tells how much was read of it, and how it begins.
+
+    Attributes:
+        num_read: bytes.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._head = b""
+        self.num_read = 0
+
+    def peek(self, size: int) -> bytes:
+        """Its first bytes, to be read again."""
+        self._head = self._stream.read(size)
+        return self._head
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes; fewer at the end."""
+        data = self._head + self._stream.read(size - len(self._head) if size >= 0 else size)
+        self._head = b""
+        self.num_read += len(data)
+        return data

@@ -1,0 +1,136 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from asr.audio import WINDOW_SAMPLES
+from asr.hanzi_errors import hanzi_errors
+from asr.mandarin_errors import known_confusions, syllable_errors
+from asr.metrics import AlignedPair, align
+from asr.noise_level import signal_to_noise_db
+from asr.types import Hypothesis, Utterance
+
+
+def errors_of(said, heard):
+    return syllable_errors(align(said.split(), heard.split()))
+
+
+def confused(errors, part):
+    return [(c.said, c.heard, c.count, c.out_of) for c in errors.parts[part].confusions]
+
+
+def known(said, heard):
+    return [one.name.split(":")[0] for one in known_confusions(errors_of(said, heard))]
+
+
+def test_a_syllable_counts_in_every_part_that_is_wrong():
+    errors = errors_of("zhong1 guo2 ren2 hao3", "zong1 guo4 li3 hao3")
+    assert (errors.num_compared, errors.num_substituted) == (4, 3)
+    told = {name: (part.wrong, part.only) for name, part in errors.parts.items()}
+    assert told == {"initial": (2, 1), "final": (1, 0), "tone": (2, 1)}
+
+
+def test_confusions_stand_by_count_with_how_often_the_sound_was_said():
+    errors = errors_of("nan2 ni3 nü3 na4 an1", "lan2 li3 nü3 na4 ang1")
+    assert confused(errors, "initial") == [("n", "l", 2, 3)]  # nü3 is no syllable: ü is written v
+    assert confused(errors, "final") == [("an", "ang", 1, 2)]
+    assert errors.parts["initial"].confusions[0].rate == pytest.approx(2 / 3)
+
+
+def test_tones_are_counted_wherever_syllable_meets_syllable_and_lost_where_none_does():
+    said_and_heard = list(product(range(1, 6), repeat=2))
+    pairs = [AlignedPair("substitution", f"ma{a}", f"ba{b}") for a, b in said_and_heard for _ in range(a)]
+    pairs += [AlignedPair("deletion", "ma3", ""), AlignedPair("substitution", "ma3", "<unk>")]
+    pairs += [AlignedPair("insertion", "", "ma4"), AlignedPair("substitution", "ng", "ma4")]
+    errors = syllable_errors(pairs)
+    assert errors.tones == [[tone] * 5 for tone in range(1, 6)]
+    assert errors.lost_tones == [0, 0, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "names"),
+    [
+        ("zhi1", "zi1", ["flat and retroflex"]),
+        ("su4", "shu4", ["flat and retroflex"]),
+        ("nan2", "lan2", ["n and l"]),
+        ("hu2", "fu2", ["f and h"]),
+        ("yin1", "ying1", ["front and back nasals"]),
+        ("lian2", "liang2", ["front and back nasals"]),
+        ("dun4", "dong4", ["front and back nasals"]),
+        ("yi4", "yu4", ["rounded and unrounded"]),
+        ("ju2", "ji2", ["rounded and unrounded"]),
+        ("zhi1", "chi1", ["with and without breath"]),
+        ("ma2", "ma3", ["tones 2 and 3"]),
+        ("ma4", "ma1", ["tones 1 and 4"]),
+        ("ma3", "ma1", ["other full tones"]),
+        ("le5", "le4", ["a full tone and the neutral one"]),
+        ("ni3", "hao3", []),
+        ("si4", "xi4", ["palatal and flat or retroflex"]),
+    ],
+)
+def test_well_known_confusions_go_by_their_names_either_way(said, heard, names):
+    assert known(said, heard) == names
+    assert known(heard, said) == names
+
+
+def test_rate_of_a_well_known_confusion_is_of_the_times_it_could_come_up():
+    texts = ("zha1 zha1 zha1 za1 za1 sha1 ba1", "za1 za1 zha1 zha1 za1 sha1 ba1")
+    both = zip(*map(str.split, texts), strict=True)
+    pairs = [AlignedPair("substitution", said, heard) for said, heard in both]
+    (one,) = known_confusions(syllable_errors(pairs))
+    assert (one.count, one.out_of) == (3, 5)  # sh and s were never confused
+    assert [(c.said, c.count) for c in one.examples] == [("zh", 2), ("z", 1)]
+
+
+def hanzi(text, tokens, heard_text, heard_tokens):
+    utterance = Utterance("u", "u.wav", 1.0, text, tuple(tokens.split()))
+    return utterance, Hypothesis("u", tuple(heard_tokens.split()), heard_text, 0.0, ())
+
+
+def test_wrong_hanzi_are_split_by_the_syllable_under_them():
+    errors = hanzi_errors(
+        [
+            hanzi("他的书，好！", "ta1 de5 shu1 hao3", "她得苏好", "ta1 de5 su1 hao3"),
+            hanzi("他说", "ta1 shuo1", "在她说了", "zai4 ta1 shuo1 le5"),  # the insertion shifts nothing
+            hanzi("你好", "ni3 hao3", "你", "ni2"),
+        ]
+    )
+    assert errors is not None
+    assert (errors.num_said, errors.under_right, errors.under_wrong, errors.saved) == (8, 3, 4, 1)
+    assert errors.examples == [(("他", "她", "ta1"), 2), (("的", "得", "de5"), 1)]
+
+
+def test_what_has_no_hanzi_for_each_syllable_is_counted_not_guessed_at():
+    whole = hanzi("你好", "ni3 hao3", "你号", "ni3 hao3")
+    marked = hanzi("你好", "ni3 hao3", "你<lv5>", "ni3 lv5")
+    errors = hanzi_errors([whole, marked])
+    assert errors is not None
+    assert (errors.num_said, errors.num_not_compared) == (2, 1)
+    assert hanzi_errors([hanzi("你好", "ni3 hao3", "ni3 hao3", "ni3 hao3")]) is None
+
+
+@pytest.mark.parametrize("snr_db", [0, 5, 10, 20, 30, 40])
+@pytest.mark.parametrize("exponent", [0.0, 0.5], ids=["white", "pink"])
+def test_noise_of_a_known_level_is_measured_within_a_few_decibels(clips, snr_db, exponent):
+    from asr.audio import read_audio
+
+    rng = np.random.default_rng(0)
+    off = []
+    for clip in clips:
+        speech = read_audio(clip.audio_path).astype(np.float64)
+        spectrum = np.fft.rfft(rng.standard_normal(len(speech)))
+        noise = np.fft.irfft(spectrum / np.maximum(np.arange(len(spectrum)), 10) ** exponent, len(speech))
+        powers = np.square(speech[: len(speech) // WINDOW_SAMPLES * WINDOW_SAMPLES]).reshape(
+            -1, WINDOW_SAMPLES
+        )
+        powers = powers.mean(axis=1)
+        power = powers[powers > powers.max() / 1000].mean()
+        noise *= np.sqrt(power / np.square(noise).mean() / 10 ** (snr_db / 10))
+        mixed = np.clip(np.rint(speech + noise), -32768, 32767).astype(np.int16)
+        off.append(signal_to_noise_db(mixed) - snr_db)
+    assert abs(np.median(off)) < 2.5, off
+
+
+@pytest.mark.parametrize("samples", [np.zeros(400), np.full(16000, 77), np.zeros(16000)])
+def test_silence_has_a_finite_level(samples):
+    assert -20 < signal_to_noise_db(samples.astype(np.int16)) < 20

@@ -1,0 +1,148 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from asr.significance import blocks_of, paired_test, rate_interval, swap_p_value
+
+
+def bernoulli_set(rng, num_utterances, rate):
+    """Utterances of 5 to 20 tokens, each wrong by itself."""
+    lengths = rng.integers(5, 21, num_utterances)
+    return rng.binomial(lengths, rate), lengths
+
+
+def test_intervals_hold_the_true_rate_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        low, high = rate_interval(*map(np.ndarray.tolist, bernoulli_set(rng, 80, 0.15)))
+        hits += low <= 0.15 <= high
+    assert 180 <= hits <= 199  # 190 expected, give or take 3
+
+
+def test_the_interval_is_that_of_drawing_utterances_again():
+    errors, lengths = [0, 3, 1, 9], [4, 3, 10, 9]
+    rates = []
+    for drawn in itertools.product(range(4), repeat=4):  # all 256 draws, each as likely
+        rates.append(sum(errors[i] for i in drawn) / sum(lengths[i] for i in drawn))
+    rates.sort()
+    low, high = rate_interval(errors, lengths)
+    assert low == pytest.approx(rates[round(0.025 * 256) - 1], abs=0.06)
+    assert high == pytest.approx(rates[-round(0.025 * 256)], abs=0.06)
+    assert {round(low, 12), round(high, 12)} <= {round(rate, 12) for rate in rates}
+
+
+def test_few_and_many_kinds_of_utterance_are_drawn_alike():
+    # how often each kind is drawn, or, where hardly two are of a kind, which ones
+    errors = [1000, 0, 2000] * 100
+    of_three_kinds = rate_interval(errors, [9000] * 300)
+    all_different = rate_interval(errors, [9000 + place % 100 for place in range(300)])
+    assert of_three_kinds == pytest.approx(all_different, abs=0.002)
+
+
+def test_the_same_set_gives_the_same_interval():
+    errors, lengths = bernoulli_set(np.random.default_rng(2), 50, 0.3)
+    assert rate_interval(errors.tolist(), lengths.tolist()) == rate_interval(
+        errors.tolist(), lengths.tolist()
+    )
+
+
+def test_no_error_among_few_is_no_proof_of_perfection():
+    # 10 sentences without an error: were 31 % wrong, that happened once in 40 times
+    low, high = rate_interval([0] * 10, [1] * 10)
+    assert low == 0
+    assert (1 - high) ** 10 == pytest.approx(0.025)
+    assert rate_interval([0] * 1000, [1] * 1000)[1] < 0.004
+
+
+def test_rates_above_one_and_empty_references_have_intervals():
+    low, high = rate_interval([5, 7, 6], [2, 3, 2])
+    assert 2 < low <= high < 3.5
+    assert rate_interval([1, 2], [0, 0]) == (math.inf, math.inf)
+    low, high = rate_interval([1, 0, 0, 0], [0, 5, 5, 5])  # a draw of the first alone has no rate
+    assert 0 <= low < 0.07 < high
+
+
+def brute_force_p_value(differences):
+    sums = [
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return np.mean([total >= abs(sum(differences)) for total in sums])
+
+
+def test_p_values_count_every_way_to_swap_the_systems():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        differences = rng.integers(-4, 5, rng.integers(1, 11))
+        assert swap_p_value(differences) == pytest.approx(brute_force_p_value(differences.tolist()))
+
+
+def test_p_values_of_large_sets_are_those_of_the_sign_test():
+    from scipy.stats import binomtest
+
+    # differences of one error each are a sign test, which has a formula
+    for better, worse in ((520, 480), (5200, 4800), (700, 300)):
+        differences = np.array([-1] * better + [1] * worse + [0] * 5000)
+        assert swap_p_value(differences) == pytest.approx(
+            binomtest(better, better + worse).pvalue, rel=1e-6, abs=1e-13
+        )
+
+
+def test_the_smallest_p_value_is_above_zero():
+    assert swap_p_value(np.full(3, -2)) == 0.25
+    assert 0 < swap_p_value(np.full(400, -2)) < 1e-100
+
+
+def test_equal_systems_do_not_differ():
+    errors, lengths = bernoulli_set(np.random.default_rng(4), 100, 0.2)
+    test = paired_test(errors.tolist(), errors.tolist(), lengths.tolist())
+    assert (test.difference, test.low, test.high, test.p_value, test.better) == (0, 0, 0, 1, 0.5)
+
+
+def test_a_clear_difference_is_significant_and_its_mirror_image_too():
+    rng = np.random.default_rng(5)
+    errors_a, lengths = bernoulli_set(rng, 300, 0.3)
+    errors_b = rng.binomial(lengths, 0.2)
+    test = paired_test(errors_a.tolist(), errors_b.tolist(), lengths.tolist())
+    assert test.difference == pytest.approx((errors_b.sum() - errors_a.sum()) / lengths.sum())
+    assert test.low <= test.difference <= test.high < 0
+    assert test.p_value < 1e-4
+    assert test.better > 0.999
+    mirrored = paired_test(errors_b.tolist(), errors_a.tolist(), lengths.tolist())
+    assert mirrored.difference == -test.difference
+    assert mirrored.p_value == pytest.approx(test.p_value)
+    assert mirrored.better < 0.001
+
+
+def test_equal_systems_are_called_different_as_seldom_as_promised():
+    rng = np.random.default_rng(6)
+    p_values = []
+    for _ in range(400):
+        errors_a, lengths = bernoulli_set(rng, 60, 0.2)
+        p_values.append(swap_p_value(rng.binomial(lengths, 0.2) - errors_a))
+    assert 6 <= sum(p < 0.05 for p in p_values) <= 34  # 20 expected, give or take 4.4
+
+
+def test_speakers_are_drawn_where_there_are_enough():
+    many = [f"s{place % 25:02}" for place in range(100)]
+    blocks = blocks_of(many)
+    assert blocks.kind == "speakers"
+    assert blocks.summed([1] * 100) == [4] * 25
+    assert blocks.summed(range(100))[0] == 0 + 25 + 50 + 75
+    for speakers in (["a", "b"] * 50, ["", *many], [f"s{place}" for place in range(100)]):
+        blocks = blocks_of(speakers)
+        assert blocks.kind == "utterances"
+        assert blocks.summed(range(len(speakers))) == list(range(len(speakers)))
+
+
+def test_alike_utterances_of_a_speaker_widen_the_interval():
+    rng = np.random.default_rng(7)
+    speakers = np.repeat(np.arange(40), 25)
+    errors = rng.binomial(10, rng.beta(1, 6, 40)[speakers])  # some are hard to understand
+    blocks = blocks_of([f"s{speaker}" for speaker in speakers])
+    by_speaker = rate_interval(blocks.summed(errors.tolist()), blocks.summed([10] * 1000))
+    by_utterance = rate_interval(errors.tolist(), [10] * 1000)
+    assert by_speaker[1] - by_speaker[0] > 2 * (by_utterance[1] - by_utterance[0])

@@ -1,0 +1,104 @@
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from asr.types import UserError
+from data_pipeline.label_corrections import corrections, write_corrected
+from data_pipeline.manifest import read_manifest
+
+LINES = [
+    {
+        "id": "a",
+        "audio": "audio/a.wav",
+        "duration_s": 1.23456789,
+        "text": "银行",
+        "tokens": "yin2 xing2",
+        "by": "me",
+    },
+    {"id": "b", "audio": "../b.wav", "duration_s": 2, "tokens": "hao3", "speaker": "ann"},
+    {"id": "c", "audio": "/elsewhere/c.wav", "duration_s": 3.0, "text": "好", "tokens": "hao3"},
+]
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    path = tmp_path / "corpus" / "train.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def accepted(name, reference, suggested, line=2):
+    return SimpleNamespace(
+        id=name, reference=tuple(reference.split()), suggested=tuple(suggested.split()), line=line
+    )
+
+
+def changed_by(manifest, *rows, unit="syllable"):
+    return corrections(read_manifest(manifest), rows, unit, manifest.parent / "review.csv")
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_only_accepted_labels_change_and_the_old_manifest_stays(manifest):
+    before = manifest.read_bytes()
+    out = manifest.with_name("new.jsonl")
+    changed = changed_by(manifest, accepted("a", "yin2 xing2", "yin2 hang2"), accepted("b", "hao3", "hao3"))
+    write_corrected(manifest, out, changed)
+    assert lines_of(out) == [LINES[0] | {"tokens": "yin2 hang2"}, LINES[1], LINES[2]]
+    assert manifest.read_bytes() == before
+    assert [correction.utterance.id for correction in changed] == ["a"]
+
+
+@pytest.mark.parametrize("where", ["corpus/new.jsonl", "new.jsonl", "else/where/new.jsonl"])
+def test_audio_paths_name_the_same_files_from_another_folder(manifest, tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    write_corrected(manifest, tmp_path / where, [])
+    old, new = read_manifest(manifest), read_manifest(tmp_path / where)
+    for one, other in zip(old, new, strict=True):
+        assert os.path.realpath(one.audio_path) == os.path.realpath(other.audio_path)
+    if where == "new.jsonl":
+        assert [line["audio"] for line in lines_of(tmp_path / where)][:2] == ["corpus/audio/a.wav", "b.wav"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (accepted("d", "hao3", "hao4"), r"review\.csv:2: d: no such id"),
+        (
+            accepted("a", "yin2 hang2", "yin2 xing2"),
+            "reviewed as 'yin2 hang2', but the manifest has 'yin2 xing2'",
+        ),
+        (accepted("a", "yin2 xing2", "yin2 heng9"), "heng9: no Mandarin syllable"),
+        (accepted("a", "yin2 xing2", "yin2 háng"), "háng: no Mandarin syllable"),
+        (accepted("a", "yin2 xing2", ""), "nothing is suggested"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_line(manifest, row, message):
+    with pytest.raises(UserError, match=message):
+        changed_by(manifest, row)
+
+
+def test_all_mistakes_are_told_at_once_and_many_are_counted(manifest):
+    with pytest.raises(UserError) as raised:
+        changed_by(manifest, *(accepted(f"none{line}", "hao3", "hao4", line) for line in range(2, 15)))
+    told = str(raised.value).splitlines()
+    assert len(told) == 12
+    assert told[-2:] == ["and 3 more", "nothing was written"]
+
+
+def test_characters_are_single_and_words_are_any(manifest):
+    assert changed_by(manifest, accepted("b", "hao3", "好 吗"), unit="character")
+    with pytest.raises(UserError, match="好吗: expected characters with spaces"):
+        changed_by(manifest, accepted("b", "hao3", "好吗"), unit="character")
+    assert changed_by(manifest, accepted("b", "hao3", "hello"), unit="token")
+
+
+def test_nothing_that_is_there_is_overwritten(manifest):
+    for path in (manifest, manifest.parent):
+        with pytest.raises(UserError, match="there already"):
+            write_corrected(manifest, path, [])
