@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,7 +40,7 @@ class Evaluation:
         utterances: the set.
         hypotheses: what was heard, in the set's order.
         reference_log_probs: natural logarithm of what CTC gives each reference, tokens that are not in the
-            vocabulary left aside.
+            vocabulary left aside; minus infinity where it does not fit the clip's frames.
     """
 
     utterances: Sequence[Utterance]
@@ -48,8 +49,9 @@ class Evaluation:
 
     @property
     def loss(self) -> float:
-        """Mean CTC loss of an utterance."""
-        return -float(np.mean(self.reference_log_probs))
+        """Mean CTC loss of an utterance whose reference fits."""
+        fitting = [log_prob for log_prob in self.reference_log_probs if math.isfinite(log_prob)]
+        return -float(np.mean(fitting)) if fitting else 0.0
 
     @property
     def heard_log_probs(self) -> list[float]:
@@ -104,7 +106,7 @@ class Evaluator:
             if stop is not None:
                 stop.raise_if_requested()
             losses, reduced = self._compiled_step(*batch)
-            log_probs.update(zip(places, (-np.asarray(losses, np.float64)).tolist(), strict=True))
+            log_probs.update(zip(places, self._reference_log_probs(batch, losses), strict=True))
             ids = [data.utterances[place].id for place in places]
             hypotheses.update(zip(places, self.decoder.hypotheses(reduced, ids), strict=True))
         in_order = range(len(data.utterances))
@@ -113,6 +115,13 @@ class Evaluator:
             [hypotheses[place] for place in in_order],
             [log_probs[place] for place in in_order],
         )
+
+    def _reference_log_probs(self, batch: Batch, losses: Tensor) -> list[float]:
+        rows = zip(*(np.asarray(part) for part in (*batch[1:], losses)), strict=True)
+        return [
+            -float(loss) if self.model.fits(int(length), labels[:num].tolist()) else -math.inf
+            for length, labels, num, loss in rows
+        ]
 
     @functools.cached_property
     def _compiled_step(self) -> Any:

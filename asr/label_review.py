@@ -1,7 +1,7 @@
 """Labels that are probably wrong: the model is sure of what it heard, and gives the label next to nothing.
 
     candidates = review_candidates(evaluation)
-    write_review(path, [row_of(candidate) for candidate in candidates])
+    write_review_of(evaluation, path)
 
 A candidate's score is the logarithm of how many times more probable CTC finds what was heard than what the
 label says, for each token that differs. What both have in common is in both and drops out, so that a long or
@@ -16,11 +16,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from asr.hanzi_errors import HANZI
 from asr.metrics import AlignedPair, align
-from asr.review_file import ReviewRow
+from asr.review_file import ReviewRow, read_review, write_review
 from asr.types import Hypothesis, Utterance
 from asr.vocabulary import is_syllable, spelled_as_usual
 
@@ -97,6 +98,32 @@ def review_candidates(evaluation: Evaluation) -> list[Candidate]:
         if num_edits and not math.isnan(margin) and margin >= LEAST_SCORE * num_edits:
             found.append(_candidate(utterance, hypothesis, pairs, margin / num_edits))
     return sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id))
+
+
+def write_review_of(evaluation: Evaluation, path: Path) -> int:
+    """Write the list to review; decisions in one that stands there already are kept.
+
+    Args:
+        evaluation: of the set.
+        path: of the CSV file.
+
+    Returns:
+        How many utterances it holds; where there is none, no list is written.
+
+    Raises:
+        UserError: the file cannot be written, or is there and no such list.
+    """
+    rows = [row_of(candidate) for candidate in review_candidates(evaluation)]
+    labels = {utterance.id: utterance.tokens for utterance in evaluation.utterances}
+    decided = {
+        row.id: row
+        for row in (read_review(path) if path.exists() else ())
+        if row.decision.strip() and labels.get(row.id) == row.reference
+    }
+    rows = [decided.pop(row.id, row) for row in rows] + list(decided.values())
+    if rows:
+        write_review(path, rows)
+    return len(rows)
 
 
 def row_of(candidate: Candidate) -> ReviewRow:

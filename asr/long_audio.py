@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from scipy.special import log_softmax
 
 from asr.audio import SAMPLE_RATE_HZ, AudioSource, audio_blocks, pad_waveforms
+from asr.stream_logits import seam
 from asr.types import Hypothesis, Logits, Tensor
-from asr.vocabulary import BLANK_ID
 from asr.voice_activity import BLOCK_S, Piece, speech_pieces
 
 if TYPE_CHECKING:
@@ -148,25 +149,11 @@ def without_seams(heard: Iterable[tuple[Piece, FrameLogits]], frame_samples: int
         last, next_first, end = len(logits), 0, piece.begin + len(piece.waveform)
         if following is not None and following[0].overlap:
             shift = (following[0].begin - piece.begin) // frame_samples
-            next_first = seam(logits[shift:], following[1])
+            next_first = seam(log_softmax(logits[shift:], axis=-1), log_softmax(following[1], axis=-1))
             last = shift + next_first
             end = piece.begin + last * frame_samples
         yield Cut(piece.begin + first * frame_samples, end, logits[first:last])
         first = next_first
-
-
-def seam(one: FrameLogits, other: FrameLogits) -> int:
-    """The frame from which on to listen to the other of two that heard the same.
-
-    In the middle half of what they share, where both think a blank most probable in the frame and in its
-    neighbours; in the middle, if it is all the same.
-    """
-    size = min(len(one), len(other))
-    blank = sum(tf.nn.log_softmax(logits[:size]).numpy()[:, BLANK_ID] for logits in (one, other))
-    around = np.convolve(np.pad(blank, 1, mode="edge"), np.ones(3), "valid")
-    places = np.arange(size // 4, max(size // 4 + 1, size - size // 4))
-    distances = np.abs(places - size // 2) / size
-    return int(places[np.argmax(around[places] - 1e-3 * distances)])
 
 
 def _batches(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from asr.types import EditCounts, Hypothesis, Utterance
-from asr.vocabulary import WORD_BOUNDARY, is_syllable, split_syllable
+from asr.vocabulary import WORD_BOUNDARY, is_syllable
 from asr.written_text import characters_of, words_of
 
 TEXT_POLICY = (
@@ -123,27 +123,6 @@ def is_converted(hypothesis: Hypothesis) -> bool:
 def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
     """Those of which it is known what was said, but not how that is written."""
     return [utterance for utterance in utterances if utterance.tokens and not utterance.text.strip()]
-
-
-class PartErrors(NamedTuple):
-    """Substituted syllables by the part that was heard wrong; one syllable can count in several."""
-
-    initials: int
-    finals: int
-    tones: int
-
-
-def part_errors(pairs: Iterable[AlignedPair]) -> PartErrors:
-    """Count wrong initials, finals and tones among substitutions of a syllable by a syllable."""
-    wrong = [0, 0, 0]
-    for edit, reference, hypothesis in pairs:
-        if edit != "substitution" or not (is_syllable(reference) and is_syllable(hypothesis)):
-            continue
-        for index, (said, heard) in enumerate(
-            zip(split_syllable(reference), split_syllable(hypothesis), strict=True)
-        ):
-            wrong[index] += said != heard
-    return PartErrors(*wrong)
 
 
 def unit_of(utterances: Iterable[Utterance]) -> str:

@@ -190,16 +190,23 @@ def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterat
             "speaker": said.speaker,
             "text": said.text,
             "tokens": said.tokens,
-            "heard_text": heard.text,
-            "heard_tokens": heard.tokens,
-            "score": _finite(heard.score),
-            "acoustic_score": _finite(heard.acoustic_score),
             "reference_log_prob": _finite(record.reference_log_probs[place]),
-            "times_s": heard.times_s,
-            "confidences": heard.confidences,
+            "heard": _heard_fields(heard),
             "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, heard.tokens)],
             "edits": {score.name: _edit_fields(score.edits[place]) for score in scores},
         }
+
+
+def _heard_fields(heard: Hypothesis) -> dict[str, Any]:
+    return {
+        "text": heard.text,
+        "tokens": heard.tokens,
+        "score": _finite(heard.score),
+        "acoustic_score": _finite(heard.acoustic_score),
+        "times_s": heard.times_s,
+        "confidences": heard.confidences,
+        "alternatives": [_heard_fields(alternative) for alternative in heard.alternatives],
+    }
 
 
 def _finite(number: float) -> float | None:
@@ -244,24 +251,26 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
         )
         for row in rows
     ]
-    hypotheses = [
-        Hypothesis(
-            row["id"],
-            _strings(row["heard_tokens"]),
-            _string(row["heard_text"]),
-            _number(row["score"]),
-            tuple(map(float, row["times_s"])),
-            _number(row["acoustic_score"]),
-            tuple(map(float, row["confidences"])),
-        )
-        for row in rows
-    ]
+    hypotheses = [_hypothesis_of(row["id"], row["heard"]) for row in rows]
     if not rows or len({utterance.id for utterance in utterances}) != len(rows):
         raise ValueError("no utterances, or one of them twice")
     decoder = dict(read["decoder"].items())
     log_probs = [_number(row["reference_log_prob"]) for row in rows]
     run, manifest = _string(read["run"]), _string(read["manifest"])
     return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs)
+
+
+def _hypothesis_of(name: str, heard: dict[str, Any]) -> Hypothesis:
+    return Hypothesis(
+        name,
+        _strings(heard["tokens"]),
+        _string(heard["text"]),
+        _number(heard["score"]),
+        tuple(map(float, heard["times_s"])),
+        _number(heard["acoustic_score"]),
+        tuple(map(float, heard["confidences"])),
+        tuple(_hypothesis_of(name, alternative) for alternative in heard["alternatives"]),
+    )
 
 
 def _string(value: object) -> str:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform
 from asr.features import ReceptiveField
-from asr.voice_activity import BLOCK_S, FRAME_SAMPLES, Cutter, Piece, speech_frames
 from asr.vocabulary import BLANK_ID
+from asr.voice_activity import BLOCK_S, FRAME_SAMPLES, Cutter, Piece, speech_frames
 
 BULK_S = 8.0  # of what comes at once, so much is heard at a time
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; whether somebody speaks is judged after each
@@ -38,7 +38,7 @@ class FieldLogits:
         self._held = np.zeros(0, np.int16)
         self._begin = 0  # of what is held, in samples; a multiple of a frame
         self._num_settled = 0  # frames
-        self._ahead: LogProbs | None = None
+        self._ahead = hear(self._held)
 
     def feed(self, samples: Waveform) -> Iterator[LogProbs]:
         """What becomes settled by further samples."""
@@ -50,8 +50,11 @@ class FieldLogits:
 
     def ahead(self) -> LogProbs:
         """What would follow, were this the end."""
-        assert self._ahead is not None, "nothing was fed"
         return self._ahead
+
+    def finish(self) -> Iterator[LogProbs]:
+        """What follows, this being the end."""
+        yield self._ahead
 
     def _settle(self, window: int) -> LogProbs:
         log_probs = self._hear(self._held[:window])[self._num_settled - self._begin // self._frame_samples :]
@@ -94,4 +97,55 @@ class PieceLogits:
 
     def ahead(self) -> LogProbs:
         """What would follow, were this the end."""
-        ahead = copy.deepcopy
+        piece = self._cutter.open_piece()
+        return self._no_frames() if piece is None else self._new_frames(piece)
+
+    def finish(self) -> Iterator[LogProbs]:
+        """What follows, this being the end."""
+        rest, self._waiting = self._waiting, self._waiting[:0]
+        pieces = itertools.chain(self._cutter.feed(rest, self._speech_of(rest)), self._cutter.finish())
+        yield from map(self._settle, pieces)
+
+    def _speech_of(self, step: Waveform) -> npt.NDArray[np.bool_]:
+        self._context = np.concatenate([self._context, step])[-CONTEXT_SAMPLES:]
+        speech = speech_frames(self._context)
+        return speech[len(speech) - -(-len(step) // FRAME_SAMPLES) :]
+
+    def _settle(self, piece: Piece) -> LogProbs:
+        log_probs = self._new_frames(piece)
+        if piece.shared_behind:
+            num_shared = piece.shared_behind // self._frame_samples
+            log_probs = log_probs[: len(log_probs) - num_shared + seam(log_probs[-num_shared:])]
+        self._num_settled += len(log_probs)
+        return log_probs
+
+    def _new_frames(self, piece: Piece) -> LogProbs:
+        """The frames of a piece that are not settled, behind blanks since those that are."""
+        log_probs = self._hear(piece.waveform)
+        first = (piece.begin + self._frame_samples // 2) // self._frame_samples
+        if piece.overlap:
+            return log_probs[self._num_settled - first :]
+        # one blank at least: a token may end one piece and begin the next
+        num_blanks = max(first - self._num_settled, min(1, self._num_settled))
+        blanks = np.full((num_blanks, self._num_outputs), NEVER, np.float32)
+        blanks[:, BLANK_ID] = 0.0
+        return np.concatenate([blanks, log_probs])
+
+    def _no_frames(self) -> LogProbs:
+        return np.zeros((0, self._num_outputs), np.float32)
+
+
+def seam(*heard: LogProbs) -> int:
+    """The frame at which to go over from one clip to the next, where both heard the same.
+
+    In the middle half, where a blank is most probable in the frame and in its neighbours; in the middle, if
+    it is all the same.
+
+    Args:
+        heard: (T, V) of the shared stretch, by one of them or by both.
+    """
+    size = min(map(len, heard))
+    blank = np.sum([log_probs[:size, BLANK_ID] for log_probs in heard], axis=0)
+    around = np.convolve(np.pad(blank, 1, mode="edge"), np.ones(3), "valid")
+    places = np.arange(size // 4, max(size // 4 + 1, size - size // 4))
+    return int(places[np.argmax(around[places] - 1e-3 * np.abs(places - size // 2) / size)])

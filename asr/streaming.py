@@ -7,10 +7,14 @@ for samples in microphone:                       # (n,) int16 at 16 kHz, any n
 print(stream.finish().text)
 
 A model whose logits depend on a bounded stretch of sound (`AcousticModel.receptive_field`) hears in a stream
-exactly what it hears in the whole recording: the result is the same, and a token is final as soon as its
-stretch is complete. A model that normalises its features over the clip, or has gates, is given the last
-`WINDOW_S` seconds instead of the clip, and its tokens are final after `DELAY_S`. Up to then its results are
-those of the recording so far; in longer streams they may differ from those of the whole recording.
+what it hears in the whole recording: the result is the same, and a token is final when its stretch is
+complete.
+
+Other models, those that normalise their features over the clip (as the default configuration does) or have
+gates, are given each stretch of speech between two pauses as a clip of its own, and its tokens are final when
+the pause has come or the stretch has grown to 25 s. A stream without pauses, but for short ones at its ends,
+gives what the whole recording gives; one with pauses usually gives better results than that, as silence
+upsets normalisation.
 """
 
 from __future__ import annotations
@@ -20,25 +24,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.stream_logits import FieldLogits, LogProbs, PieceLogits
 from asr.types import Hypothesis, Tensor, UserError
 from asr.vocabulary import BLANK_ID, Vocabulary
 
 if TYPE_CHECKING:
-    from asr.acoustic import AcousticModel
     from asr.recognizer import Recognizer
 
-PARTIAL_S = 0.32  # the network runs when so much is new
-BULK_S = 8.0  # of what comes at once, a model with a bounded field hears so much at a time
-WINDOW_S = 20.0
-DELAY_S = 4.0
-COMMIT_S = 2.0  # how often an unbounded model's tokens become final
-SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ  # windows are padded to a multiple: few shapes in all
-
-LogProbs = npt.NDArray[np.float32]  # (T, V) natural logarithms
+PARTIAL_SAMPLES = 5120  # 0.32 s
+SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
 
 
 class StreamDecoder(Protocol):
@@ -84,7 +81,7 @@ class StreamingRecognizer:
         self.model, self.vocabulary = recognizer.model, recognizer.vocabulary
         self.decoder = decoder or GreedyStream(self.vocabulary, self.model.frame_s)
         signature = [tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32)]
-        self._log_probs = tf.function(self._hear, input_signature=signature)
+        self._graph = tf.function(self._hear, input_signature=signature)
 
     @property
     def exact(self) -> bool:
@@ -99,12 +96,19 @@ class StreamingRecognizer:
         """
         return Stream(self, name)
 
-    def log_probs(self, waveform: Waveform) -> LogProbs:
-        """(T, V) of a clip of few lengths: it is padded, which changes nothing."""
+    def new_logits(self) -> FieldLogits | PieceLogits:
+        """Where the sound of a new stream goes."""
+        field, frame_samples = self.model.receptive_field(), self.model.frame_samples
+        if field is None:
+            return PieceLogits(self._log_probs, len(self.vocabulary), frame_samples)
+        return FieldLogits(self._log_probs, field, frame_samples)
+
+    def _log_probs(self, waveform: Waveform) -> LogProbs:
+        """(T, V) of a clip; padding changes nothing, and leaves few shapes to make room for."""
         if len(waveform) < WINDOW_SAMPLES:
             return np.zeros((0, len(self.vocabulary)), np.float32)
         padded = np.pad(waveform, (0, -len(waveform) % SHAPE_SAMPLES))
-        values, num_frames = self._log_probs(padded[None], np.array([len(waveform)], np.int32))
+        values, num_frames = self._graph(padded[None], np.array([len(waveform)], np.int32))
         log_probs: LogProbs = values.numpy()[0, : int(num_frames[0])]
         return log_probs
 
@@ -122,18 +126,16 @@ class Stream:
     """
 
     def __init__(self, recognizer: StreamingRecognizer, name: str) -> None:
-        self._recognizer, self._name = recognizer, name
-        self._windows = _windows_of(recognizer.model)
-        self._state = recognizer.decoder.start()
-        self._held = np.zeros(0, np.int16)
-        self._begin = 0  # of what is held, in samples of the stream; a multiple of a frame
-        self._num_final = 0  # frames
-        self._num_heard = 0  # samples, when the network ran last
-        self._finished = False
+        self._vocabulary, self._decoder, self._name = recognizer.vocabulary, recognizer.decoder, name
+        self._logits = recognizer.new_logits()
+        self._state = self._decoder.start()
+        self._waiting: list[Waveform] = []  # not yet heard
+        self._num_waiting = 0  # samples
         self._partial = Partial((), (), "")
+        self._finished = False
 
     def feed(self, samples: Waveform) -> Partial:
-        """Take in what is new.
+        """Take in what is new; what is said so far is told anew every 0.32 s.
 
         Args:
             samples: (n,) int16 at 16 kHz, n as you like.
@@ -142,125 +144,38 @@ class Stream:
             UserError: they are something else.
         """
         assert not self._finished, "a finished stream takes nothing more"
-        samples = np.asarray(samples)
         if samples.dtype != np.int16 or samples.ndim != 1:
             raise UserError(
-                f"{self._name}: expected samples as int16 of shape (n,), 16,000 a second, received "
+                f"{self._name}: expected int16 samples of shape (n,), 16,000 a second, received "
                 f"{samples.dtype} of shape {samples.shape}; convert them"
             )
-        self._held = np.concatenate([self._held, samples])
-        if self._end - self._num_heard >= PARTIAL_S * SAMPLE_RATE_HZ:
-            self._partial = self._run()
+        self._waiting.append(samples.copy())
+        self._num_waiting += len(samples)
+        if self._num_waiting >= PARTIAL_SAMPLES:
+            self._hear()
+            self._partial = self._what_is_said()
         return self._partial
 
     def finish(self) -> Hypothesis:
         """The result, no more sound coming."""
         assert not self._finished, "a stream is finished once"
-        log_probs = self._run_to_last_window()
-        decoder = self._recognizer.decoder
-        decoder.feed(self._state, log_probs)
         self._finished = True
-        self._held = self._held[:0]
-        return decoder.finish(self._state, self._name)
+        self._hear()
+        for log_probs in self._logits.finish():
+            self._decoder.feed(self._state, log_probs)
+        return self._decoder.finish(self._state, self._name)
 
-    @property
-    def _end(self) -> int:
-        return self._begin + len(self._held)
+    def _hear(self) -> None:
+        samples = np.concatenate([np.zeros(0, np.int16), *self._waiting])
+        self._waiting, self._num_waiting = [], 0
+        for log_probs in self._logits.feed(samples):
+            self._decoder.feed(self._state, log_probs)
 
-    def _run(self) -> Partial:
-        decoder = self._recognizer.decoder
-        provisional = self._run_to_last_window()
-        if self._windows.commits_always:
-            provisional = self._commit(provisional, self._end)
-        _, num_final = decoder.partial(self._state)
+    def _what_is_said(self) -> Partial:
         ahead = copy.deepcopy(self._state)
-        decoder.feed(ahead, provisional)
-        tokens, _ = decoder.partial(ahead)
-        self._num_heard = self._end
-        return Partial(tokens[:num_final], tokens[num_final:], self._recognizer.vocabulary.join(tokens))
-
-    def _run_to_last_window(self) -> LogProbs:
-        """Commit what earlier windows settle; the frames of the last one that are not yet committed."""
-        while (end := self._windows.next_end(self._begin, self._num_heard)) <= self._end:
-            self._commit(self._log_probs(end), end)
-            self._num_heard = end
-        return self._log_probs(self._end)
-
-    def _log_probs(self, end: int) -> LogProbs:
-        """Of the frames that are not yet final, heard up to a sample."""
-        log_probs = self._recognizer.log_probs(self._held[: end - self._begin])
-        return log_probs[self._num_final - self._begin // self._windows.frame_samples :]
-
-    def _commit(self, log_probs: LogProbs, end: int) -> LogProbs:
-        """Make final what is settled; returns the rest.
-
-        Args:
-            log_probs: of the frames that are not yet final.
-            end: of the sound they come from.
-        """
-        num_settled = self._windows.num_settled(log_probs, self._num_final, end)
-        self._recognizer.decoder.feed(self._state, log_probs[:num_settled])
-        self._num_final += num_settled
-        begin = max(self._begin, self._windows.needed_from(self._num_final, end))
-        self._held, self._begin = self._held[begin - self._begin :].copy(), begin
-        return log_probs[num_settled:]
-
-
-def _windows_of(model: AcousticModel) -> _FieldWindows | _LongWindows:
-    field = model.receptive_field()
-    if field is None:
-        return _LongWindows(model.frame_samples)
-    return _FieldWindows(model.frame_samples, field.before, field.after)
-
-
-@dataclass(frozen=True)
-class _FieldWindows:
-    """What a model with a bounded field hears at a time: that field around what is new."""
-
-    frame_samples: int
-    before: int
-    after: int
-    commits_always = True
-
-    def next_end(self, begin: int, num_heard: int) -> int:
-        """Where the next window ends, if so much is there."""
-        return begin + self.before + self.after + round(BULK_S * SAMPLE_RATE_HZ)
-
-    def num_settled(self, log_probs: LogProbs, num_final: int, end: int) -> int:
-        """How many frames have their whole field before the end: the others heard padding."""
-        num_complete = (end - 1 - self.after) // self.frame_samples + 1
-        return min(max(0, num_complete - num_final), len(log_probs))
-
-    def needed_from(self, num_final: int, end: int) -> int:
-        """The first sample that further frames depend on, or a little before."""
-        return (num_final * self.frame_samples - self.before) // self.frame_samples * self.frame_samples
-
-
-@dataclass(frozen=True)
-class _LongWindows:
-    """What a model hears at a time that hears all there is: the last seconds, up to the same marks always."""
-
-    frame_samples: int
-    commits_always = False
-
-    def next_end(self, begin: int, num_heard: int) -> int:
-        """Where the next window ends, if so much is there."""
-        step = round(COMMIT_S * SAMPLE_RATE_HZ)
-        return (num_heard // step + 1) * step
-
-    def num_settled(self, log_probs: LogProbs, num_final: int, end: int) -> int:
-        """How many frames are old enough, up to where a blank is most probable: no token is cut there."""
-        latest = (end - round(DELAY_S * SAMPLE_RATE_HZ)) // self.frame_samples - num_final
-        latest = min(latest, len(log_probs) - 1)
-        earliest = max(0, latest - round(COMMIT_S * SAMPLE_RATE_HZ / 2) // self.frame_samples)
-        if latest <= 0:
-            return 0
-        return earliest + int(np.argmax(log_probs[earliest : latest + 1, BLANK_ID]))
-
-    def needed_from(self, num_final: int, end: int) -> int:
-        """The first sample of the next window."""
-        oldest = max(0, end - round((WINDOW_S - COMMIT_S) * SAMPLE_RATE_HZ))
-        return oldest // self.frame_samples * self.frame_samples
+        self._decoder.feed(ahead, self._logits.ahead())
+        (tokens, _), (_, num_final) = self._decoder.partial(ahead), self._decoder.partial(self._state)
+        return Partial(tokens[:num_final], tokens[num_final:], self._vocabulary.join(tokens))
 
 
 class GreedyStream:

@@ -98,7 +98,7 @@ class DecoderTuner:
         settings: DecoderSettings,
         language_model: NGramModel,
         hot_words: HotWords | None,
-        told: Callable[[Trial], None],
+        told: Callable[[Trial], object],
     ) -> None:
         self.heard, self.vocabulary, self.settings = heard, vocabulary, settings
         self.language_model, self.hot_words, self.told = language_model, hot_words, told

@@ -51,12 +51,14 @@ class Piece:
     Attributes:
         begin: place of its first sample in the recording.
         waveform: (S,) int16 at 16 kHz.
-        overlap: samples that it shares with the piece before: where nobody paused, they go on as one.
+        overlap: samples that it shares with the piece before, as nobody paused.
+        shared_behind: samples that it shares with the piece behind it.
     """
 
     begin: int
     waveform: Waveform
     overlap: int = 0
+    shared_behind: int = 0
 
 
 def speech_frames(waveform: Waveform, beginning: int = 0, end: int | None = None) -> Flags:
@@ -175,17 +177,17 @@ class Cutter:
         half = self._overlap_frames // 2
         begin, end = first + self._max_frames // 2, first + self._max_frames - half
         middle = begin + _longest_gap(self._speech[begin:end])
-        piece = self._piece(first, (middle + half) * FRAME_SAMPLES)
-        next_begin = (
-            first * FRAME_SAMPLES + (middle - half - first) * FRAME_SAMPLES // self._grid * self._grid
-        )
-        self._overlap = (middle + half) * FRAME_SAMPLES - next_begin
+        end_sample, own_frames = (middle + half) * FRAME_SAMPLES, middle - half - first
+        next_begin = first * FRAME_SAMPLES + own_frames * FRAME_SAMPLES // self._grid * self._grid
+        piece = self._piece(first, end_sample, shared_behind=end_sample - next_begin)
+        self._overlap = piece.shared_behind
         self._drop_samples(next_begin)
         return piece
 
-    def _piece(self, first: int, end_sample: int) -> Piece:
+    def _piece(self, first: int, end_sample: int, shared_behind: int = 0) -> Piece:
         begin = first * FRAME_SAMPLES
-        piece = Piece(self._begin + begin, self._held[begin:end_sample].copy(), self._overlap)
+        waveform = self._held[begin:end_sample].copy()
+        piece = Piece(self._begin + begin, waveform, self._overlap, shared_behind)
         self._overlap = 0
         return piece
 

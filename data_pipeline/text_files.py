@@ -159,7 +159,8 @@ class _CountedStream:
 
     def read(self, size: int = -1) -> bytes:
         """So many bytes; fewer at the end."""
-        data = self._head + self._stream.read(size - len(self._head) if size >= 0 else size)
-        self._head = b""
+        split = len(self._head) if size < 0 else size
+        data, self._head = self._head[:split], self._head[split:]
+        data += self._stream.read(size - len(data) if size >= 0 else size)
         self.num_read += len(data)
         return data

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from asr.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
 from asr.commands.lm_train import add_lm_train_arguments, lm_train_command
 from asr.types import UserError
 
@@ -230,4 +231,5 @@ COMMANDS = (
         add_lm_perplexity_arguments,
         lm_perplexity_command,
     ),
+    LanguageModelCommand("convert", "write pinyin as hanzi", add_lm_convert_arguments, lm_convert_command),
 )

@@ -61,7 +61,8 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
     first = np.zeros(len(edges.first) + 1, np.int32)
     for _, end, branch, _, _, _ in steps[1:]:
         first[end + 2] += num_entries(trie, branch)
-    first = np.cumsum(first).astype(np.int32)
+    for node in range(1, len(first)):
+        first[node] += first[node - 1]
     num_arcs = first[-1]
     starts, entries = np.empty(num_arcs, np.int32), np.empty(num_arcs, np.int32)
     scores, last_steps = np.empty(num_arcs, np.float64), np.empty(num_arcs, np.int32)
@@ -120,10 +121,22 @@ def follow(
         begin, end, own, instead = edges.sounds[edge]
         if branch == 0 and instead:
             steps.append((start, end_node, instead, edge, place, score))
-        child = first + np.searchsorted(trie.syllables[first:last], begin)
+        child = first_child_from(trie, first, last, begin)
         while child < last and trie.syllables[child] < end:
             if own == ANY_TONE or trie.syllables[child] == own:
                 steps.append((start, end_node, child, edge, place, score))
             elif tone_cost < np.inf:
                 steps.append((start, end_node, child, edge, place, score - tone_cost))
             child += 1
+
+
+@njit(cache=True, nogil=True)
+def first_child_from(trie: Trie, first: int, last: int, syllable: int) -> int:
+    """The first of some children whose syllable is not below a given one; the end where there is none."""
+    while first < last:
+        middle = (first + last) // 2
+        if trie.syllables[middle] < syllable:
+            first = middle + 1
+        else:
+            last = middle
+    return first

@@ -125,9 +125,10 @@ def extend_to(
                 break  # those after it are worse, and the language model makes nothing better
             # the context after the word is made where it stays if it is new
             if entry == NOTHING:
-                found.words[count] = kept.words[start, place]
-                found.backoffs[count] = kept.backoffs[start, place]
                 length = kept.lengths[start, place]
+                for index in range(length):
+                    found.words[count, index] = kept.words[start, place, index]
+                    found.backoffs[count, index] = kept.backoffs[start, place, index]
             else:
                 log_prob, length = advance(
                     tables,
@@ -149,8 +150,8 @@ def extend_to(
                 continue
             found.scores[way], found.arcs[way], found.before[way] = score, arc, place
             best = max(best, score)
-    count = keep(node, kept, found, count, best - margin)
-    return count
+    num_kept: int = keep(node, kept, found, count, best - margin)
+    return num_kept
 
 
 @njit(cache=True, nogil=True)
@@ -167,14 +168,14 @@ def empty_ways(num_ways: int, context_size: int) -> Ways:
 
 
 @njit(cache=True, nogil=True)
-def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> int:
+def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> np.int64:
     """The slot of the way whose context equals that at a place, or an empty one."""
     context = ways.words[place]
     key = np.uint64(length)
     for index in range(length):
         key = chained(key, context[index])
     mask = np.uint64(len(slots) - 1)
-    slot = int((key ^ (key >> np.uint64(32))) & mask)
+    slot = np.int64((key ^ (key >> np.uint64(32))) & mask)
     while slots[slot] != NONE:
         other = slots[slot]
         same = ways.lengths[other] == length
@@ -182,21 +183,34 @@ def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> int:
             same = same and ways.words[other, index] == context[index]
         if same:
             break
-        slot = (slot + 1) & int(mask)
+        slot = (slot + np.int64(1)) & np.int64(mask)
     return slot
 
 
 @njit(cache=True, nogil=True)
 def keep(node: int, kept: Ways, found: Ways, count: int, least: float) -> int:
     """Keep the best of the ways found to a node, best first; returns how many."""
-    good = np.flatnonzero(found.scores[:count] >= least)
-    order = good[np.argsort(-found.scores[good], kind="mergesort")][: kept.scores.shape[1]]
-    for place, way in enumerate(order):
-        kept.scores[node, place] = found.scores[way]
+    beam = kept.scores.shape[1]
+    order = np.empty(beam, np.int32)
+    num_kept = 0
+    for way in range(count):
+        score = found.scores[way]
+        if score < least or (num_kept == beam and score <= found.scores[order[beam - 1]]):
+            continue
+        num_kept = min(num_kept + 1, beam)
+        place = num_kept - 1
+        while place and found.scores[order[place - 1]] < score:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = way
+    for place in range(num_kept):
+        way = order[place]
+        kept.scores[node, place], kept.lengths[node, place] = found.scores[way], found.lengths[way]
         kept.arcs[node, place], kept.before[node, place] = found.arcs[way], found.before[way]
-        kept.words[node, place], kept.backoffs[node, place] = found.words[way], found.backoffs[way]
-        kept.lengths[node, place] = found.lengths[way]
-    return len(order)
+        for index in range(found.lengths[way]):
+            kept.words[node, place, index] = found.words[way, index]
+            kept.backoffs[node, place, index] = found.backoffs[way, index]
+    return num_kept
 
 
 @njit(cache=True, nogil=True)

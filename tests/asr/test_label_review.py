@@ -1,9 +1,10 @@
+import dataclasses
 import math
 from types import SimpleNamespace
 
 import pytest
 
-from asr.label_review import LEAST_SCORE, review_candidates, row_of
+from asr.label_review import LEAST_SCORE, review_candidates, row_of, write_review_of
 from asr.review_file import ReviewRow, read_review, write_review
 from asr.types import Hypothesis, UserError, Utterance
 
@@ -14,10 +15,14 @@ def row(said, heard, margin, *, name="u", text="", confidences=()):
     return utterance, Hypothesis(name, tokens, heard, -1.0, (), confidences=confidences), -1.0 - margin, -1.0
 
 
-def candidates_of(*rows):
+def evaluation_of(*rows):
     columns = zip(*rows, strict=True)
     names = ("utterances", "hypotheses", "reference_log_probs", "heard_log_probs")
-    return review_candidates(SimpleNamespace(**dict(zip(names, columns, strict=True))))
+    return SimpleNamespace(**dict(zip(names, columns, strict=True)))
+
+
+def candidates_of(*rows):
+    return review_candidates(evaluation_of(*rows))
 
 
 def test_the_margin_of_each_token_that_differs_decides_the_order():
@@ -169,3 +174,25 @@ def test_what_is_no_such_list_is_refused_by_name(tmp_path, content, message):
 def test_list_that_is_not_there_is_a_users_error(tmp_path):
     with pytest.raises(UserError, match=r"none\.csv: cannot read"):
         read_review(tmp_path / "none.csv")
+
+
+def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_path):
+    path = tmp_path / "review.csv"
+    rows = [row("a b", "a x", 20.0 - n, name=f"u{n}") for n in range(5)]
+    assert write_review_of(evaluation_of(*rows), path) == 5
+    decided = [
+        dataclasses.replace(one, decision=decision, suggested=("a", "edited"))
+        for one, decision in zip(read_review(path), ["a", "n", "a", "", "a"], strict=True)
+    ]
+    write_review(path, decided)
+    rows[1] = row("a b", "a b", 0.0, name="u1")  # no candidate any more
+    rows[2] = row("a c", "a x", 18.0, name="u2")  # another label since
+    rows[4] = row("a c", "a c", 0.0, name="u4")  # corrected since
+    assert write_review_of(evaluation_of(*rows), path) == 4
+    told = [(one.id, one.decision, " ".join(one.suggested)) for one in read_review(path)]
+    assert told == [("u0", "a", "a edited"), ("u2", "", "a x"), ("u3", "", "a x"), ("u1", "n", "a edited")]
+
+
+def test_a_set_without_candidates_makes_no_list(tmp_path):
+    assert write_review_of(evaluation_of(row("a", "a", 9.0)), tmp_path / "review.csv") == 0
+    assert not list(tmp_path.iterdir())

@@ -80,6 +80,8 @@ def test_rate_of_a_well_known_confusion_is_of_the_times_it_could_come_up():
     (one,) = known_confusions(syllable_errors(pairs))
     assert (one.count, one.out_of) == (3, 5)  # sh and s were never confused
     assert [(c.said, c.count) for c in one.examples] == [("zh", 2), ("z", 1)]
+    (one,) = known_confusions(errors_of("xi1 xi1 xi1", "si1 shi1 xi1"))
+    assert (one.count, one.out_of) == (2, 3)  # what is taken for two others was still said three times
 
 
 def hanzi(text, tokens, heard_text, heard_tokens):

@@ -55,9 +55,14 @@ def written(record, tmp_path):
     return path
 
 
-def test_what_is_written_is_read_back(record, written):
+def test_what_is_written_is_read_back(record, written, tmp_path):
     assert read_json(written) == record
     assert record.loss == 2.5
+    second = dataclasses.replace(record.hypotheses[1], utterance_id="u0")
+    several = dataclasses.replace(record.hypotheses[0], alternatives=(second,))
+    record = dataclasses.replace(record, hypotheses=[several, *record.hypotheses[1:]])
+    write_json(tmp_path / "n_best.json", record, [])
+    assert read_json(tmp_path / "n_best.json") == record
 
 
 def test_json_tells_rates_with_intervals_and_every_utterance(record, written):
@@ -77,7 +82,7 @@ def test_json_tells_rates_with_intervals_and_every_utterance(record, written):
         "deletions": 0,
         "reference_length": 2,
     }
-    assert first["confidences"] == [0.5, 0.5]
+    assert first["heard"]["confidences"] == [0.5, 0.5]
     for rate in read["rates"]:
         edits = [utterance["edits"][rate["name"]]["errors"] for utterance in read["utterances"]]
         assert sum(edits) == rate["errors"]
@@ -129,7 +134,7 @@ def test_half_a_surrogate_pair_can_be_written_and_read(tmp_path):
         (lambda text: "[]", "no evaluation; expected the JSON file that `asr evaluate` writes"),
         (lambda text: '{"utterances": []}', "no evaluation"),
         (lambda text: text.replace('"schema": 1', '"schema": 2'), "schema 2 of another version"),
-        (lambda text: text.replace('"heard_tokens"', '"other"'), "damaged (KeyError: 'heard_tokens')"),
+        (lambda text: text.replace('"times_s"', '"other"'), "damaged (KeyError: 'times_s')"),
         (lambda text: text.replace('["ni3", "hao3"]', '"ni3 hao3"'), "damaged (TypeError: expected a list"),
         (lambda text: text.replace('["ni3", "hao3"]', "[1, 2]"), "damaged (TypeError: expected text"),
         (lambda text: text.replace('"duration_s": 1.5', '"duration_s": "long"'), "damaged (ValueError"),

@@ -76,6 +76,7 @@ def test_tokens_given_themselves_have_no_second_tier_of_the_same(tmp_path):
 def test_a_label_may_hold_quotation_marks(tmp_path):
     grid = read_back(tmp_path, [TimedToken('a"b', 0.1, 0.2, 1.0)], 1.0, tier="words")
     assert grid.getTier("words").entries[1].label == 'a"b'
+    assert 'text = "a""b"' in (tmp_path / "a.TextGrid").read_text(encoding="utf-8")
 
 
 def test_srt_is_numbered_timed_and_in_order():

@@ -168,7 +168,7 @@ SEGMENTED = "迈向 充满希望 的 新 世纪 。\n中共中央 总书记 、 
     "text",
     [
         SEGMENTED,
-        "迈向/v 充满希望/l 的/u 新/a 世纪/n 。/w\n[中共中央/nt 总书记/n]nt 、/w 国家/n 主席/n 发表/v 讲话/n\n",
+        "迈向/v 充满希望/l 的/u 新/a 世纪/n 。/w\n[中共中央/nt 总书记/n]nt 、/w 国家/n 主席/n\n",
         SEGMENTED.replace(" ", "　"),
     ],
     ids=["spaces", "tags", "wide spaces"],

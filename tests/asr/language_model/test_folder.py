@@ -69,6 +69,12 @@ def test_a_model_of_another_unit_set_is_refused_with_samples_of_both(words, tmp_
     assert f"received such as {', '.join(words)}; train" in str(error.value)
 
 
+def test_a_model_over_words_is_refused_though_all_characters_are_words_too(tmp_path):
+    path = save(tmp_path / "lm.klm", (*CHARACTERS, "你好", "好吗"))
+    with pytest.raises(UserError, match="knows 3 of the acoustic model's 3 characters"):
+        fusion_model(path, Vocabulary(CHARACTERS))
+
+
 def test_a_model_may_lack_some_tokens_and_know_others(tmp_path):
     path = save(tmp_path / "lm.klm", (*SYLLABLES, "ta1", "men5"))
     model = fusion_model(path, Vocabulary((*SYLLABLES, "lv4", "nve4")))

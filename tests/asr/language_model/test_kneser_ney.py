@@ -32,7 +32,7 @@ def zipf_text(num_sentences, num_words=12, seed=1):
 
 
 class Textbook:
-    """Interpolated modified Kneser-Ney by Chen and Goodman (1998), equation by equation, over dictionaries."""
+    """Interpolated modified Kneser-Ney by Chen and Goodman (1998), equation by equation."""
 
     def __init__(self, texts, order, num_words, discounts):
         self.num_words, self.discounts = num_words, discounts

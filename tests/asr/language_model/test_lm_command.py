@@ -159,4 +159,4 @@ def test_help_comes_without_compiling_anything():
         "assert not {'numba', 'numpy', 'tensorflow'} & set(sys.modules), 'imported for --help'"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout.decode()
-    assert all(name in told for name in ("train", "info", "perplexity"))
+    assert all(name in told for name in ("train", "info", "perplexity", "convert"))
