@@ -7,10 +7,10 @@ comparison.fixed[0].utterance.text
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asr.metrics import count_edits, measures
+from asr.metrics import measures
 from asr.score import EvaluationRecord
 from asr.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
@@ -46,7 +46,8 @@ class Comparison:
         title_b: the same of B.
         num_utterances: of the set.
         rates: that both have, the one over tokens first.
-        fixed: where B makes fewer errors in tokens; the largest difference first.
+        counted_in: the unit of `fixed` and `broken`.
+        fixed: where B makes fewer errors; the largest difference first.
         broken: where it makes more.
         notes: what is to be known of the figures.
     """
@@ -55,6 +56,7 @@ class Comparison:
     title_b: str
     num_utterances: int
     rates: Sequence[RateComparison]
+    counted_in: str
     fixed: Sequence[Change]
     broken: Sequence[Change]
     notes: Sequence[str]
@@ -81,7 +83,14 @@ def compare_records(a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the
         lengths = [counts.reference_length for counts in by_b[name]]
         test = paired_test(blocks.summed(errors_a), blocks.summed(errors_b), blocks.summed(lengths))
         rates.append(RateComparison(name, sum(by_a[name], EditCounts()), sum(by_b[name], EditCounts()), test))
-    changes = _changes(b.utterances, heard_by_a, b.hypotheses)
+    counted_in = _telling_unit(by_a, by_b)
+    changes = [
+        Change(utterance, heard_a, heard_b, edits_a.errors, edits_b.errors)
+        for utterance, heard_a, heard_b, edits_a, edits_b in zip(
+            b.utterances, heard_by_a, b.hypotheses, by_a[counted_in], by_b[counted_in], strict=True
+        )
+    ]
+    changes.sort(key=lambda change: (-abs(change.errors_b - change.errors_a), change.utterance.id))
     notes = [
         f"p: how often chance alone makes so large a difference, were A and B equal ({blocks.kind} swapped)",
         f"intervals and how often B is better: {blocks.kind} drawn again, {NUM_DRAWS:,} times; {LEVEL:.0%}",
@@ -96,6 +105,7 @@ def compare_records(a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the
         b.title,
         len(b.utterances),
         rates,
+        counted_in,
         [change for change in changes if change.errors_b < change.errors_a],
         [change for change in changes if change.errors_b > change.errors_a],
         notes,
@@ -133,18 +143,8 @@ def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, na
     return [heard[utterance.id] for utterance in utterances]
 
 
-def _changes(
-    utterances: Sequence[Utterance], by_a: Sequence[Hypothesis], by_b: Sequence[Hypothesis]
-) -> list[Change]:
-    """Every utterance, the largest difference in errors first."""
-    changes = [
-        Change(
-            utterance,
-            heard_a,
-            heard_b,
-            count_edits(utterance.tokens, heard_a.tokens).errors,
-            count_edits(utterance.tokens, heard_b.tokens).errors,
-        )
-        for utterance, heard_a, heard_b in zip(utterances, by_a, by_b, strict=True)
-    ]
-    return sorted(changes, key=lambda change: (-abs(change.errors_b - change.errors_a), change.utterance.id))
+def _telling_unit(by_a: Mapping[str, Sequence[EditCounts]], by_b: Mapping[str, Sequence[EditCounts]]) -> str:
+    """In what to look for changes: in tokens, but where none has changed, in characters."""
+    unit = next(iter(by_b))
+    same = all(a.errors == b.errors for a, b in zip(by_a[unit], by_b[unit], strict=True))
+    return "character" if same and "character" in by_a and "character" in by_b else unit

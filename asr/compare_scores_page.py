@@ -35,8 +35,8 @@ def write_comparison(path: Path, comparison: Comparison, written: datetime | Non
     sections = [
         element("header", element("h1", title), _cards(comparison)),
         section("Error rates", _verdict(comparison), table(headings, rows), *_notes(comparison)),
-        *_changed("Better by B", comparison.fixed),
-        *_changed("Worse by B", comparison.broken),
+        *_changed(f"Better by B in {comparison.counted_in}s", comparison.fixed),
+        *_changed(f"Worse by B in {comparison.counted_in}s", comparison.broken),
         element("footer", date),
     ]
     with whole_file(path, "page") as file:
@@ -114,5 +114,5 @@ def _heard(letter: str, said: Utterance, hypothesis: Hypothesis) -> Element:
         parts.append(token if pair.edit == "equal" else element("span", token, class_=pair.edit))
         parts.append(" ")
     if is_converted(hypothesis):
-        parts.append(element("small", hypothesis.text))
+        parts.extend((element("br"), element("small", hypothesis.text)))
     return element("p", *parts)

@@ -6,12 +6,13 @@ import math
 import shlex
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.metrics import TEXT_POLICY, AlignedPair, align, is_converted, without_text
+from asr.metrics import TEXT_POLICY, AlignedPair, align, count_edits, is_converted, without_text
 from asr.page import counted
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NUM_SHOWN = 10
 NUM_CHANGED = 3
+NOTE_COLUMNS = 104
 GAP = 2  # columns of the terminal between two of a table
 
 
@@ -68,25 +70,24 @@ def tell_evaluation(record: EvaluationRecord, scores: Sequence[Score]) -> None:
     print(f"\n{record.title} on {counted(len(utterances), 'utterance')} of {record.manifest}\n")
     for line in in_columns(rate_rows(scores), right_from=1):
         print(f"  {line}")
-    for note in rate_notes(record, scores):
-        print(f"  {note}")
+    tell_notes(rate_notes(record, scores))
     shown = utterances[:NUM_SHOWN]
     print(f"\nthe first {len(shown)} of {counted(len(utterances), 'utterance')}")
     for utterance, hypothesis in zip(shown, record.hypotheses, strict=False):
-        tell_utterance(utterance, [("heard", hypothesis)])
+        errors = count_edits(utterance.tokens, hypothesis.tokens).errors
+        verdict = f"{errors} wrong" if errors else "all right"
+        tell_utterance(utterance, verdict, [("heard", hypothesis)])
 
 
-def tell_utterance(utterance: Utterance, heard: Sequence[tuple[str, Hypothesis]]) -> None:
+def tell_utterance(utterance: Utterance, verdict: str, heard: Sequence[tuple[str, Hypothesis]]) -> None:
     """One utterance, and what each system heard of it below what was said."""
-    aligned = [(name, h, align(utterance.tokens, h.tokens)) for name, h in heard]
-    wrong = [sum(pair.edit != "equal" for pair in pairs) for _, _, pairs in aligned]
-    verdict = ", ".join(f"{count} wrong" if count else "all right" for count in wrong)
     print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
-    for name, hypothesis, pairs in aligned:
-        for line in side_by_side(pairs, name):
-            print(f"    {line}")
+    for name, hypothesis in heard:
+        lines = list(side_by_side(align(utterance.tokens, hypothesis.tokens), name))
         if is_converted(hypothesis):
-            print(f"    {'':<{len(name)}}  {hypothesis.text}")
+            lines.append(padded("", name_width(name)) + hypothesis.text)
+        for line in filter(None, lines):
+            print(f"    {line}")
 
 
 def rate_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
@@ -126,18 +127,25 @@ def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
     return notes
 
 
+def tell_notes(notes: Sequence[str]) -> None:
+    """What is to be known of a table, below it."""
+    for note in notes:
+        for line in textwrap.wrap(note, NOTE_COLUMNS, initial_indent="  ", subsequent_indent="    "):
+            print(line)
+
+
 def tell_comparison(comparison: Comparison) -> None:
     """Two systems side by side, and the utterances in which they differ most."""
     print(f"\nA  {comparison.title_a}\nB  {comparison.title_b}\n")
     for line in in_columns(comparison_rows(comparison), right_from=1):
         print(f"  {line}")
-    for note in comparison.notes:
-        print(f"  {note}")
+    tell_notes(comparison.notes)
     for title, changes in (("better by B", comparison.fixed), ("worse by B", comparison.broken)):
         if changes:
-            print(f"\n{title}: {counted(len(changes), 'utterance')}")
+            print(f"\n{title} in {comparison.counted_in}s: {counted(len(changes), 'utterance')}")
         for change in changes[:NUM_CHANGED]:
-            tell_utterance(change.utterance, [("A", change.by_a), ("B", change.by_b)])
+            verdict = f"{change.errors_a} wrong by A, {change.errors_b} by B"
+            tell_utterance(change.utterance, verdict, [("A", change.by_a), ("B", change.by_b)])
 
 
 def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -168,7 +176,7 @@ def shown_p(p_value: float) -> str:
 
 def side_by_side(pairs: Sequence[AlignedPair], heard_by: str = "heard") -> tuple[str, str, str]:
     """Reference, hypothesis and a mark below each column that differs; columns stand under each other."""
-    names = [padded(name, max(len("said"), len(heard_by)) + GAP) for name in ("said", heard_by, "")]
+    names = [padded(name, name_width(heard_by)) for name in ("said", heard_by, "")]
     widths = [max(width_of(pair.reference), width_of(pair.hypothesis), 1) for pair in pairs]
     said = " ".join(padded(pair.reference, width) for pair, width in zip(pairs, widths, strict=True))
     heard = " ".join(padded(pair.hypothesis, width) for pair, width in zip(pairs, widths, strict=True))
@@ -177,6 +185,11 @@ def side_by_side(pairs: Sequence[AlignedPair], heard_by: str = "heard") -> tuple
     )
     told = [f"{name}{line}".rstrip() for name, line in zip(names, (said, heard, marks), strict=True)]
     return told[0], told[1], told[2]
+
+
+def name_width(heard_by: str) -> int:
+    """Columns before what was said and heard."""
+    return max(len("said"), len(heard_by)) + GAP
 
 
 def in_columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> list[str]:

@@ -50,9 +50,11 @@ def align_command(arguments: argparse.Namespace) -> int:
 
     text = text_of(arguments.text)
     from asr.audio import SAMPLE_RATE_HZ, read_audio
+    from asr.decoding.settings import DecoderSettings
     from asr.recognizer import Recognizer
 
-    recognizer = Recognizer.load(arguments.run)
+    # nothing is decoded: no language model, no hanzi
+    recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), hanzi=False)
     written = written_tokens(text, recognizer.vocabulary)
     waveform = read_audio(arguments.audio)
     tokens, warnings = timed_tokens(recognizer, waveform, written, arguments.audio)

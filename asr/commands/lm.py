@@ -114,6 +114,27 @@ def lm_perplexity_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def add_lm_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("model", type=Path, help="an ARPA or a KenLM file, such as lm/syllables.klm")
+    parser.add_argument("out", type=Path, help="a new file: .arpa for text, .klm for KenLM's binary")
+
+
+def lm_export_command(arguments: argparse.Namespace) -> int:
+    """Write a model in another format; returns the exit status."""
+    from asr.language_model.arpa import write_arpa
+    from asr.language_model.model_file import load_model, save_model
+
+    write = {".arpa": write_arpa, ".klm": save_model}.get(arguments.out.suffix)
+    if write is None:
+        raise UserError(f"{arguments.out}: expected a name that ends in .arpa or .klm")
+    if arguments.out.exists():
+        raise UserError(f"{arguments.out}: is there already; name a new file, or remove it first")
+    write(arguments.out, load_model(arguments.model))
+    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:,.1f} MB")
+    return 0
+
+
 def _measure_chinese(models: dict[Path, NGramModel], texts: Sequence[str]) -> Iterator[tuple[Path, Fit]]:
     from data_pipeline.spoken_text import SpokenText
 
@@ -230,6 +251,12 @@ COMMANDS = (
         "measure how well a language model foretells a text",
         add_lm_perplexity_arguments,
         lm_perplexity_command,
+    ),
+    LanguageModelCommand(
+        "export",
+        "write a language model as ARPA text or KenLM's binary",
+        add_lm_export_arguments,
+        lm_export_command,
     ),
     LanguageModelCommand("convert", "write pinyin as hanzi", add_lm_convert_arguments, lm_convert_command),
 )

@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def recognizer(trained_run):
-    return Recognizer.load(trained_run)
+    return Recognizer.load(trained_run, hanzi=False)
 
 
 @pytest.fixture
 def loaded(recognizer, monkeypatch):
     """Spare a test the loading of the model."""
-    monkeypatch.setattr(Recognizer, "load", lambda *_: recognizer)
+    monkeypatch.setattr(Recognizer, "load", lambda *_, **__: recognizer)
 
 
 def align(run, *arguments):

@@ -206,6 +206,14 @@ def test_a_comparison_survives_the_file(record, better, written):
     assert compare_records(read_json(written), better) == compare_records(record, better)
 
 
+def test_where_only_the_hanzi_differ_changes_are_those_of_characters(record):
+    hypotheses = [dataclasses.replace(record.hypotheses[0], text="你好"), *record.hypotheses[1:]]
+    comparison = compare_records(record, dataclasses.replace(record, hypotheses=hypotheses))
+    assert comparison.counted_in == "character"
+    assert [(change.utterance.id, change.errors_a) for change in comparison.fixed] == [("u0", 1)]
+    assert not comparison.broken
+
+
 def test_text_that_only_one_side_has_is_told(record, better):
     bare = [
         dataclasses.replace(hypothesis, text=" ".join(hypothesis.tokens)) for hypothesis in record.hypotheses
@@ -232,8 +240,9 @@ def test_a_comparison_is_told_and_drawn(record, better, tmp_path, capsys):
     comparison = compare_records(record, better)
     tell_comparison(comparison)
     told = capsys.readouterr().out
-    assert "better by B: 2 utterances" in told
-    assert "worse by B: 1 utterance\n" in told
+    assert "better by B in syllables: 2 utterances" in told
+    assert "worse by B in syllables: 1 utterance\n" in told
+    assert "    B     zai4 jian4 ma1\n          再见妈\n" in told
     row = next(line for line in told.splitlines() if line.strip().startswith("syllable error rate"))
     assert row.split()[3:6] == ["50.00%", "33.33%", "-16.67%"]
     write_comparison(tmp_path / "compare.html", comparison)

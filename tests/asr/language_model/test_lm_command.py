@@ -137,6 +137,19 @@ def test_mistakes_are_told_in_a_line(arguments, message, tmp_path, capsys):
     assert message in error
 
 
+def test_a_model_goes_out_as_text_and_comes_back_the_same(trained, tmp_path, capsys):
+    model, text, again = trained / "words.klm", tmp_path / "words.arpa", tmp_path / "again.klm"
+    assert main(["lm", "export", str(model), str(text)]) == 0
+    assert text.read_text(encoding="utf-8").startswith("\\data\\")
+    assert main(["lm", "export", str(text), str(again)]) == 0
+    assert main(["lm", "export", str(again), str(tmp_path / "again.arpa")]) == 0
+    assert (tmp_path / "again.arpa").read_bytes() == text.read_bytes()
+    assert main(["lm", "export", str(text), str(again)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["lm", "export", str(text), str(tmp_path / "model.txt")]) == 2
+    assert "expected a name that ends in .arpa or .klm" in capsys.readouterr().err
+
+
 def test_a_text_may_come_by_standard_input():
     command = [
         sys.executable,
