@@ -15,7 +15,7 @@ from asr.acoustic import AcousticModel
 from asr.decoding.decoder import Decoder, GreedyDecoder, Reduced
 from asr.interrupt import StopRequest
 from asr.loss import ctc_loss
-from asr.metrics import total_edits
+from asr.metrics import mean_loss, total_edits
 from asr.spread import Spread, on_one_device
 from asr.types import Batch, EditCounts, Hypothesis, Tensor, Utterance
 from asr.vocabulary import Vocabulary
@@ -50,8 +50,7 @@ class Evaluation:
     @property
     def loss(self) -> float:
         """Mean CTC loss of an utterance whose reference fits."""
-        fitting = [log_prob for log_prob in self.reference_log_probs if math.isfinite(log_prob)]
-        return -float(np.mean(fitting)) if fitting else 0.0
+        return mean_loss(self.reference_log_probs)
 
     @property
     def heard_log_probs(self) -> list[float]:

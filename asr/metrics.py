@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -55,6 +56,12 @@ def count_edits(reference: Sequence[Hashable], hypothesis: Sequence[Hashable]) -
 def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> EditCounts:
     """Edits of a whole corpus of (reference, hypothesis)."""
     return sum((count_edits(reference, hypothesis) for reference, hypothesis in pairs), EditCounts())
+
+
+def mean_loss(reference_log_probs: Iterable[float]) -> float:
+    """Mean CTC loss of those references that fit their clips."""
+    fitting = [log_prob for log_prob in reference_log_probs if math.isfinite(log_prob)]
+    return -sum(fitting) / len(fitting) if fitting else 0.0
 
 
 def without_tones(tokens: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr import __version__
 from asr.files import read_lines, whole_file
-from asr.metrics import TEXT_POLICY, align, measures, unit_of
+from asr.metrics import TEXT_POLICY, align, mean_loss, measures, unit_of
 from asr.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 
@@ -96,8 +96,8 @@ class EvaluationRecord:
 
     @property
     def loss(self) -> float:
-        """Mean CTC loss of an utterance."""
-        return -sum(self.reference_log_probs) / len(self.reference_log_probs)
+        """Mean CTC loss of an utterance whose reference fits."""
+        return mean_loss(self.reference_log_probs)
 
     @property
     def title(self) -> str:

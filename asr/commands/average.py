@@ -94,8 +94,9 @@ def _epoch_of(run: Run) -> int:
 
 
 def _evaluation(run: Run, data: Dataset) -> Evaluation:
+    from asr.decoding.settings import DecoderSettings
     from asr.evaluate import Evaluator
     from asr.recognizer import Recognizer
 
-    recognizer = Recognizer.load(run.directory)
+    recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), hanzi=False)
     return Evaluator(recognizer.model, recognizer.vocabulary).evaluate(data)

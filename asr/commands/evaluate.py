@@ -102,7 +102,7 @@ def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, in
 def report(
     evaluation: Evaluation, run: Run, manifest: Path, path: Path, decoder: Settings | None = None
 ) -> EvaluationRecord:
-    """Tell the figures of an evaluation; write its report, and as JSON and CSV beside it.
+    """Tell the figures of an evaluation; write its report, data and labels to review beside it.
 
     Args:
         evaluation: of the run's best checkpoint.
@@ -113,6 +113,8 @@ def report(
     """
     from asr import console
     from asr.config import dump_config
+    from asr.label_review import write_review_of
+    from asr.page import counted
     from asr.report import write_report
     from asr.score import EvaluationRecord, scores_of, write_csv, write_json
 
@@ -133,6 +135,11 @@ def report(
     write_csv(path.with_suffix(".csv"), record, scores)
     console.tell_evaluation(record, scores)
     print(f"\nReport: {path}\nas data: {path.with_suffix('.json').name}, {path.with_suffix('.csv').name}")
+    review = path.with_name(path.name.replace("report", "review", 1)).with_suffix(".csv")
+    if count := write_review_of(evaluation, review):
+        print(
+            f"{counted(count, 'label')} may be wrong: {review}; mark those to accept, then: asr labels apply"
+        )
     return record
 
 

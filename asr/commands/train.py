@@ -303,7 +303,7 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
     run, manifest = trainer.run, Path(trainer.config.data.test)
     with tf.device(trainer.engine.devices[0]):
         best = Recognizer.load(run.directory)
-    evaluator = Evaluator(best.model, best.vocabulary, trainer.engine.spread)
+    evaluator = Evaluator(best.model, best.vocabulary, trainer.engine.spread, best.decoder)
     evaluation = evaluator.evaluate(test_data, trainer.stop)
     trainer.stop.raise_if_requested()
     report(evaluation, run, manifest, run.report_path)

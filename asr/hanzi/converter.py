@@ -33,8 +33,8 @@ from asr.types import UserError
 from asr.vocabulary import TONES
 
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
-BEAM = 32  # contexts of the language model at one place
-MARGIN = 15.0  # natural logarithm
+BEAM = 16  # contexts of the language model at one place
+MARGIN = 10.0  # natural logarithm
 
 
 @dataclass(frozen=True, slots=True)
