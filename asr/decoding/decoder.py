@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from asr.decoding.hot_words import HotWords
     from asr.hanzi.converter import Converter
 
+CONVERTED_TOGETHER = 16  # hypotheses of a clip that the language model of words looks at
+
 Reduced = tuple[Tensor, ...]  # tensors of B rows each
 
 
@@ -58,12 +60,10 @@ def make_decoder(
     Raises:
         UserError: the language model cannot be read, or is one of other units.
     """
-    decoder: Decoder
-    if settings.beam == 1:
-        decoder = GreedyDecoder(vocabulary, frame_s)
-    else:
-        decoder = BeamDecoder(vocabulary, frame_s, settings, hot_words)
-    return decoder if converter is None else HanziDecoder(decoder, converter)
+    if settings.beam > 1:
+        return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter)
+    greedy = GreedyDecoder(vocabulary, frame_s)
+    return greedy if converter is None else HanziDecoder(greedy, converter)
 
 
 class GreedyDecoder:
@@ -94,6 +94,7 @@ class BeamDecoder:
         frame_s: seconds from one frame to the next.
         settings: of the search.
         hot_words: which it favours.
+        converter: turns syllables into hanzi, and helps to choose among the search's hypotheses.
 
     Raises:
         UserError: see `make_decoder`.
@@ -105,14 +106,16 @@ class BeamDecoder:
         frame_s: float,
         settings: DecoderSettings,
         hot_words: HotWords | None = None,
+        converter: Converter | None = None,
     ) -> None:
         from asr.decoding.beam import BeamSearch
         from asr.language_model.folder import fusion_model
 
         path = settings.language_model
         model = fusion_model(Path(path), vocabulary) if path else None
-        self.vocabulary, self.frame_s, self.num_told = vocabulary, frame_s, settings.n_best
+        self.vocabulary, self.frame_s, self.settings = vocabulary, frame_s, settings
         self.search = BeamSearch(vocabulary, settings, model, hot_words)
+        self.converter = converter
 
     def reduce(self, logits: Logits) -> Reduced:
         """See `Decoder`."""
@@ -123,36 +126,66 @@ class BeamDecoder:
         log_probs, num_frames = (np.asarray(part) for part in reduced)
         found = self.search.decode(log_probs, num_frames)
         return [
-            self._hypothesis(name, row[:length], candidates)
+            self.hypothesis(name, row[:length], candidates)
             for name, row, length, candidates in zip(utterance_ids, log_probs, num_frames, found, strict=True)
         ]
 
-    def _hypothesis(
+    def hypothesis(
         self, name: str, log_probs: npt.NDArray[np.float32], candidates: Sequence[Candidate]
     ) -> Hypothesis:
+        """What was heard in one clip.
+
+        Args:
+            name: of the clip.
+            log_probs: (T, V) natural logarithms.
+            candidates: the beam at its end, best first.
+        """
         from asr.decoding.alignment import align_tokens
         from asr.decoding.confidence import token_confidences
 
-        told = []
-        for candidate in candidates[: self.num_told]:
+        candidates = self._by_words(candidates)
+        told: list[Hypothesis] = []
+        for candidate in candidates[: self.settings.n_best]:
             tokens = self.vocabulary.decode(candidate.ids)
-            times_s = seconds(align_tokens(log_probs, candidate.ids).starts, self.frame_s)
-            text = self.vocabulary.join(tokens)
-            told.append(Hypothesis(name, tokens, text, candidate.score, times_s, candidate.acoustic))
-        best = align_tokens(log_probs, candidates[0].ids)
-        confidences = token_confidences(candidates, best)
-        return dataclasses.replace(told[0], confidences=confidences, alternatives=tuple(told[1:]))
+            alignment = align_tokens(log_probs, candidate.ids)
+            hypothesis = Hypothesis(
+                name,
+                tokens,
+                self.text_of(tokens),
+                candidate.score,
+                seconds(alignment.starts, self.frame_s),
+                candidate.acoustic,
+                () if told else token_confidences(candidates, alignment),
+            )
+            told.append(hypothesis)
+        return dataclasses.replace(told[0], alternatives=tuple(told[1:]))
+
+    def text_of(self, tokens: Sequence[str]) -> str:
+        """Tokens as a person reads them."""
+        return self.converter.convert(tokens).text if self.converter else self.vocabulary.join(tokens)
+
+    def _by_words(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates, that first which the language model of words would have."""
+        if self.converter is None or not self.settings.hanzi_weight or len(candidates) == 1:
+            return candidates
+        from asr.hanzi.lattice import lattice_of
+
+        scale = 1 / self.settings.hanzi_weight
+        by_tokens = {self.vocabulary.decode(one.ids): one for one in candidates[:CONVERTED_TOGETHER]}
+        lattice = lattice_of([(tokens, scale * one.score) for tokens, one in by_tokens.items()])
+        best = by_tokens[self.converter.convert_lattice(lattice).syllables]
+        return [best, *(candidate for candidate in candidates if candidate is not best)]
 
 
 class HanziDecoder:
-    """Another decoder's hypotheses, with their text in hanzi.
+    """Greedy decoding, with its text in hanzi.
 
     Args:
-        decoder: of syllables.
+        decoder: greedy, of syllables.
         converter: of syllables to hanzi.
     """
 
-    def __init__(self, decoder: Decoder, converter: Converter) -> None:
+    def __init__(self, decoder: GreedyDecoder, converter: Converter) -> None:
         self.decoder, self.converter = decoder, converter
 
     def reduce(self, logits: Logits) -> Reduced:
@@ -162,17 +195,8 @@ class HanziDecoder:
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
         """See `Decoder`."""
         hypotheses = self.decoder.hypotheses(reduced, utterance_ids)
-        texts = self.converter.convert_all([hypothesis.tokens for hypothesis in hypotheses])
+        conversions = self.converter.convert_all([hypothesis.tokens for hypothesis in hypotheses])
         return [
-            dataclasses.replace(
-                hypothesis, text=conversion.text, alternatives=self._converted(hypothesis.alternatives)
-            )
-            for hypothesis, conversion in zip(hypotheses, texts, strict=True)
-        ]
-
-    def _converted(self, alternatives: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
-        texts = self.converter.convert_all([hypothesis.tokens for hypothesis in alternatives])
-        return tuple(
             dataclasses.replace(hypothesis, text=conversion.text)
-            for hypothesis, conversion in zip(alternatives, texts, strict=True)
-        )
+            for hypothesis, conversion in zip(hypotheses, conversions, strict=True)
+        ]

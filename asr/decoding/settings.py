@@ -26,6 +26,9 @@ class DecoderSettings:
     language_model: str = ""
     # A token's log probability by the language model counts so many times as much as by the acoustic one.
     lm_weight: Weight = 0.5
+    # Where syllables become hanzi, the language model of words picks among the hypotheses of the search, too:
+    # its log probability counts so many times as much as a hypothesis' score. 0 leaves the order as it is.
+    hanzi_weight: Weight = 0.5
     # Added for every token, against the language model's liking for short sentences.
     token_bonus: Annotated[float, Range(-20.0, 20.0)] = 0.0
     # Added for every token of a hot word.

@@ -90,9 +90,13 @@ class Dictionary:
             word_ids: of the language model; a word it lacks counts as its unknown word.
             unknown_id: id of that.
         """
-        syllables = sorted({syllable for text in readings.syllables for syllable in text.split(" ")})
+        flat = " ".join(readings.syllables).split(" ")
+        syllables = sorted(set(flat))
         ids = {syllable: index for index, syllable in enumerate(syllables)}
-        trie, order = _trie(*_columns(readings.syllables, ids))
+        lengths = np.array([text.count(" ") + 1 for text in readings.syllables], np.int32)
+        columns = np.full((len(lengths), int(lengths.max(initial=0))), ABSENT, np.int32)
+        columns[np.arange(columns.shape[1]) < lengths[:, None]] = [ids[syllable] for syllable in flat]
+        trie, order = _trie(columns, lengths)
         words = [readings.words[row] for row in order.tolist()]
         entry_words = np.array([word_ids.get(word, unknown_id) for word in words], np.int32)
         trie = trie._replace(entry_words=entry_words, entry_log_probs=readings.log_probs[order])
@@ -151,17 +155,13 @@ def _ranges_of_bases(syllables: Sequence[str]) -> dict[str, tuple[int, int]]:
     return ranges
 
 
-def _columns(syllables: Sequence[str], ids: Mapping[str, int]) -> tuple[Int32, Int32]:
-    """Ids of each reading's syllables (N, longest), and how many they are (N,)."""
-    lengths = np.array([text.count(" ") + 1 for text in syllables], np.int32)
-    columns = np.full((len(lengths), int(lengths.max(initial=0))), ABSENT, np.int32)
-    flat = [ids[token] for text in syllables for token in text.split(" ")]
-    columns[np.arange(columns.shape[1]) < lengths[:, None]] = flat
-    return columns, lengths
-
-
 def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
-    """The tree without its words, its nodes numbered level by level, and the order of its readings."""
+    """The tree without its words, its nodes numbered level by level, and the order of its readings.
+
+    Args:
+        columns: (N, longest) ids of each reading's syllables.
+        lengths: (N,) how many they are.
+    """
     order = np.lexsort(columns.T[::-1])
     columns, lengths = columns[order], lengths[order]
     syllables, parents = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]

@@ -198,11 +198,18 @@ def test_a_run_that_is_stopped_leaves_no_model_and_no_process(number, tmp_path):
     big = tmp_path / "big.txt"
     big.write_text(random_text(400_000), encoding="utf-8")  # more than one process does alone
     out = tmp_path / "lm"
-    process = subprocess.Popen(command(big, "--out", out), cwd=ROOT, stderr=subprocess.DEVNULL)
-    while not children_of(process.pid):
+    process = subprocess.Popen(
+        command(big, "--out", out),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TQDM_MININTERVAL": "0"},
+    )
+    told = b""
+    while b"reading" not in told:  # a child has done its first piece
+        told += process.stderr.read(1)
         assert process.poll() is None
-        time.sleep(0.05)
     children = children_of(process.pid)
+    assert len(children) >= 2
     process.send_signal(number)
     assert process.wait(60) in (-signal.SIGKILL, 128 + signal.SIGTERM)
     deadline = time.monotonic() + 60

@@ -1,0 +1,219 @@
+"""Recognition of sound as it comes in gives what recognition of the whole gives."""
+
+import numpy as np
+import pytest
+
+from asr.acoustic import make_acoustic_model
+from asr.audio import read_audio
+from asr.config import Config, FeatureConfig, ModelConfig
+from asr.decoding.beam import BeamSearch
+from asr.decoding.settings import DecoderSettings
+from asr.recognizer import Recognizer
+from asr.streaming import GreedyStream, StreamingRecognizer
+from asr.types import Hypothesis, UserError
+from asr.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
+SECOND = 16000
+
+
+def recognizer_of(family="separable", size="xs", kind="log_mel", normalize=False):
+    features, model = FeatureConfig(kind=kind, normalize=normalize), ModelConfig(family=family, size=size)
+    return Recognizer(make_acoustic_model(Config(features=features, model=model), VOCABULARY), VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def bounded():
+    return StreamingRecognizer(recognizer_of())
+
+
+@pytest.fixture(scope="module")
+def unbounded():
+    return StreamingRecognizer(recognizer_of(normalize=True))
+
+
+@pytest.fixture(scope="module")
+def speech(clips):
+    """A quarter of a minute, and a bit that makes its length odd."""
+    waveforms = [read_audio(clip.audio_path) for clip in clips]
+    return np.concatenate([*waveforms, np.arange(1, 78, dtype=np.int16)])
+
+
+def streamed(recognizer, waveform, chunk_samples):
+    stream = recognizer.stream("clip")
+    for begin in range(0, len(waveform), chunk_samples):
+        stream.feed(waveform[begin : begin + chunk_samples])
+    return stream.finish()
+
+
+def offline(recognizer, waveform):
+    whole = Recognizer(recognizer.model, recognizer.vocabulary)
+    return whole.transcribe_waveforms([waveform], ["clip"])[0]
+
+
+def assert_same(streamed, whole):
+    assert streamed.tokens == whole.tokens
+    assert streamed.times_s == whole.times_s
+    assert streamed.text == whole.text
+    assert streamed.utterance_id == whole.utterance_id
+    assert streamed.score == pytest.approx(whole.score, rel=1e-4)
+
+
+@pytest.mark.parametrize("chunk_samples", [37, 1600, 7777, 5 * SECOND, 10**6])
+def test_chunks_of_any_size_give_what_the_whole_gives(bounded, speech, chunk_samples):
+    assert bounded.exact
+    whole = offline(bounded, speech)
+    assert len(whole.tokens) > 5
+    assert_same(streamed(bounded, speech, chunk_samples), whole)
+
+
+def test_so_do_single_samples(bounded, speech):
+    waveform = speech[: SECOND + 11]
+    assert_same(streamed(bounded, waveform, 1), offline(bounded, waveform))
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "kind"),
+    [("separable", "s", "spectrogram"), ("separable", "xs", "mfcc"), ("dcnn24", "xs", "log_mel")],
+)
+def test_so_does_every_model_with_a_bounded_field(family, size, kind, speech):
+    recognizer = StreamingRecognizer(recognizer_of(family, size, kind))
+    for num_samples in (len(speech), 5 * SECOND + 700):
+        waveform = speech[:num_samples]
+        log_probs = []
+        logits = recognizer.new_logits()
+        for begin in range(0, len(waveform), 9000):
+            log_probs += logits.feed(waveform[begin : begin + 9000])
+        log_probs = np.concatenate([*log_probs, *logits.finish()])
+        whole = recognizer.model(waveform[None], np.array([len(waveform)], np.int32)).values.numpy()[0]
+        whole -= np.log(np.exp(whole).sum(axis=-1, keepdims=True))
+        assert log_probs.shape == whole.shape
+        np.testing.assert_allclose(log_probs, whole, atol=2e-4)
+
+
+@pytest.mark.parametrize("num_samples", [0, 1, 399, 400, 1700, 20000])
+@pytest.mark.parametrize("kind", ["bounded", "unbounded"])
+def test_streams_of_next_to_nothing_end_well(kind, num_samples, request):
+    recognizer = request.getfixturevalue(kind)
+    hypothesis = streamed(recognizer, np.zeros(num_samples, np.int16), 300)
+    assert hypothesis.utterance_id == "clip"
+    if num_samples < 400:
+        assert hypothesis == Hypothesis("clip", (), "", 0.0, ())
+
+
+@pytest.mark.parametrize("kind", ["bounded", "unbounded"])
+def test_what_is_final_stays_and_the_rest_becomes_it(kind, speech, request):
+    stream = request.getfixturevalue(kind).stream()
+    pause = np.zeros(SECOND, np.int16)
+    before = ()
+    waveform = np.concatenate([speech, pause, speech])
+    for begin in range(0, len(waveform), 6000):
+        partial = stream.feed(waveform[begin : begin + 6000])
+        assert partial.final[: len(before)] == before
+        assert partial.text == VOCABULARY.join(partial.final + partial.provisional)
+        before = partial.final
+    assert len(before) > 5
+    assert stream.finish().tokens[: len(before)] == before
+
+
+def test_a_sentence_is_told_before_it_ends(bounded, speech):
+    partial = bounded.stream().feed(speech)
+    assert partial.final + partial.provisional == offline(bounded, speech).tokens
+
+
+@pytest.mark.parametrize("options", [{"normalize": True}, {"size": "m"}])
+def test_a_model_that_hears_the_whole_clip_gives_what_the_clip_gives(options, clips):
+    recognizer = StreamingRecognizer(recognizer_of(**options))
+    assert not recognizer.exact
+    waveform = read_audio(clips[0].audio_path)
+    assert_same(streamed(recognizer, waveform, 1000), offline(recognizer, waveform))
+
+
+def test_with_it_pauses_divide_a_stream_into_clips(unbounded, clips):
+    one, other = (read_audio(clip.audio_path) for clip in clips[:2])
+    pause = np.zeros(SECOND, np.int16)
+    together = streamed(unbounded, np.concatenate([one, pause, other]), 4000)
+    # each clip with what of the pause is kept: a tenth of a second and what smoothing adds
+    first = offline(unbounded, np.concatenate([one, pause[:2240]]))
+    near_end = [t for t in together.times_s if t < (len(one) + 2240) / SECOND]
+    assert abs(len(near_end) - len(first.tokens)) <= 1
+    begin_s = (len(one) + len(pause)) / SECOND
+    assert any(time_s > begin_s - 0.3 for time_s in together.times_s)
+    assert max(together.times_s) < begin_s + len(other) / SECOND
+
+
+@pytest.mark.parametrize("chunk_samples", [555, 48000])
+def test_with_it_too_the_size_of_chunks_does_not_matter(unbounded, speech, chunk_samples):
+    waveform = np.concatenate([speech, np.zeros(SECOND, np.int16), speech])
+    assert_same(streamed(unbounded, waveform, chunk_samples), streamed(unbounded, waveform, 5120))
+
+
+def test_chunks_of_all_sizes_share_one_graph(speech):
+    recognizer = StreamingRecognizer(recognizer_of())
+    for chunk_samples in (3000, 8001, 40000):
+        streamed(recognizer, speech[:60000], chunk_samples)
+    assert recognizer._graph.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("samples", [np.zeros(800, np.float32), np.zeros((800, 2), np.int16)])
+def test_other_samples_are_refused(bounded, samples):
+    with pytest.raises(UserError, match=r"-: expected int16 samples of shape \(n,\)"):
+        bounded.stream().feed(samples)
+
+
+def test_greedy_decoding_merges_repeats_across_what_is_fed():
+    ids = np.array([0, 1, 1, 0, 1, 2, 2, 2, 3, 0, 0, 3])
+    log_probs = np.log(np.full((len(ids), 8), 0.01) + 0.92 * np.eye(8)[ids]).astype(np.float32)
+    decoder = GreedyStream(VOCABULARY, 0.08)
+    for cut in range(len(ids)):
+        state = decoder.start()
+        for part in (log_probs[:cut], log_probs[cut:]):
+            decoder.feed(state, part)
+        hypothesis = decoder.finish(state, "x")
+        assert hypothesis.tokens == ("a", "a", "b", "c", "c")
+        assert hypothesis.times_s == (0.08, 0.32, 0.4, 0.64, 0.88)
+
+
+class BeamStream:
+    """Beam search as a `StreamDecoder`."""
+
+    def __init__(self):
+        self.search = BeamSearch(VOCABULARY, DecoderSettings(beam=8))
+
+    def start(self):
+        return self.search.start()
+
+    def feed(self, state, log_probs):
+        self.search.feed(state, log_probs)
+
+    def partial(self, state):
+        candidates = [candidate.ids for candidate in self.search.candidates(state, finished=False)]
+        num_common = 0
+        for ids in zip(*candidates, strict=False):
+            if len(set(ids)) > 1:
+                break
+            num_common += 1
+        return VOCABULARY.decode(candidates[0]), num_common
+
+    def finish(self, state, utterance_id):
+        best = self.search.candidates(state, finished=True)[0]
+        tokens = VOCABULARY.decode(best.ids)
+        return Hypothesis(utterance_id, tokens, VOCABULARY.join(tokens), best.score, ())
+
+
+def test_beam_search_decodes_streams_too(speech):
+    recognizer = recognizer_of()
+    decoder = BeamStream()
+    stream = StreamingRecognizer(recognizer, decoder).stream()
+    final = ()
+    for begin in range(0, len(speech), 9000):
+        partial = stream.feed(speech[begin : begin + 9000])
+        assert partial.final[: len(final)] == final
+        final = partial.final
+    values = recognizer.model(speech[None], np.array([len(speech)], np.int32)).values.numpy()[0]
+    state = decoder.start()
+    decoder.feed(state, values - np.log(np.exp(values).sum(axis=-1, keepdims=True)))
+    whole = decoder.finish(state, "-")
+    hypothesis = stream.finish()
+    assert hypothesis.tokens == whole.tokens
+    assert hypothesis.score == pytest.approx(whole.score, rel=1e-3)
