@@ -279,4 +279,4 @@ def _tell(out: Path, text: SpokenText, trained: Mapping[Unit, UnitResult], taken
     print(f"    {asr_command()} lm perplexity {folder}/{first}.klm TEXT")
     print(f"    {asr_command()} transcribe RUN AUDIO --lm {folder}")
     if "words" in trained:
-        print(f"    {asr_command()} lm convert --lm {folder} ni3 hao3")
+        print(f"    {asr_command()} lm convert --model {folder} ni3 hao3")

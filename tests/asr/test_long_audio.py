@@ -1,5 +1,6 @@
 """Recordings of any length, heard piece by piece."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_at_every_seam_the_logits_go_on_as_those_of_the_whole(recognizer, durati
     assert len(pieces) > 3
     cuts = list(without_seams(((piece, logits_of(recognizer, piece.waveform)) for piece in pieces), step))
     assert len(cuts) == len(pieces)
-    for cut, following in zip(cuts, cuts[1:], strict=False):
+    for cut, following in itertools.pairwise(cuts):
         assert cut.end == following.begin
     whole = logits_of(recognizer, waveform)
     np.testing.assert_allclose(np.concatenate([cut.logits for cut in cuts]), whole, atol=2e-4)
@@ -102,7 +103,7 @@ def test_segments_are_what_is_said_between_pauses_with_times_in_the_recording(
     assert len(whole.times_s) == len(whole.tokens)
 
 
-def test_an_hour_and_a_recording_of_no_speech_are_heard_alike(long_audio, tmp_path):
+def test_a_recording_of_no_speech_has_no_segments(long_audio, tmp_path):
     write_wav(tmp_path / "a.wav", np.zeros(70 * SECOND, np.int16))
     segments = list(long_audio.segments(tmp_path / "a.wav", "quiet"))
     assert segments == []
@@ -115,14 +116,14 @@ def test_what_breaks_off_is_heard_up_to_there(long_audio, sentences, tmp_path):
     soundfile.write(tmp_path / "a.flac", waveform, SECOND)
     data = (tmp_path / "a.flac").read_bytes()
     (tmp_path / "a.flac").write_bytes(data[: len(data) * 3 // 4])
-    with pytest.raises(UserError, match="a.flac"):
+    with pytest.raises(UserError, match=r"a\.flac"):
         list(long_audio.segments(tmp_path / "a.flac", "name"))
 
 
 def test_memory_does_not_grow_with_the_recording(sentences, tmp_path):
     unit = np.concatenate([sentences[0], np.zeros(SECOND, np.int16)])
     peaks = []
-    for minutes in (4, 12):
+    for minutes in (3, 9):
         write_wav(tmp_path / "a.wav", np.tile(unit, minutes * 60 * SECOND // len(unit)))
         tracemalloc.start()
         for _ in speech_pieces(audio_blocks(tmp_path / "a.wav", 30.0), 1280):

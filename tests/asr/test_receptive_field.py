@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from asr.acoustic import make_acoustic_model
 from asr.config import Config, FeatureConfig, ModelConfig
+from asr.models.separable import Separable
 from asr.vocabulary import Vocabulary
 
 FRAME = 22  # in the middle: its field ends inside the clip on both sides
@@ -66,14 +67,11 @@ def test_samples_outside_the_field_change_nothing_and_those_just_inside_do(famil
     assert last - 2 <= last_heard <= last
 
 
-@pytest.mark.parametrize(
-    "options", [{"normalize": True}, {"size": "m"}, {"family": "dcnn24", "normalize": True}]
-)
-def test_what_hears_the_whole_clip_has_no_bounds(options):
-    model = model_of(**options)
-    assert model.receptive_field() is None
+def test_what_hears_the_whole_clip_has_no_bounds():
+    assert model_of(normalize=True).receptive_field() is None
+    assert Separable("m", num_outputs=5).receptive_field() is None
 
 
-def test_the_smallest_network_hears_six_tenths_of_a_second_to_each_side():
-    field = model_of().network.receptive_field()
-    assert field == (62, 62)
+@pytest.mark.parametrize(("size", "reach"), [("xs", 62), ("s", 122)])
+def test_the_small_networks_hear_about_a_second_to_each_side(size, reach):
+    assert Separable(size, num_outputs=5).receptive_field() == (reach, reach)

@@ -1,5 +1,7 @@
 """Where somebody speaks, and how recordings are cut there."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.signal
@@ -94,7 +96,7 @@ def test_speech_without_a_pause_becomes_pieces_that_overlap_on_the_grid(duration
     pieces = list(speech_pieces(blocks_of(waveform, 8 * SECOND), GRID, max_piece_s=6.0, overlap_s=2.0))
     assert pieces[0].begin == pieces[0].overlap == pieces[-1].shared_behind == 0
     assert pieces[-1].begin + len(pieces[-1].waveform) == len(waveform)
-    for piece, following in zip(pieces, pieces[1:], strict=False):
+    for piece, following in itertools.pairwise(pieces):
         assert len(piece.waveform) <= 6 * SECOND
         assert piece.shared_behind == following.overlap
         assert piece.begin + len(piece.waveform) - following.overlap == following.begin
@@ -104,7 +106,7 @@ def test_speech_without_a_pause_becomes_pieces_that_overlap_on_the_grid(duration
 
 def test_speech_without_a_pause_is_cut_around_its_longest_gap():
     waveform = talk(9.0)
-    waveform[int(3.95 * SECOND) : int(4.2 * SECOND)] = 0  # too short for a pause
+    waveform[4 * SECOND : int(4.2 * SECOND)] = 0  # too short for a pause
     one, _ = speech_pieces([waveform], GRID, max_piece_s=6.0, overlap_s=2.0)
     middle = one.begin + len(one.waveform) - SECOND
     assert 3.9 * SECOND < middle < 4.25 * SECOND

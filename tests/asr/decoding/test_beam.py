@@ -102,10 +102,8 @@ def test_a_prefix_that_was_dropped_and_comes_back_is_no_second_one():
             held = [c.ids for c in search.candidates(state, finished=False)]
             assert len(set(held)) == len(held)
             num_came_back += len(dropped & set(held))
-            gone = before - set(held)
-            dropped = {ids for ids in dropped | gone if any(one[: len(ids)] == ids for one in held)} - set(
-                held
-            )
+            dropped = (dropped | before) - set(held)
+            dropped = {ids for ids in dropped if any(one[: len(ids)] == ids for one in held)}
             before = set(held)
     assert num_came_back > 100
 

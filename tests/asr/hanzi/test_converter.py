@@ -20,11 +20,11 @@ HEARD = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
 
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_conversion_is_the_best_of_all_segmentations_and_words(small, order):
-    for seed in range(5):
+    for seed in range(25):
         model = small.random_model(seed, order)
         converter = small.exact(model)
         rng = np.random.default_rng(seed)
-        for syllables in (rng.choice(HEARD, size).tolist() for size in (0, 1, 2, 3, 4, 5, 6, 6)):
+        for syllables in (rng.choice(HEARD, size).tolist() for size in (0, 1, 2, 3, 5, 6, 7, 7)):
             score, text = small.brute_force(model, syllables)
             conversion = converter.convert(syllables)
             assert conversion.text == text
