@@ -18,7 +18,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from asr.audio import SAMPLE_RATE_HZ, AudioSource, audio_blocks, pad_waveforms
+from asr.audio import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
 from asr.stream_logits import seam
 from asr.types import Hypothesis, Logits, Tensor
 from asr.voice_activity import BLOCK_S, Piece, speech_pieces
@@ -67,19 +67,20 @@ class LongAudioRecognizer:
         return logits
 
     def segments(
-        self, source: AudioSource, name: str, on_progress: Callable[[float], None] = lambda _: None
+        self, source: AudioSource | Waveform, name: str, on_progress: Callable[[float], None] = lambda _: None
     ) -> Iterator[Segment]:
         """What is said in a recording, in order, as it is heard; nothing where nothing is said.
 
         Args:
-            source: of the sound, see `asr.audio.audio_blocks`.
+            source: of the sound, see `asr.audio.audio_blocks`; or all of it, (S,) int16 at 16 kHz.
             name: for `Hypothesis.utterance_id`.
             on_progress: is told how many seconds have been read.
 
         Raises:
             UserError: it is no sound recording; what is wrong at its end shows there.
         """
-        pieces = speech_pieces(_told(audio_blocks(source, BLOCK_S), on_progress), self.model.frame_samples)
+        blocks = [source] if isinstance(source, np.ndarray) else audio_blocks(source, BLOCK_S)
+        pieces = speech_pieces(_told(blocks, on_progress), self.model.frame_samples)
         cuts = without_seams(self._heard(pieces), self.model.frame_samples)
         for batch in _batches(
             cuts, lambda cut: len(cut.logits), self._batch_samples // self.model.frame_samples
@@ -121,6 +122,7 @@ def joined(segments: Sequence[Segment], name: str) -> Hypothesis:
         " ".join(h.text for h in heard),
         sum(h.score for h in heard),
         tuple(itertools.chain.from_iterable(h.times_s for h in heard)),
+        acoustic_score=sum(h.acoustic_score for h in heard),
         confidences=tuple(itertools.chain.from_iterable(h.confidences for h in heard)),
     )
 

@@ -12,18 +12,27 @@ import functools
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from asr.acoustic import AcousticModel, make_acoustic_model
-from asr.audio import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms, read_audio
+from asr.audio import (
+    SAMPLE_RATE_HZ,
+    AudioSource,
+    Waveform,
+    audio_header,
+    pad_waveforms,
+    read_audio,
+)
 from asr.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.decoding.decoder import Decoder, GreedyDecoder, Reduced, make_decoder
 from asr.decoding.settings import DecoderSettings
+from asr.long_audio import LongAudioRecognizer, joined
 from asr.run import Run
 from asr.spread import Spread, on_one_device
 from asr.transcripts import STANDARD_INPUT, Result
@@ -34,10 +43,23 @@ if TYPE_CHECKING:
     from asr.decoding.hot_words import HotWords
     from asr.hanzi.converter import Converter
 
+LONG_S = 60.0  # of longer ones memory holds a few pieces at a time
 # for each device
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
 BYTES_AT_ONCE = 64 << 20
 BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ
+
+
+OnProgress = Callable[[str, float], None]
+
+
+class LongRecording(NamedTuple):
+    """One to hear piece by piece."""
+
+    source: AudioSource | Waveform
+
+
+Opened = Waveform | LongRecording
 
 
 class Recognizer:
@@ -108,7 +130,7 @@ class Recognizer:
         return cls(model, vocabulary, spread, num_devices, decoder)
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
-        """What is said in one recording.
+        """What is said in one recording of any length.
 
         Args:
             audio: a path, or a binary file object; any rate, channels and container of libsndfile.
@@ -116,8 +138,11 @@ class Recognizer:
         Raises:
             UserError: it is no sound recording.
         """
-        name = str(audio) if isinstance(audio, str | Path) else "-"
-        return self.transcribe_waveforms([read_audio(audio)], [name])[0]
+        name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
+        (result,) = self._hear([name], [_opened(audio)], lambda *_: None)
+        if isinstance(result, UserError):
+            raise result
+        return result
 
     def transcribe_files(self, paths: Sequence[Path]) -> Iterator[Result]:
         """What is said in each file, in order; for a file that cannot be read, why."""
@@ -137,29 +162,50 @@ class Recognizer:
             num_bytes += size
         return chunks
 
-    def transcribe_chunks(self, chunks: Sequence[Sequence[Path]]) -> Iterator[list[Result]]:
+    def transcribe_chunks(
+        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = lambda *_: None
+    ) -> Iterator[list[Result]]:
         """What is said in the files of each chunk.
 
         Scores depend on what shares a batch, in their last digits: the same chunk gives the same results.
+
+        Args:
+            chunks: of paths, see `chunks`.
+            on_progress: is told the name of a long recording, and how many seconds of it have been read.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            reading: Iterator[Waveform | UserError] = iter(())
+            opening: Iterator[Opened | UserError] = iter(())
             for chunk, following in itertools.pairwise([[], *chunks, []]):
-                read = list(reading)
-                reading = pool.map(_read_or_error, following)  # while this chunk is being heard
+                opened = list(opening)
+                opening = pool.map(_opened_or_error, following)  # while this chunk is being heard
                 if chunk:
-                    yield self._hear(chunk, read)
+                    yield self._hear([str(path) for path in chunk], opened, on_progress)
 
-    def _hear(self, paths: Sequence[Path], read: Sequence[Waveform | UserError]) -> list[Result]:
-        sound = [(str(p), w) for p, w in zip(paths, read, strict=True) if not isinstance(w, UserError)]
-        heard = iter(self.transcribe_waveforms([w for _, w in sound], [name for name, _ in sound]))
-        return [waveform if isinstance(waveform, UserError) else next(heard) for waveform in read]
+    def _hear(
+        self, names: Sequence[str], opened: Sequence[Opened | UserError], on_progress: OnProgress
+    ) -> list[Result]:
+        short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
+        heard = iter(self.transcribe_waveforms([waveform for _, waveform in short], [n for n, _ in short]))
+        results: list[Result] = []
+        for name, recording in zip(names, opened, strict=True):
+            if isinstance(recording, LongRecording):
+                results.append(self._hear_long(name, recording, on_progress))
+            else:
+                results.append(recording if isinstance(recording, UserError) else next(heard))
+        return results
+
+    def _hear_long(self, name: str, recording: LongRecording, on_progress: OnProgress) -> Result:
+        told = functools.partial(on_progress, name)
+        try:
+            return joined(list(self._long_audio.segments(recording.source, name, told)), name)
+        except UserError as error:
+            return error
 
     def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
         """What is said in each waveform, in order.
 
         Args:
-            waveforms: (S,) int16 at 16 kHz each, at least 400 samples.
+            waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
             names: for `Hypothesis.utterance_id`.
         """
         by_length = sorted(range(len(waveforms)), key=lambda place: len(waveforms[place]))
@@ -173,6 +219,10 @@ class Recognizer:
             hypotheses = self.decoder.hypotheses(reduced, [names[place] for place in places])
             heard.update(zip(places, hypotheses, strict=True))
         return [heard[place] for place in range(len(waveforms))]
+
+    @functools.cached_property
+    def _long_audio(self) -> LongAudioRecognizer:
+        return LongAudioRecognizer(self, self.decoder)
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
@@ -200,12 +250,20 @@ def _size_bytes(path: Path) -> int:
         return 0  # reading it will tell why
 
 
-def _read_or_error(path: Path) -> Waveform | UserError:
+def _opened_or_error(path: Path) -> Opened | UserError:
     try:
         if str(path) != STANDARD_INPUT:
-            return read_audio(path)
+            return _opened(path)
         if sys.stdin is None:  # closed by who started us
             raise UserError("-: standard input is closed; pipe a recording into it")
-        return read_audio(sys.stdin.buffer)
+        return _opened(sys.stdin.buffer)
     except UserError as error:
         return error
+
+
+def _opened(source: AudioSource) -> Opened:
+    """A recording, read unless it is long."""
+    if isinstance(source, str | Path) and audio_header(source).duration_s > LONG_S:
+        return LongRecording(source)
+    waveform = read_audio(source)
+    return LongRecording(waveform) if len(waveform) > LONG_S * SAMPLE_RATE_HZ else waveform

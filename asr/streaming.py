@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.decoding.greedy import BestPath, collapse, hypotheses_of
 from asr.stream_logits import FieldLogits, LogProbs, PieceLogits
 from asr.types import Hypothesis, Tensor, UserError
-from asr.vocabulary import BLANK_ID, Vocabulary
+from asr.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from asr.recognizer import Recognizer
@@ -179,7 +181,7 @@ class Stream:
 
 
 class GreedyStream:
-    """The best label of every frame; repeats are merged across the borders of what was fed.
+    """The best label of every frame, as in greedy decoding of the whole. Keeps 8 bytes a frame.
 
     Args:
         vocabulary: of the log probabilities.
@@ -191,38 +193,28 @@ class GreedyStream:
 
     def start(self) -> GreedyState:
         """See `StreamDecoder`."""
-        return GreedyState([], [])
+        return GreedyState(np.zeros(0, np.int32), np.zeros(0, np.float32))
 
     def feed(self, state: GreedyState, log_probs: LogProbs) -> None:
         """See `StreamDecoder`."""
-        if not len(log_probs):
-            return
-        frame_ids = np.argmax(log_probs, axis=-1)
-        before = np.concatenate([[state.last_id], frame_ids[:-1]])
-        starts = np.flatnonzero((frame_ids != BLANK_ID) & (frame_ids != before))
-        state.ids += frame_ids[starts].tolist()
-        state.starts += (starts + state.num_frames).tolist()
-        state.score += float(np.max(log_probs, axis=-1).sum(dtype=np.float64))
-        state.num_frames += len(log_probs)
-        state.last_id = int(frame_ids[-1])
+        state.frame_ids = np.concatenate([state.frame_ids, np.argmax(log_probs, axis=-1).astype(np.int32)])
+        state.frame_scores = np.concatenate([state.frame_scores, np.max(log_probs, axis=-1)])
 
     def partial(self, state: GreedyState) -> tuple[tuple[str, ...], int]:
         """See `StreamDecoder`: what is fed is settled."""
-        return self.vocabulary.decode(state.ids), len(state.ids)
+        ids, _ = collapse(state.frame_ids)
+        return self.vocabulary.decode(ids.tolist()), len(ids)
 
     def finish(self, state: GreedyState, utterance_id: str) -> Hypothesis:
         """See `StreamDecoder`."""
-        tokens = self.vocabulary.decode(state.ids)
-        times_s = tuple(round(start * self.frame_s, 3) for start in state.starts)
-        return Hypothesis(utterance_id, tokens, self.vocabulary.join(tokens), state.score, times_s)
+        num_frames = np.array([len(state.frame_ids)])
+        path = BestPath(state.frame_ids[None], num_frames, state.frame_scores[None])
+        return hypotheses_of(path, [utterance_id], self.vocabulary, self.frame_s)[0]
 
 
 @dataclass
 class GreedyState:
-    """Where greedy decoding stands; `GreedyStream` alone changes it."""
+    """The best path so far; `GreedyStream` alone changes it."""
 
-    ids: list[int]
-    starts: list[int]  # frames
-    score: float = 0.0
-    num_frames: int = 0
-    last_id: int = BLANK_ID
+    frame_ids: npt.NDArray[np.int32]  # (T,)
+    frame_scores: npt.NDArray[np.float32]  # (T,) natural logarithms

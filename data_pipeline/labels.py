@@ -126,7 +126,7 @@ def _readings(words: Sequence[str]) -> list[str]:
     place = 0
     for word in words:
         for here in range(place, place + len(word)):
-            particle = len(word) == 1 and _particle(text, here)
+            particle = len(word) == 1 and particle_of(text, here)
             is_suffix = here > 0 and here not in as_words
             lexical = _lexical(text[here], syllables[here], is_suffix)
             syllables[here] = by_context.get(here) or particle or lexical
@@ -134,7 +134,7 @@ def _readings(words: Sequence[str]) -> list[str]:
     return syllables
 
 
-def _particle(text: str, place: int) -> str:
+def particle_of(text: str, place: int) -> str:
     """The reading of 地 and 得 where they are words of their own; empty for anything else."""
     before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
     if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":

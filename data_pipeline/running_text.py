@@ -30,7 +30,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from data_pipeline.labels import ER_WORDS, HANZI, SPOKEN_SIGNS, UnlabelledError, _particle, label
+from data_pipeline.labels import ER_WORDS, HANZI, SPOKEN_SIGNS, UnlabelledError, label, particle_of
 from data_pipeline.polyphones import readings_by_context
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
@@ -130,6 +130,11 @@ def processes(num_bytes: int | None) -> Iterator[ProcessPoolExecutor | None]:
 def default_readings(words: Sequence[str]) -> list[Reading]:
     """Each word as it is read by itself."""
     return [label(word, "syllables") for word in words]
+
+
+def segment_text(text: str) -> SegmentedBlock:
+    """Sentences of a short text."""
+    return _segment(_Piece(text, "none", False, len(text.encode())))
 
 
 def _in_order(pool: ProcessPoolExecutor, pieces: Iterable[_Piece]) -> Iterator[SegmentedBlock]:
@@ -292,4 +297,4 @@ def _particle_or_suffix(text: str, place: int, may_be_suffix: bool) -> str:
     sentence = text[begin : end if end >= 0 else place + 2]
     if text[place] == "儿":
         return "er5" if may_be_suffix and place > begin else ""
-    return _particle(sentence, place - begin)
+    return particle_of(sentence, place - begin)

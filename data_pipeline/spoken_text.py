@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from asr.files import cannot_write
 from asr.types import UserError
+from data_pipeline import manifest_text
 from data_pipeline.labels import Unit
 from data_pipeline.running_text import (
     SENTENCE_END,
@@ -37,7 +39,7 @@ class SpokenText:
     """Sentences of files, read once.
 
     Args:
-        paths: files, folders, or - for standard input.
+        paths: files, folders, or - for standard input; of manifests (`.jsonl`) the labels tell the readings.
         folder: for a temporary file without a name.
 
     Attributes:
@@ -110,7 +112,10 @@ class SpokenText:
 
     def _read(self, pool: ProcessPoolExecutor | None, num_bytes: int | None) -> None:
         with tqdm(total=num_bytes, desc="reading", unit="B", unit_scale=True, delay=1) as bar:
-            for block in segment_files(self.sources, pool):
+            manifests = [source for source in self.sources if source.endswith(manifest_text.SUFFIX)]
+            texts = [source for source in self.sources if source not in manifests]
+            labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
+            for block in itertools.chain(segment_files(texts, pool), *labelled):
                 self._take(block)
                 bar.update(block.num_bytes)
         if not self.num_words:

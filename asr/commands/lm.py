@@ -82,7 +82,7 @@ def add_lm_perplexity_arguments(parser: argparse.ArgumentParser) -> None:
         "texts",
         nargs="+",
         metavar="TEXT",
-        help="text files, plain or gzipped, folders of them, or - for standard input",
+        help="text files, plain or gzipped, manifests, folders of them, or - for standard input",
     )
     parser.add_argument(
         "--tokenized",

@@ -59,7 +59,7 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         "texts",
         nargs="+",
         metavar="TEXT",
-        help="text files, plain or gzipped, folders of them, or - for standard input",
+        help="text files, plain or gzipped, manifests, folders of them, or - for standard input",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the models")
     parser.add_argument(

@@ -121,10 +121,17 @@ def _hear(
     """Each chunk and its results; errors are told, and the bar advances when the chunk is dealt with."""
     from tqdm import tqdm
 
-    for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks), strict=True):
-        for result in results:
+    def told(name: str, seconds: float) -> None:
+        bar.set_postfix_str(f"{seconds / 60:.0f} minutes of {Path(name).name}")
+
+    for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, told), strict=True):
+        for name, result in zip(chunk, results, strict=True):
+            # above the bar, if there is one
             if isinstance(result, UserError):
-                tqdm.write(f"error: {result}", file=sys.stderr)  # above the bar, if there is one
+                tqdm.write(f"error: {result}", file=sys.stderr)
+            elif not result.tokens:
+                tqdm.write(f"{name}: no speech is heard in it", file=sys.stderr)
+        bar.set_postfix_str("")
         yield chunk, results
         bar.update(len(chunk))
 

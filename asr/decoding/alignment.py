@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.loss import frames_needed
 from asr.types import UserError
 from asr.vocabulary import BLANK_ID
@@ -70,7 +70,7 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
     return TokenAlignment(starts, ends, (sums / (ends - starts)).astype(np.float32), float(on_path.sum()))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     """The state of each frame on the best path.
 
@@ -122,7 +122,7 @@ def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     return states
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def trace_block(
     log_probs: Float32,
     tokens: Int64,
@@ -167,7 +167,7 @@ def trace_block(
     return state
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def advance(
     log_probs: Float32,
     tokens: Int64,

@@ -97,7 +97,7 @@ class BeamSearch:
             _read_only(language_model.tables if language_model else NO_TABLES),
             _words_of(vocabulary, language_model) if language_model else np.zeros(1, np.int32),
             settings.lm_weight if language_model else 0.0,
-            settings.token_bonus,
+            settings.token_bonus if language_model else 0.0,
             hot_words.tables(settings.hot_word_boost),
         )
         self._sentence_end = language_model.ids[SENTENCE_END] if language_model else 0

@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from asr.compiled import compiled
 from asr.decoding.heap import Heap, make_heap, pop, push, sift_down
 from asr.decoding.prefixes import (
     NONE,
@@ -70,7 +70,7 @@ class Offers(NamedTuple):
     token: Float64
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, beam: Beam) -> int:
     """Go on through frames.
 
@@ -112,7 +112,7 @@ def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, b
     return len(log_probs)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bool:
     """Tokens that are probable enough, the best one at hand; False where the frame is damaged."""
     untried.size[0] = 0
@@ -130,7 +130,7 @@ def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bo
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def offer_old_prefixes(row: Float32, nodes: Nodes, beam: Beam, offers: Offers) -> float:
     """Offer every prefix of the beam with a frame more, which adds no token to it; returns the best score."""
     offers.heap.size[0] = 0
@@ -152,7 +152,7 @@ def offer_old_prefixes(row: Float32, nodes: Nodes, beam: Beam, offers: Offers) -
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def offer_new_prefixes(
     row: Float32,
     fusion: Fusion,
@@ -217,7 +217,7 @@ def offer_new_prefixes(
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     """Log probability of a prefix's alignments that this token may follow as a token more."""
     if token == nodes.token[beam.node[place]]:
@@ -225,7 +225,7 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     return float(log_add(beam.blank[place], beam.token[place]))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def offer(
     offers: Offers, score: float, node: int, parent: int, last: int, blank: float, token: float
 ) -> None:
@@ -242,7 +242,7 @@ def offer(
     offers.blank[slot], offers.token[slot] = blank, token
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor: float) -> None:
     """Make the next beam of the offers that score at least so much."""
     for place in range(beam.size[0]):
@@ -259,7 +259,7 @@ def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor:
         beam.node[place], beam.blank[place], beam.token[place] = node, offers.blank[slot], offers.token[slot]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def read_beam(
     fusion: Fusion, sentence_end: int, finished: bool, nodes: Nodes, beam: Beam
 ) -> tuple[Float64, Float64, Float64]:
@@ -298,7 +298,7 @@ def read_beam(
     return scores, acoustic, language
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def log_add(one: float, other: float) -> float:
     """log(e^one + e^other)."""
     larger, smaller = (one, other) if one > other else (other, one)

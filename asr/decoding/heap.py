@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from asr.compiled import compiled
 
 
 class Heap(NamedTuple):
@@ -17,13 +18,13 @@ class Heap(NamedTuple):
     size: npt.NDArray[np.int32]  # (1,)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def make_heap(room: int) -> Heap:
     """An empty heap."""
     return Heap(np.empty(room), np.empty(room, np.int32), np.zeros(1, np.int32))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def push(heap: Heap, key: float, item: int) -> None:
     """Add an item."""
     index = heap.size[0]
@@ -35,7 +36,7 @@ def push(heap: Heap, key: float, item: int) -> None:
     heap.keys[index], heap.items[index] = key, item
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pop(heap: Heap) -> int:
     """Take the item with the smallest key."""
     item: int = heap.items[0]
@@ -46,7 +47,7 @@ def pop(heap: Heap) -> int:
     return item
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sift_down(heap: Heap, index: int) -> None:
     """Put the item at a place to where it belongs below."""
     key, item = heap.keys[index], heap.items[index]

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.language_model.ngram import Tables, advance
 
 Int32: TypeAlias = npt.NDArray[np.int32]
@@ -97,7 +97,7 @@ class Nodes(NamedTuple):
     size: Int32
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_child(nodes: Nodes, node: int, token: int) -> int:
     """The node of a prefix with a token more, or `NONE`."""
     child: int = nodes.first_child[node]
@@ -106,7 +106,7 @@ def find_child(nodes: Nodes, node: int, token: int) -> int:
     return child
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     """Add a prefix with a token more."""
     node: int = nodes.size[0]
@@ -125,7 +125,7 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def word_log_prob(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, int]:
@@ -144,7 +144,7 @@ def word_log_prob(
     return log_prob, length
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, float]:
     """The state after a token, and the boost that it adds, or takes back."""
     boost = -tables.lent[state]
@@ -160,7 +160,7 @@ def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, f
         state = tables.fails[state]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tokens_of(nodes: Nodes, node: int) -> Int32:
     """(U,) tokens of a prefix."""
     tokens = np.empty(nodes.length[node], np.int32)
@@ -170,7 +170,7 @@ def tokens_of(nodes: Nodes, node: int) -> Int32:
     return tokens
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def compact(nodes: Nodes, kept: Int32) -> None:
     """Forget every prefix but some and those that they begin with.
 
@@ -194,7 +194,7 @@ def compact(nodes: Nodes, kept: Int32) -> None:
         kept[index] = rows[kept[index]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
     """Move a node to a row not after its own, and make it its parent's child there."""
     for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state, nodes.context_length):

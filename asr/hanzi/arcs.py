@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.hanzi.dictionary import ANY_TONE, Trie
 
 Int32 = npt.NDArray[np.int32]
@@ -54,7 +54,7 @@ class Arcs(NamedTuple):
     step_before: Int32
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
     """Every word that lies in the lattice."""
     steps = all_steps(edges, trie, tone_cost)
@@ -79,13 +79,13 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
     return Arcs(first[:-1], starts, entries, scores, last_steps, step_edges, step_before)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def num_entries(trie: Trie, branch: int) -> int:
     """How many words end at a node of the trie; one for the syllable that stands for itself."""
     return 1 if branch < 0 else trie.first_entry[branch + 1] - trie.first_entry[branch]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def all_steps(edges: Edges, trie: Trie, tone_cost: float) -> list[tuple[int, int, int, int, int, float]]:
     """Every step through lattice and trie at once, from every node on.
 
@@ -104,7 +104,7 @@ def all_steps(edges: Edges, trie: Trie, tone_cost: float) -> list[tuple[int, int
     return steps
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def follow(
     edges: Edges,
     trie: Trie,
@@ -130,7 +130,7 @@ def follow(
             child += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_child_from(trie: Trie, first: int, last: int, syllable: int) -> int:
     """The first of some children whose syllable is not below a given one; the end where there is none."""
     while first < last:

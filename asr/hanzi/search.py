@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.hanzi.dictionary import NOTHING, Trie
 from asr.language_model.ngram import Tables, advance, chained
@@ -44,7 +44,7 @@ class Ways(NamedTuple):
     lengths: Int32
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_words(
     edges: Edges,
     trie: Trie,
@@ -98,7 +98,7 @@ def best_words(
     return score, entries, way, lengths
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def extend_to(
     node: int,
     arcs: Arcs,
@@ -154,7 +154,7 @@ def extend_to(
     return num_kept
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def empty_ways(num_ways: int, context_size: int) -> Ways:
     """Room for so many ways."""
     return Ways(
@@ -167,7 +167,7 @@ def empty_ways(num_ways: int, context_size: int) -> Ways:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> np.int64:
     """The slot of the way whose context equals that at a place, or an empty one."""
     context = ways.words[place]
@@ -187,7 +187,7 @@ def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> np.int64:
     return slot
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def keep(node: int, kept: Ways, found: Ways, count: int, least: float) -> int:
     """Keep the best of the ways found to a node, best first; returns how many."""
     beam = kept.scores.shape[1]
@@ -213,7 +213,7 @@ def keep(node: int, kept: Ways, found: Ways, count: int, least: float) -> int:
     return num_kept
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_end(kept: Ways, count: int, tables: Tables, end_word: int) -> tuple[float, int]:
     """Score and place of the best way to the last node, where the sentence ends."""
     best, best_place = -np.inf, 0
@@ -233,7 +233,7 @@ def best_end(kept: Ways, count: int, tables: Tables, end_word: int) -> tuple[flo
     return best, best_place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def traced(arcs: Arcs, kept: Ways, node: int, place: int) -> tuple[Int32, Int32, Int32]:
     """Entries, edges, and edges of each word, of the way that ends at a place."""
     entries, way, lengths = [np.int32(0)], [np.int32(0)], [np.int32(0)]

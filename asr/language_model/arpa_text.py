@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from numba import njit
 from tqdm import tqdm
 
+from asr.compiled import compiled
 from asr.language_model.ngram import NO_EXTENSION, UNKNOWN_ID, Float32, Int32, Tables
 from asr.language_model.word_table import Bytes, word_id
 from asr.types import UserError
@@ -94,7 +94,7 @@ def open_arpa(path: Path) -> Iterator[ArpaText]:
         yield ArpaText(path, unpacked, stack.enter_context(bar))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def read_plain_lines(
     text: Bytes,
     begin: int,
@@ -147,7 +147,7 @@ def read_plain_lines(
     return row, begin
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_word(text: Bytes, place: int) -> tuple[int, int]:
     """Where the next word of a line begins and ends; both the end of the line where there is none."""
     while text[place] in (SPACE, TAB):
@@ -158,7 +158,7 @@ def next_word(text: Bytes, place: int) -> tuple[int, int]:
     return place, end
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def plain_number(text: Bytes, place: int) -> tuple[float, int]:
     """A number of few digits, exactly, and where it ends; -1 where it is none, or has too many of them."""
     negative = text[place] == MINUS
@@ -182,7 +182,7 @@ def plain_number(text: Bytes, place: int) -> tuple[float, int]:
     return -value if negative else value, place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def digits(text: Bytes, place: int) -> tuple[int, int, int]:
     """The number that digits make, where they end, and how many they are."""
     number, begin = 0, place

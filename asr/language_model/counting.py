@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.files import cannot_write
 from asr.language_model.ngram import Int32
 
@@ -247,7 +247,7 @@ def _merged(runs: list[Run], folder: Path, packing: Packing, room: int) -> Run:
     return merged
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
     """How many of these sorted keys are at most the limit."""
     low, high = 0, len(keys)
@@ -265,7 +265,7 @@ def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _turned_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_columns: int) -> Keys:
     """The n-gram that ends with each token, turned and packed."""
     keys = np.empty((len(tokens), num_columns), np.uint64)
@@ -287,7 +287,7 @@ def _turned_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_co
     return keys
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpack(keys: Keys, order: int, bits: int) -> Int32:
     """(N, order) turned n-grams of packed ones."""
     rows = np.empty((len(keys), order), np.int32)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.language_model.kenlm_header import (
     ARRAYS,
     COPY,
@@ -174,7 +174,7 @@ def _check_pointers(trie: Trie, pointers: Int64, num_entries: int) -> None:
         raise unfit(trie.path, expected, f"{pointers[0]:,} to {pointers[-1]:,}", COPY)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpack(packed: Bytes, first_bit: int, entry_bits: int, count: int, num_bits: int) -> Uint64:
     """A field of up to 57 bits of each entry."""
     fields = np.empty(count, np.uint64)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled
 from asr.language_model.counting import BEGIN_ID, PAD_ID, Counts, SortedCounts
 from asr.language_model.ngram import Int32
 
@@ -238,7 +238,7 @@ def _next_order(
     return longer, np.concatenate(kept_of)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _share(
     contexts: Counts,
     counts: Counts,
@@ -260,7 +260,7 @@ def _share(
             freed[context] += count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_rows(wanted: Int32, rows: Int32, firsts: Counts) -> Counts:
     """Places of rows that are all there among sorted ones.
 

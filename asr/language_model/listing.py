@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from tqdm import tqdm
 
+from asr.compiled import compiled
 from asr.language_model.ngram import (
     LONGEST_WORDS,
     MIDDLE_WORDS,
@@ -82,7 +82,7 @@ def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDAr
         yield begun[rows], ended, overlaps[rows]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def look_up(
     tables: Tables,
     place: int,

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from asr.compiled import compiled, compiled_inline
 
 Words32 = npt.NDArray[np.uint32]
 Int32 = npt.NDArray[np.int32]
@@ -178,7 +179,7 @@ def fill_unigrams(tables: Tables, log10_probs: Float32, log10_backoffs: Float32)
     pairs[:, 1] = np.where(log10_backoffs == 0, NO_EXTENSION, log10_backoffs)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def advance(
     tables: Tables,
     context_words: Int32,
@@ -227,13 +228,13 @@ def advance(
     return log10_prob * LN10, length
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def chained(key: np.uint64, word: int) -> np.uint64:
     """The key of an n-gram, from that of its last words and the word before them."""
     return (key * FIRST_FACTOR) ^ (np.uint64(word + 1) * NEXT_FACTOR)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
     """The keys of n-grams, (N, order) in reading order; a unigram's is its id."""
     keys = np.empty(len(ids), np.uint64)
@@ -242,7 +243,7 @@ def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
     return keys
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def key_of(words: Int32) -> np.uint64:
     """The key of an n-gram in reading order."""
     key = np.uint64(words[-1])
@@ -251,14 +252,14 @@ def key_of(words: Int32) -> np.uint64:
     return key
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
     """Where in memory the entry of a key begins; -1 where there is none."""
     place = seek(tables, table, key, entry_words)
     return place if tables.memory[place] or tables.memory[place + 1] else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
     """Where in memory the entry of a key begins, or the empty one that it would take."""
     begin: int = tables.begins[table]
@@ -273,7 +274,7 @@ def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
             place = begin
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill(
     tables: Tables, table: int, ids: Int32, log10_probs: Float32, log10_backoffs: Float32, longest: bool
 ) -> int:
@@ -305,7 +306,7 @@ def fill(
     return len(ids)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weights_of(tables: Tables, words: Int32) -> int:
     """Where in memory probability and backoff of an n-gram stand, not the longest; -1 where it is none."""
     if len(words) == 1:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from asr.compiled import compiled
 from asr.language_model.ngram import SENTENCE_END, UNKNOWN_ID, Float32, Int32, NGramModel, Tables, advance
 
 
@@ -75,7 +75,7 @@ def _perplexity(log_prob: float, num_words: int) -> float:
     return math.exp(mean) if mean < 700 else math.inf
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_up(
     tables: Tables, ids: Int32, end: int, begin_words: Int32, begin_backoffs: Float32, begin_length: int
 ) -> tuple[float, float, int, int, int]:

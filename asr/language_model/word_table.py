@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from asr.compiled import compiled, compiled_inline
 from asr.language_model.ngram import LONGEST_WORDS, Tables, find, num_buckets, seek, tables_of
 
 Bytes = npt.NDArray[np.uint8]
@@ -36,7 +36,7 @@ def word_table(words: Sequence[str], first: int, count: int, buckets_per_entry: 
     return tables
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def insert(tables: Tables, text: Bytes, ends: npt.NDArray[np.int64], first: int) -> None:
     """Write the words from the first on, which stand in the text without anything between them."""
     for word in range(first, len(ends)):
@@ -47,14 +47,14 @@ def insert(tables: Tables, text: Bytes, ends: npt.NDArray[np.int64], first: int)
         tables.memory[place + 2] = word
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def word_id(tables: Tables, text: Bytes, begin: int, end: int) -> int:
     """Id of the word that stands in the text; -1 for one that is not in the table."""
     place = find(tables, 0, hash_of(text, begin, end), LONGEST_WORDS)
     return int(np.int64(tables.memory[place + 2])) if place >= 0 else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
     """Austin Appleby's MurmurHash2 of 64 bits for 64-bit machines (MurmurHash64A), with seed 0."""
     state = np.uint64(end - begin) * MIX
@@ -71,7 +71,7 @@ def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
     return state ^ (state >> SHIFT)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def little_endian(text: Bytes, begin: int, end: int) -> np.uint64:
     """Up to eight bytes as a number."""
     number = np.uint64(0)

@@ -36,6 +36,8 @@ from data_pipeline.labels import UnlabelledError, label, pinyin_of
         ("这只只有", "zhe4 zhi1 zhi3 you3"),
         ("我们都会去", "wo3 men5 dou1 hui4 qu4"),
         ("男子还款", "nan2 zi3 huan2 kuan3"),
+        ("工商行政", "gong1 shang1 xing2 zheng4"),
+        ("我认为我会成为你", "wo3 ren4 wei2 wo3 hui4 cheng2 wei2 ni3"),
         ("总行不行", "zong3 hang2 bu4 xing2"),
         ("重做睡不着", "chong2 zuo4 shui4 bu4 zhao2"),
         ("说得很好", "shuo1 de5 hen3 hao3"),
