@@ -21,39 +21,21 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.decoding.greedy import BestPath, collapse, hypotheses_of
+from asr.decoding.stream import stream_decoder
 from asr.stream_logits import FieldLogits, LogProbs, PieceLogits
 from asr.types import Hypothesis, Tensor, UserError
-from asr.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from asr.recognizer import Recognizer
 
 PARTIAL_SAMPLES = 5120  # 0.32 s
 SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
-
-
-class StreamDecoder(Protocol):
-    """Log probabilities, bit by bit -> a hypothesis. A state can be copied by `copy.deepcopy`."""
-
-    def start(self) -> Any:
-        """The state before the first frame."""
-
-    def feed(self, state: Any, log_probs: LogProbs) -> None:
-        """Take further frames into a state."""
-
-    def partial(self, state: Any) -> tuple[tuple[str, ...], int]:
-        """The best tokens so far, and how many of them no further frame can change."""
-
-    def finish(self, state: Any, utterance_id: str) -> Hypothesis:
-        """The result, no further frame coming."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +57,12 @@ class StreamingRecognizer:
     """Transcribes streams, one after the other or at the same time.
 
     Args:
-        recognizer: whose model and vocabulary to use.
-        decoder: of log probabilities; None for greedy decoding.
+        recognizer: whose model and decoder to use.
     """
 
-    def __init__(self, recognizer: Recognizer, decoder: StreamDecoder | None = None) -> None:
+    def __init__(self, recognizer: Recognizer) -> None:
         self.model, self.vocabulary = recognizer.model, recognizer.vocabulary
-        self.decoder = decoder or GreedyStream(self.vocabulary, self.model.frame_s)
+        self.decoder = stream_decoder(recognizer.decoder)
         signature = [tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32)]
         self._graph = tf.function(self._hear, input_signature=signature)
 
@@ -128,7 +109,7 @@ class Stream:
     """
 
     def __init__(self, recognizer: StreamingRecognizer, name: str) -> None:
-        self._vocabulary, self._decoder, self._name = recognizer.vocabulary, recognizer.decoder, name
+        self._decoder, self._name = recognizer.decoder, name
         self._logits = recognizer.new_logits()
         self._state = self._decoder.start()
         self._waiting: list[Waveform] = []  # not yet heard
@@ -177,44 +158,4 @@ class Stream:
         ahead = copy.deepcopy(self._state)
         self._decoder.feed(ahead, self._logits.ahead())
         (tokens, _), (_, num_final) = self._decoder.partial(ahead), self._decoder.partial(self._state)
-        return Partial(tokens[:num_final], tokens[num_final:], self._vocabulary.join(tokens))
-
-
-class GreedyStream:
-    """The best label of every frame, as in greedy decoding of the whole. Keeps 8 bytes a frame.
-
-    Args:
-        vocabulary: of the log probabilities.
-        frame_s: seconds from one frame to the next.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, frame_s: float) -> None:
-        self.vocabulary, self.frame_s = vocabulary, frame_s
-
-    def start(self) -> GreedyState:
-        """See `StreamDecoder`."""
-        return GreedyState(np.zeros(0, np.int32), np.zeros(0, np.float32))
-
-    def feed(self, state: GreedyState, log_probs: LogProbs) -> None:
-        """See `StreamDecoder`."""
-        state.frame_ids = np.concatenate([state.frame_ids, np.argmax(log_probs, axis=-1).astype(np.int32)])
-        state.frame_scores = np.concatenate([state.frame_scores, np.max(log_probs, axis=-1)])
-
-    def partial(self, state: GreedyState) -> tuple[tuple[str, ...], int]:
-        """See `StreamDecoder`: what is fed is settled."""
-        ids, _ = collapse(state.frame_ids)
-        return self.vocabulary.decode(ids.tolist()), len(ids)
-
-    def finish(self, state: GreedyState, utterance_id: str) -> Hypothesis:
-        """See `StreamDecoder`."""
-        num_frames = np.array([len(state.frame_ids)])
-        path = BestPath(state.frame_ids[None], num_frames, state.frame_scores[None])
-        return hypotheses_of(path, [utterance_id], self.vocabulary, self.frame_s)[0]
-
-
-@dataclass
-class GreedyState:
-    """The best path so far; `GreedyStream` alone changes it."""
-
-    frame_ids: npt.NDArray[np.int32]  # (T,)
-    frame_scores: npt.NDArray[np.float32]  # (T,) natural logarithms
+        return Partial(tokens[:num_final], tokens[num_final:], self._decoder.text_of(tokens))

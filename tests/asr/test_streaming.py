@@ -7,11 +7,13 @@ from scipy.special import log_softmax
 from asr.acoustic import make_acoustic_model
 from asr.audio import read_audio
 from asr.config import Config, FeatureConfig, ModelConfig
-from asr.decoding.beam import BeamSearch
+from asr.decoding.decoder import BeamDecoder, GreedyDecoder, make_decoder
 from asr.decoding.settings import DecoderSettings
+from asr.decoding.stream import stream_decoder
+from asr.hanzi.converter import Converter
 from asr.recognizer import Recognizer
-from asr.streaming import GreedyStream, StreamingRecognizer
-from asr.types import Hypothesis, UserError
+from asr.streaming import StreamingRecognizer
+from asr.types import UserError
 from asr.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
@@ -171,7 +173,7 @@ def test_other_samples_are_refused(bounded, samples):
 def test_greedy_decoding_merges_repeats_across_what_is_fed():
     ids = np.array([0, 1, 1, 0, 1, 2, 2, 2, 3, 0, 0, 3])
     log_probs = np.log(np.full((len(ids), 8), 0.01) + 0.92 * np.eye(8)[ids]).astype(np.float32)
-    decoder = GreedyStream(VOCABULARY, 0.08)
+    decoder = stream_decoder(GreedyDecoder(VOCABULARY, 0.08))
     for cut in range(len(ids)):
         state = decoder.start()
         for part in (log_probs[:cut], log_probs[cut:]):
@@ -181,46 +183,35 @@ def test_greedy_decoding_merges_repeats_across_what_is_fed():
         assert hypothesis.times_s == (0.08, 0.32, 0.4, 0.64, 0.88)
 
 
-class BeamStream:
-    """Beam search as a `StreamDecoder`."""
-
-    def __init__(self):
-        self.search = BeamSearch(VOCABULARY, DecoderSettings(beam=8))
-
-    def start(self):
-        return self.search.start()
-
-    def feed(self, state, log_probs):
-        self.search.feed(state, log_probs)
-
-    def partial(self, state):
-        candidates = [candidate.ids for candidate in self.search.candidates(state, finished=False)]
-        num_common = 0
-        for ids in zip(*candidates, strict=False):
-            if len(set(ids)) > 1:
-                break
-            num_common += 1
-        return VOCABULARY.decode(candidates[0]), num_common
-
-    def finish(self, state, utterance_id):
-        best = self.search.candidates(state, finished=True)[0]
-        tokens = VOCABULARY.decode(best.ids)
-        return Hypothesis(utterance_id, tokens, VOCABULARY.join(tokens), best.score, ())
-
-
-def test_beam_search_decodes_streams_too(speech):
-    recognizer = recognizer_of()
-    decoder = BeamStream()
-    stream = StreamingRecognizer(recognizer, decoder).stream()
+def test_beam_search_gives_of_a_stream_what_it_gives_of_the_whole(speech):
+    settings = DecoderSettings(beam=8, n_best=3)
+    greedy = recognizer_of()
+    decoder = BeamDecoder(VOCABULARY, greedy.model.frame_s, settings)
+    recognizer = Recognizer(greedy.model, VOCABULARY, decoder=decoder)
+    stream = StreamingRecognizer(recognizer).stream("clip")
     final = ()
     for begin in range(0, len(speech), 9000):
         partial = stream.feed(speech[begin : begin + 9000])
         assert partial.final[: len(final)] == final
         final = partial.final
-    values = recognizer.model(speech[None], np.array([len(speech)], np.int32)).values.numpy()[0]
-    state = decoder.start()
-    decoder.feed(state, log_softmax(values, axis=-1))
-    whole = decoder.finish(state, "-")
-    hypothesis = stream.finish()
-    assert hypothesis.tokens == whole.tokens
-    assert hypothesis.score == pytest.approx(whole.score, rel=1e-3)
+    assert final
+    result = stream.finish()
+    (whole,) = recognizer.transcribe_waveforms([speech], ["clip"])
+    assert_same(result, whole)
+    assert [other.tokens for other in result.alternatives] == [other.tokens for other in whole.alternatives]
+
+
+def test_a_mandarin_streams_text_is_hanzi():
+    vocabulary = Vocabulary(["hao3", "ni3"])
+    log_probs = np.log(np.full((4, 3), 0.01) + 0.96 * np.eye(3)[[2, 0, 1, 0]]).astype(np.float32)
+    for settings in (DecoderSettings(), DecoderSettings(beam=4)):
+        stream = stream_decoder(make_decoder(vocabulary, 0.08, settings, converter=Converter.load()))
+        state = stream.start()
+        stream.feed(state, log_probs[:2])
+        assert stream.partial(state)[0] == ("ni3",)
+        stream.feed(state, log_probs[2:])
+        assert stream.text_of(stream.partial(state)[0]) == "你好"
+        hypothesis = stream.finish(state, "clip")
+        assert (hypothesis.text, hypothesis.times_s) == ("你好", (0.0, 0.16))
+        empty = stream.finish(stream.start(), "clip")
+        assert (empty.tokens, empty.text) == ((), "")
