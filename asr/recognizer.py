@@ -36,7 +36,7 @@ from asr.long_audio import LongAudioRecognizer, joined
 from asr.run import Run
 from asr.spread import Spread, on_one_device
 from asr.transcripts import STANDARD_INPUT, Result
-from asr.types import Hypothesis, Tensor, UserError
+from asr.types import GENERAL, Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Recognizer:
         *,
         settings: DecoderSettings | None = None,
         hot_words: HotWords | None = None,
-        hanzi: bool | Path = True,
+        hanzi: bool | str | Path = True,
     ) -> Recognizer:
         """The best model of a run directory.
 
@@ -105,8 +105,8 @@ class Recognizer:
             settings: of the decoder; what `asr tune-decoder` found, or greedy decoding, where none are given.
             hot_words: which the decoder favours.
             hanzi: whether to convert a Mandarin model's syllables to hanzi; or the folder of `asr lm train`
-                to do it by. By default that is the language model of the settings, if it can, or the general
-                model that comes with this package.
+                to do it by, or `general` for the model that comes with this package. By default that is the
+                language model of the settings if it can, else the general one.
 
         Raises:
             UserError: there is no run, it has no checkpoint yet, or a language model cannot be used.
@@ -233,12 +233,14 @@ class Recognizer:
         return tf.function(self.spread(step), input_signature=signature)
 
 
-def _converter(settings: DecoderSettings, hanzi: bool | Path) -> Converter:
+def _converter(settings: DecoderSettings, hanzi: bool | str | Path) -> Converter:
     from asr.hanzi.converter import Converter
     from asr.language_model.folder import converts_to_hanzi
 
-    if isinstance(hanzi, Path):
-        return Converter.load(hanzi)
+    if hanzi == GENERAL:
+        return Converter.load()
+    if not isinstance(hanzi, bool):
+        return Converter.load(Path(hanzi))
     own = Path(settings.language_model) if settings.language_model else None
     return Converter.load(own if own and converts_to_hanzi(own) else None)
 

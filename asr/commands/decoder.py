@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.config import replaced
 from asr.decoding.settings import DecoderSettings
-from asr.types import UserError
+from asr.types import GENERAL, UserError
 
 if TYPE_CHECKING:
     from asr.decoding.hot_words import HotWords
@@ -34,7 +34,7 @@ class DecoderChoice:
 
     settings: DecoderSettings
     hot_words: HotWords | None
-    hanzi: bool | Path
+    hanzi: bool | str | Path
     files: tuple[Path, ...]
 
     def describe(self) -> str:
@@ -50,9 +50,9 @@ def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
     written.add_argument("--tokens", action="store_true", help="leave syllables as they are: no hanzi")
     written.add_argument(
         "--hanzi",
-        type=Path,
         metavar="DIR",
-        help="turn syllables to hanzi by this folder of `asr lm train` (default: --lm's, or a general model)",
+        help="turn syllables to hanzi by this folder of `asr lm train`, or by the model that comes along "
+        f"(`{GENERAL}`); default: by --lm's folder if it can, or else by that model",
     )
 
 
@@ -102,9 +102,12 @@ def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
             f"--beam {settings.beam}: greedy decoding knows no language model, hot words or alternatives; "
             f"leave --beam out, or name a wider one, such as --beam {BEAM}"
         )
-    named = [settings.language_model, arguments.hot_words, arguments.hanzi]
+    hanzi: bool | str | Path = not arguments.tokens and (arguments.hanzi or True)
+    if isinstance(hanzi, str) and hanzi != GENERAL:
+        hanzi = Path(hanzi)
+    named = [settings.language_model, arguments.hot_words, hanzi if isinstance(hanzi, Path) else None]
     files = tuple(file for path in named if path for file in _files_of(Path(path)))
-    return DecoderChoice(settings, hot_words, not arguments.tokens and (arguments.hanzi or True), files)
+    return DecoderChoice(settings, hot_words, hanzi, files)
 
 
 def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> DecoderSettings:
