@@ -15,7 +15,7 @@ import pytest
 
 import multigpu.towers
 from asr import recognizer
-from asr.audio import read_audio
+from asr.audio import SAMPLE_RATE_HZ, audio_duration_s, read_audio, write_wav
 from asr.cli import main
 from asr.commands.transcribe import _only_errors_reach_the_terminal
 from asr.journal import Journal
@@ -293,3 +293,32 @@ def test_no_bar_runs_through_transcripts_on_the_terminal(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "stderr", io.StringIO())
         shown.append(_only_errors_reach_the_terminal())
     assert shown == [True, False, False, False]
+
+
+def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(recognizer, "LONG_S", 5.0)
+    waveforms = [read_audio(clip.audio_path) for clip in clips[:6]]
+    pause = np.zeros(SAMPLE_RATE_HZ, np.int16)
+    write_wav(tmp_path / "long.wav", np.concatenate([part for w in waveforms for part in (w, pause)]))
+    shutil.copy(clips[0].audio_path, tmp_path / "short.wav")
+    read_s = []
+    (results,) = one_device.transcribe_chunks(
+        [[tmp_path / "long.wav", tmp_path / "short.wav"]],
+        lambda name, seconds: read_s.append((name, seconds)),
+    )
+    long, short = results
+    assert short == one_device.transcribe(tmp_path / "short.wav")
+    assert long == one_device.transcribe(tmp_path / "long.wav")
+    assert list(long.times_s) == sorted(long.times_s)
+    assert long.times_s[-1] > 5.0
+    assert len(long.tokens) == len(long.confidences)
+    assert read_s[-1] == (str(tmp_path / "long.wav"), pytest.approx(audio_duration_s(tmp_path / "long.wav")))
+
+
+def test_where_nobody_speaks_that_is_told(trained_run, tmp_path, capsys):
+    noise = np.random.default_rng(1).integers(-20, 20, 70 * SAMPLE_RATE_HZ).astype(np.int16)
+    write_wav(tmp_path / "quiet.wav", noise)
+    assert main(["transcribe", str(trained_run), str(tmp_path / "quiet.wav")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "\n"
+    assert f"{tmp_path / 'quiet.wav'}: no speech is heard in it" in printed.err

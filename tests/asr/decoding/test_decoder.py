@@ -1,0 +1,76 @@
+"""Decoders: logits in, hypotheses with times, confidences, alternatives and text out."""
+
+import numpy as np
+import pytest
+
+from asr.decoding.decoder import make_decoder
+from asr.decoding.settings import DecoderSettings
+from asr.hanzi.converter import Converter
+from asr.types import Logits
+from asr.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["hao2", "hao3", "ni3", "zhong1"])
+FRAMES = [
+    {"ni3": 0.9},
+    {},
+    {"hao2": 0.52, "hao3": 0.44},  # what is heard best is no word
+    {},
+]
+
+
+@pytest.fixture(scope="module")
+def converter():
+    return Converter.load()
+
+
+@pytest.fixture
+def logits():
+    """Of two clips: the frames above, and no frame at all."""
+    probabilities = np.full((4, len(VOCABULARY)), 0.002, np.float32)
+    for row, said in zip(probabilities, FRAMES, strict=True):
+        for token, probability in said.items():
+            row[VOCABULARY.encode([token])] = probability
+        row[0] = 1 - row[1:].sum()
+    values = np.log(np.stack([probabilities, probabilities]))
+    return Logits(values, np.array([4, 0], np.int32))
+
+
+def heard(decoder, logits):
+    return decoder.hypotheses(decoder.reduce(logits), ["clip", "nothing"])
+
+
+def test_greedy_decoding_takes_the_best_of_each_frame(logits, converter):
+    best, empty = heard(make_decoder(VOCABULARY, 0.08, DecoderSettings(), converter=converter), logits)
+    assert best.tokens == ("ni3", "hao2")
+    assert best.times_s == (0.0, 0.16)
+    assert best.confidences == pytest.approx((0.9, 0.52), abs=1e-5)
+    assert (empty.utterance_id, empty.tokens, empty.text) == ("nothing", (), "")
+
+
+def test_the_words_pick_among_the_hypotheses_of_the_search(logits, converter):
+    settings = DecoderSettings(beam=8, n_best=2)
+    best, empty = heard(make_decoder(VOCABULARY, 0.08, settings, converter=converter), logits)
+    assert (best.tokens, best.text) == (("ni3", "hao3"), "你好")
+    assert best.times_s == (0.0, 0.16)
+    assert best.alternatives[0].tokens == ("ni3", "hao2")
+    assert best.alternatives[0].score > best.score
+    assert len(best.confidences) == 2
+    assert (empty.tokens, empty.text, empty.confidences) == ((), "", ())
+
+
+def test_without_weight_the_words_leave_the_order_alone(logits, converter):
+    settings = DecoderSettings(beam=8, n_best=3, hanzi_weight=0.0)
+    best, _ = heard(make_decoder(VOCABULARY, 0.08, settings, converter=converter), logits)
+    assert best.tokens == ("ni3", "hao2")
+    scores = [best.score, *(other.score for other in best.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3
+
+
+def test_a_searchs_score_is_of_all_alignments(logits):
+    best, _ = heard(make_decoder(VOCABULARY, 0.08, DecoderSettings(beam=64)), logits)
+    greedy, _ = heard(make_decoder(VOCABULARY, 0.08, DecoderSettings()), logits)
+    assert best.tokens == greedy.tokens
+    assert best.text == "ni3 hao2"
+    assert best.acoustic_score == pytest.approx(best.score)
+    assert greedy.acoustic_score < best.acoustic_score < 0
