@@ -17,10 +17,10 @@ from asr.page import counted
 
 if TYPE_CHECKING:
     from asr.acoustic import AcousticModel
-    from asr.compare_scores import Comparison
     from asr.config import Config
     from asr.engine import Engine
-    from asr.score import EvaluationRecord, Score
+    from asr.evaluation.compare_scores import Comparison
+    from asr.evaluation.score import EvaluationRecord, Score
     from asr.trainer import TrainingData
     from asr.types import Hypothesis, Utterance
 
@@ -108,7 +108,7 @@ def rate_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
 
 def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
     """What is to be known of a table of error rates."""
-    from asr.significance import NUM_DRAWS, blocks_of  # loads numpy
+    from asr.evaluation.significance import NUM_DRAWS, blocks_of  # loads numpy
 
     speakers = [utterance.speaker for utterance in record.utterances]
     blocks, num_speakers = blocks_of(speakers), len(set(speakers) - {""})

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from asr.evaluation.written_text import characters_of, words_of
 from asr.types import EditCounts, Hypothesis, Utterance
 from asr.vocabulary import WORD_BOUNDARY, is_syllable
-from asr.written_text import characters_of, words_of
 
 TEXT_POLICY = (
     "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
@@ -59,9 +59,9 @@ def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) 
 
 
 def mean_loss(reference_log_probs: Iterable[float]) -> float:
-    """Mean CTC loss of those references that fit their clips."""
+    """Mean CTC loss of those references that fit their clips; not a number where none does."""
     fitting = [log_prob for log_prob in reference_log_probs if math.isfinite(log_prob)]
-    return -sum(fitting) / len(fitting) if fitting else 0.0
+    return -sum(fitting) / len(fitting) if fitting else math.nan
 
 
 def without_tones(tokens: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ MOST_TOLD = 10  # mistakes
 
 
 class Reviewed(Protocol):
-    """An accepted line of a review; `asr.review_file.ReviewRow` is one."""
+    """An accepted line of a review; `asr.evaluation.review_file.ReviewRow` is one."""
 
     @property
     def line(self) -> int:

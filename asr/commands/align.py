@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from asr.time_formats import SUFFIXES, TimedToken, TimeFormat, formatted, write_formatted
+from asr.alignment.time_formats import SUFFIXES, TimedToken, TimeFormat, formatted, write_formatted
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def timed_tokens(
     """
     import numpy as np
 
-    from asr.alignment_fit import misfits
+    from asr.alignment.fit import misfits
+    from asr.alignment.intervals import quiet_steps, token_intervals
     from asr.audio import SAMPLE_RATE_HZ
     from asr.decoding.alignment import align_tokens
     from asr.logits_windows import windowed_log_probs
-    from asr.token_intervals import quiet_steps, token_intervals
     from asr.vocabulary import BLANK_ID
 
     if np.abs(waveform.astype(np.int32)).max() < LEAST_AMPLITUDE:

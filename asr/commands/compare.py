@@ -29,7 +29,7 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
 def compare_command(arguments: argparse.Namespace) -> int:
     """Print tables of settings and results and write a page; returns the exit status."""
     from asr.compare import differing, read_runs, results_of, settings_of
-    from asr.compare_page import write_compare_page
+    from asr.report.compare_page import write_compare_page
 
     runs = read_runs(arguments.runs)
     path = arguments.html or _default_path(runs)

@@ -16,8 +16,8 @@ from asr.types import UserError
 
 if TYPE_CHECKING:
     from asr.evaluate import Evaluation
+    from asr.evaluation.score import EvaluationRecord, Settings
     from asr.run import Run
-    from asr.score import EvaluationRecord, Settings
     from asr.vocabulary import Vocabulary
     from data_pipeline.dataset import Dataset
 
@@ -58,8 +58,8 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         earlier = _earlier(arguments.compare, arguments.manifest, decoder, data_path)
 
     start_devices()
-    from asr.compare_scores import hypotheses_for
     from asr.evaluate import Evaluator
+    from asr.evaluation.compare_scores import hypotheses_for
     from asr.recognizer import Recognizer
 
     recognizer = Recognizer.load(
@@ -113,10 +113,10 @@ def report(
     """
     from asr import console
     from asr.config import dump_config
-    from asr.label_review import write_review_of
+    from asr.evaluation.label_review import write_review_of
+    from asr.evaluation.score import EvaluationRecord, scores_of, write_csv, write_json
     from asr.page import counted
-    from asr.report import write_report
-    from asr.score import EvaluationRecord, scores_of, write_csv, write_json
+    from asr.report.report import write_report
 
     write_report(
         path,
@@ -157,7 +157,7 @@ def _report_path(run: Run, manifest: Path, suffix: str) -> Path:
 
 
 def _suffix(name: str | None, decoder: Settings) -> str:
-    from asr.score import decoder_name
+    from asr.evaluation.score import decoder_name
 
     if name is not None and not re.fullmatch(r"[\w.+-]+", name):
         raise UserError(f"--name {name!r}: expected letters, digits and . _ + -, such as beam64")
@@ -167,7 +167,7 @@ def _suffix(name: str | None, decoder: Settings) -> str:
 
 def _refuse_others(path: Path, manifest: Path, decoder: Settings) -> None:
     """Raise a UserError where a file holds the evaluation of another set or decoder."""
-    from asr.score import read_json
+    from asr.evaluation.score import read_json
 
     try:
         there = read_json(path)
@@ -187,8 +187,8 @@ def _refuse_others(path: Path, manifest: Path, decoder: Settings) -> None:
 
 def _earlier(other: Path, manifest: Path, decoder: Settings, own: Path) -> tuple[Path, EvaluationRecord]:
     """The evaluation to compare with, and where it is: of a run, preferably one with the same decoder."""
+    from asr.evaluation.score import read_json
     from asr.run import Run
-    from asr.score import read_json
 
     if not other.is_dir():
         return other, read_json(other)
@@ -209,8 +209,8 @@ def _earlier(other: Path, manifest: Path, decoder: Settings, own: Path) -> tuple
 def _compare(earlier_path: Path, earlier: EvaluationRecord, record: EvaluationRecord, path: Path) -> None:
     """Tell how an evaluation differs from an earlier one, and write a page."""
     from asr import console
-    from asr.compare_scores import compare_records
-    from asr.compare_scores_page import write_comparison
+    from asr.evaluation.compare_scores import compare_records
+    from asr.report.compare_scores_page import write_comparison
 
     comparison = compare_records(earlier, record, str(earlier_path))
     console.tell_comparison(comparison)

@@ -27,9 +27,9 @@ def add_labels_arguments(parser: argparse.ArgumentParser) -> None:
 
 def labels_command(arguments: argparse.Namespace) -> int:
     """Apply a review; returns the exit status."""
+    from asr.evaluation.review_file import read_review
     from asr.metrics import unit_of
     from asr.page import counted
-    from asr.review_file import read_review
     from data_pipeline.label_corrections import corrections, write_corrected
     from data_pipeline.manifest import read_manifest
 

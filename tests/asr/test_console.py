@@ -2,8 +2,8 @@ import dataclasses
 import unicodedata
 
 from asr.console import side_by_side, tell_evaluation
+from asr.evaluation.score import EvaluationRecord, scores_of
 from asr.metrics import align
-from asr.score import EvaluationRecord, scores_of
 from asr.types import Hypothesis, Utterance
 
 

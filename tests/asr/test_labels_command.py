@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from asr.cli import main
-from asr.review_file import ReviewRow, write_review
+from asr.evaluation.review_file import ReviewRow, write_review
 from asr.types import Utterance
 from data_pipeline.manifest import read_manifest, write_manifest
 

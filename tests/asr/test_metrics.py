@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from asr.evaluation.written_text import characters_of, words_of
 from asr.metrics import (
     align,
     count_edits,
@@ -10,7 +11,6 @@ from asr.metrics import (
     without_tones,
 )
 from asr.types import EditCounts, Hypothesis, Utterance
-from asr.written_text import characters_of, words_of
 
 
 def levenshtein(a, b):

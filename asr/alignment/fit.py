@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from asr.alignment.time_formats import TimedToken
 from asr.decoding.alignment import TokenAlignment
-from asr.time_formats import TimedToken
 
 NEIGHBOURS = 5  # tokens, over which posteriors are averaged: one alone may be mumbled
 LEAST_LOG_PROB = math.log(0.05)
@@ -33,7 +33,7 @@ def misfits(
         alignment: of them.
         blank_log_probs: (T,) natural logarithm of the blank's posterior.
         frame_s: seconds from one frame to the next.
-        quiet: as `asr.token_intervals.quiet_steps` finds it.
+        quiet: as `asr.alignment.intervals.quiet_steps` finds it.
     """
     unheard = _unheard(alignment.log_probs)
     if unheard.mean() > 0.5:

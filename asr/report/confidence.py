@@ -11,7 +11,7 @@ import numpy as np
 from asr.charts import Line, line_chart
 from asr.decoding.confidence import calibration
 from asr.page import element, percent, section, short_percent, table
-from asr.report_utterances import Scored
+from asr.report.utterances import Scored
 
 NUM_BINS = 10
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from asr.metrics import AlignedPair
 from asr.page import counted, element, section, table
-from asr.report_sound import MARKS, sound_figure
+from asr.report.sound import MARKS, sound_figure
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.vocabulary import is_syllable, split_syllable
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from asr.hanzi_errors import HANZI
+from asr.evaluation.hanzi_errors import HANZI
+from asr.evaluation.review_file import ReviewRow, read_review, write_review
 from asr.metrics import AlignedPair, align
-from asr.review_file import ReviewRow, read_review, write_review
 from asr.types import Hypothesis, Utterance
 from asr.vocabulary import is_syllable, spelled_as_usual
 

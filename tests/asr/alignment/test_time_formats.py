@@ -7,7 +7,7 @@ import re
 import pytest
 from praatio import textgrid as praat
 
-from asr.time_formats import TimedToken, formatted, subtitle_lines, write_formatted
+from asr.alignment.time_formats import TimedToken, formatted, subtitle_lines, write_formatted
 
 SRT_BLOCK = re.compile(
     r"(\d+)\n(\d\d):(\d\d):(\d\d),(\d\d\d) --> (\d\d):(\d\d):(\d\d),(\d\d\d)\n([^\n]+)\n(?:\n|\Z)"

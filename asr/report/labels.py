@@ -10,10 +10,10 @@ from xml.etree.ElementTree import Element
 import soundfile
 
 from asr.audio import SAMPLE_RATE_HZ, read_audio, refuse_pipe
-from asr.label_review import Candidate
+from asr.evaluation.label_review import Candidate
 from asr.metrics import align, count_edits
 from asr.page import counted, element, section
-from asr.report_utterances import Scored, utterance_card
+from asr.report.utterances import Scored, utterance_card
 from asr.types import UserError, Utterance
 
 NUM_SHOWN = 12

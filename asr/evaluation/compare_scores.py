@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from asr.evaluation.score import EvaluationRecord
+from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
 from asr.metrics import measures
-from asr.score import EvaluationRecord
-from asr.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 
 

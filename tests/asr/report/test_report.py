@@ -19,8 +19,8 @@ from PIL import Image
 from asr.audio import read_audio, write_wav
 from asr.metrics import align, total_edits
 from asr.progress import EpochMetrics
-from asr.report import write_report
-from asr.report_sound import Flag, in_lanes, times_of_pairs
+from asr.report.report import write_report
+from asr.report.sound import Flag, in_lanes, times_of_pairs
 from asr.types import Hypothesis, UserError, Utterance
 
 VOID_TAGS = {"meta", "img"}

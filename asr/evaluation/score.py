@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr import __version__
+from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 from asr.files import read_lines, whole_file
 from asr.metrics import TEXT_POLICY, align, mean_loss, measures, unit_of
-from asr.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from asr.audio import WINDOW_SAMPLES
-from asr.hanzi_errors import hanzi_errors
-from asr.mandarin_errors import known_confusions, syllable_errors
+from asr.evaluation.hanzi_errors import hanzi_errors
+from asr.evaluation.mandarin_errors import known_confusions, syllable_errors
+from asr.evaluation.noise_level import signal_to_noise_db
 from asr.metrics import AlignedPair, align
-from asr.noise_level import signal_to_noise_db
 from asr.types import Hypothesis, Utterance
 
 

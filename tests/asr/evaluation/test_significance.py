@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from asr.significance import blocks_of, paired_test, rate_interval, swap_p_value
+from asr.evaluation.significance import blocks_of, paired_test, rate_interval, swap_p_value
 
 
 def bernoulli_set(rng, num_utterances, rate):

@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from asr import __version__
-from asr.compare_scores import Change, Comparison
 from asr.console import comparison_rows, shown_p, span
+from asr.evaluation.compare_scores import Change, Comparison
 from asr.files import whole_file
 from asr.metrics import align, is_converted
 from asr.page import counted, element, page, percent, section, table

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from asr.hanzi_errors import hanzi_errors
-from asr.mandarin_errors import PARTS, Confusion, Part, SyllableErrors, known_confusions, syllable_errors
+from asr.evaluation.hanzi_errors import hanzi_errors
+from asr.evaluation.mandarin_errors import (
+    PARTS,
+    Confusion,
+    Part,
+    SyllableErrors,
+    known_confusions,
+    syllable_errors,
+)
 from asr.page import counted, element, percent, section, table
-from asr.report_utterances import Scored
+from asr.report.utterances import Scored
 from asr.vocabulary import TONES
 
 NUM_CONFUSIONS, NUM_EXAMPLES, NUM_HANZI = 10, 3, 20

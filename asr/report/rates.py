@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from asr.noise_level import recordings_signal_to_noise_db
+from asr.evaluation.noise_level import recordings_signal_to_noise_db
+from asr.evaluation.score import Score
+from asr.evaluation.significance import rate_interval
 from asr.page import counted, element, folded, percent, section, table
-from asr.report_utterances import Scored, most_frequent
-from asr.score import Score
-from asr.significance import rate_interval
+from asr.report.utterances import Scored, most_frequent
 from asr.types import EditCounts
 
 NUM_SPEAKERS = 30

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from asr.compare_scores import compare_records
-from asr.compare_scores_page import write_comparison
 from asr.console import tell_comparison
-from asr.score import EvaluationRecord, decoder_name, read_json, scores_of, write_csv, write_json
+from asr.evaluation.compare_scores import compare_records
+from asr.evaluation.score import EvaluationRecord, decoder_name, read_json, scores_of, write_csv, write_json
+from asr.report.compare_scores_page import write_comparison
 from asr.types import EditCounts, Hypothesis, UserError, Utterance
 
 GREEDY = {"beam": 1, "language_model": "", "lm_weight": 0.5}

@@ -3,10 +3,10 @@
     write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
                  metrics=run.metrics(), config_toml=dump_config(config))
 
-The page's elements and style are in `asr/page.py`, its curves in `asr/report_curves.py`, its error rates in
-`asr/report_rates.py`, what Mandarin has of its own in `asr/report_mandarin.py`, the labels that are probably
-wrong in `asr/report_labels.py`, the sections that show single tokens and utterances in
-`asr/report_utterances.py`.
+The page's elements and style are in `asr/page.py`, its curves in `asr/report/curves.py`, its error rates in
+`asr/report/rates.py`, what Mandarin has of its own in `asr/report/mandarin.py`, the labels that are probably
+wrong in `asr/report/labels.py`, the sections that show single tokens and utterances in
+`asr/report/utterances.py`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from asr import __version__
+from asr.evaluation.label_review import review_candidates
+from asr.evaluation.score import scores_of
 from asr.files import whole_file
-from asr.label_review import review_candidates
 from asr.metrics import align, count_edits, unit_of
 from asr.page import duration, element, folded, page, percent, section
 from asr.progress import EpochMetrics, best_epoch, throughput
-from asr.report_confidence import confidence_section
-from asr.report_curves import course_of_training, learning_curves
-from asr.report_labels import label_section
-from asr.report_mandarin import hanzi_section, syllable_section
-from asr.report_rates import error_rates, rates_by_frequency
-from asr.report_sound import MARKS
-from asr.report_utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
-from asr.score import scores_of
+from asr.report.confidence import confidence_section
+from asr.report.curves import course_of_training, learning_curves
+from asr.report.labels import label_section
+from asr.report.mandarin import hanzi_section, syllable_section
+from asr.report.rates import error_rates, rates_by_frequency
+from asr.report.sound import MARKS
+from asr.report.utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
 from asr.types import EditCounts
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from asr.alignment_fit import misfits
+from asr.alignment.fit import misfits
+from asr.alignment.intervals import quiet_steps, token_intervals
+from asr.alignment.time_formats import TimedToken
 from asr.audio import SAMPLE_RATE_HZ
 from asr.decoding.alignment import TokenAlignment
-from asr.time_formats import TimedToken
-from asr.token_intervals import quiet_steps, token_intervals
 
 FRAME_S = 0.08
 MIDDLE_S = 0.0125  # of the first frame

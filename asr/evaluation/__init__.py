@@ -1,0 +1,1 @@
+"""What an evaluation tells: rates, their certainty, kinds of errors, doubtful labels. No TensorFlow here."""
