@@ -54,7 +54,7 @@ class Evaluation:
 
     @property
     def heard_log_probs(self) -> list[float]:
-        """Natural logarithm of what CTC gives each hypothesis."""
+        """Natural logarithm of what CTC gives each hypothesis; of its best alignment in greedy decoding."""
         return [hypothesis.acoustic_score for hypothesis in self.hypotheses]
 
     @functools.cached_property

@@ -114,7 +114,10 @@ class Recognizer:
         opened = Run.open(Path(run))
         vocabulary = opened.vocabulary()
         settings = settings or opened.decoder_settings()
-        converter = _converter(settings, hanzi) if hanzi and vocabulary.is_mandarin else None
+        if isinstance(hanzi, str | Path) and not vocabulary.is_mandarin:
+            raise UserError(f"{run}: its tokens are no syllables to convert; leave {hanzi} out")
+        needs_words = hanzi or (settings.beam > 1 and settings.hanzi_weight)
+        converter = converter_of(settings, hanzi) if needs_words and vocabulary.is_mandarin else None
         model = make_acoustic_model(opened.config(), vocabulary)
         path = opened.best_checkpoint()
         try:
@@ -126,7 +129,14 @@ class Recognizer:
                 raise
             # training has found a better one meanwhile
             load_decoding_weights(opened.best_checkpoint(), model)
-        decoder = make_decoder(vocabulary, model.frame_s, settings, hot_words, converter)
+        if not all(np.isfinite(weight).all() for weight in model.get_weights()):
+            raise UserError(
+                f"{path}: its weights have diverged, they are no numbers; decode with an earlier checkpoint, "
+                "or train again with a lower train.learning_rate"
+            )
+        decoder = make_decoder(
+            vocabulary, model.frame_s, settings, hot_words, converter, writes_hanzi=bool(hanzi)
+        )
         return cls(model, vocabulary, spread, num_devices, decoder)
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
@@ -233,7 +243,8 @@ class Recognizer:
         return tf.function(self.spread(step), input_signature=signature)
 
 
-def _converter(settings: DecoderSettings, hanzi: bool | str | Path) -> Converter:
+def converter_of(settings: DecoderSettings, hanzi: bool | str | Path = True) -> Converter:
+    """The converter that decoding with some settings uses; see `Recognizer.load`."""
     from asr.hanzi.converter import Converter
     from asr.language_model.folder import converts_to_hanzi
 

@@ -2,6 +2,7 @@
 
 The network listens once; then the search decodes its log probabilities again and again, first over a coarse
 grid of the language model's weight and the bonus for every token, then in ever smaller steps around the best.
+Where syllables become hanzi, the weight of the words is tried in between.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tensorflow as tf
 
 from asr.acoustic import AcousticModel
 from asr.decoding.beam import BeamSearch
+from asr.decoding.by_words import best_by_words
 from asr.decoding.greedy import best_path, labels_of
 from asr.decoding.settings import DecoderSettings
 from asr.evaluate import BATCH_SIGNATURE, EvaluationData
@@ -26,13 +28,16 @@ from asr.types import EditCounts, Logits, Tensor
 from asr.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from asr.decoding.beam import Candidate
     from asr.decoding.hot_words import HotWords
+    from asr.hanzi.converter import Converter
     from asr.language_model.ngram import NGramModel
 
 FIRST_WEIGHTS = (0.1, 0.3, 0.5, 0.8, 1.2)
 FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
 ROUNDS = 3
+HANZI_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
 DIGITS = 3  # that weights are rounded to
 
 
@@ -50,6 +55,7 @@ class Trial:
 
     lm_weight: float
     token_bonus: float
+    hanzi_weight: float
     edits: EditCounts
 
 
@@ -88,6 +94,7 @@ class DecoderTuner:
         settings: of the decoder, but for the two weights.
         language_model: to weigh.
         hot_words: which the decoder favours.
+        converter: whose words have their say; None where they have none.
         told: is called after each trial.
     """
 
@@ -98,47 +105,69 @@ class DecoderTuner:
         settings: DecoderSettings,
         language_model: NGramModel,
         hot_words: HotWords | None,
+        converter: Converter | None,
         told: Callable[[Trial], object],
     ) -> None:
         self.heard, self.vocabulary, self.settings = heard, vocabulary, settings
-        self.language_model, self.hot_words, self.told = language_model, hot_words, told
-        self.trials: dict[tuple[float, float], Trial] = {}
+        self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
+        self.told = told
+        self.trials: dict[tuple[float, float, float], Trial] = {}
 
     def tune(self) -> DecoderSettings:
         """The settings with the weights that make the fewest errors."""
+        usual = self.settings.hanzi_weight
         for weight, bonus in itertools.product(FIRST_WEIGHTS, FIRST_BONUSES):
-            self._try(weight, bonus)
+            self._try(weight, bonus, usual)
+        if self.converter is not None:
+            centre = self.best
+            for hanzi_weight in HANZI_WEIGHTS:
+                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
         weight_step, bonus_step = FIRST_STEPS
         for _ in range(ROUNDS):
             centre = self.best
             for up, across in itertools.product((-1, 0, 1), repeat=2):
-                self._try(centre.lm_weight + up * weight_step, centre.token_bonus + across * bonus_step)
+                self._try(
+                    centre.lm_weight + up * weight_step,
+                    centre.token_bonus + across * bonus_step,
+                    centre.hanzi_weight,
+                )
             weight_step, bonus_step = weight_step / 2, bonus_step / 2
-        return dataclasses.replace(
-            self.settings, lm_weight=self.best.lm_weight, token_bonus=self.best.token_bonus
-        )
+        return self._settings_of(self.best.lm_weight, self.best.token_bonus, self.best.hanzi_weight)
 
     @property
     def best(self) -> Trial:
         """Of the trials so far; of equally good ones that amid the others."""
         fewest = min(trial.edits.errors for trial in self.trials.values())
         tied = [trial for trial in self.trials.values() if trial.edits.errors == fewest]
-        weight = np.mean([trial.lm_weight for trial in tied])
-        bonus = np.mean([trial.token_bonus for trial in tied])
-        return min(tied, key=lambda t: (abs(t.lm_weight - weight) + abs(t.token_bonus - bonus), t.lm_weight))
+        centre = np.mean([_place(trial) for trial in tied], axis=0)
+        return min(tied, key=lambda trial: (np.abs(_place(trial) - centre).sum(), trial.lm_weight))
 
-    def _try(self, weight: float, bonus: float) -> None:
-        weight, bonus = round(max(weight, 0.0), DIGITS), round(bonus, DIGITS)
-        if (weight, bonus) in self.trials:
+    def _settings_of(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> DecoderSettings:
+        return dataclasses.replace(
+            self.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
+        )
+
+    def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> None:
+        weights = (round(max(lm_weight, 0.0), DIGITS), round(token_bonus, DIGITS), hanzi_weight)
+        if weights in self.trials:
             return
-        settings = dataclasses.replace(self.settings, lm_weight=weight, token_bonus=bonus, n_best=1)
-        search = BeamSearch(self.vocabulary, settings, self.language_model, self.hot_words)
+        search = BeamSearch(self.vocabulary, self._settings_of(*weights), self.language_model, self.hot_words)
         edits = total_edits(
-            (reference, self.vocabulary.decode(candidates[0].ids))
+            (reference, self._chosen(candidates, hanzi_weight))
             for batch in self.heard
             for reference, candidates in zip(
                 batch.references, search.decode(batch.log_probs, batch.num_frames), strict=True
             )
         )
-        self.trials[weight, bonus] = Trial(weight, bonus, edits)
-        self.told(self.trials[weight, bonus])
+        self.trials[weights] = Trial(*weights, edits)
+        self.told(self.trials[weights])
+
+    def _chosen(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
+        """The tokens that the decoder tells."""
+        if self.converter is not None:
+            candidates = best_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
+        return self.vocabulary.decode(candidates[0].ids)
+
+
+def _place(trial: Trial) -> npt.NDArray[np.float64]:
+    return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight])

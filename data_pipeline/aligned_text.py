@@ -17,6 +17,7 @@ SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")
 OPENING = ("Ps", "Pi")  # what is written before a word belongs to it, other punctuation to the word before
 NAMED_TOKENS = 10
+TEXT_FILES = (".txt", ".text", ".lab", ".trn", ".srt", ".vtt", ".json", ".jsonl", ".tsv", ".csv", ".textgrid")
 LONGEST_DETAIL = 100  # characters of a text that an error quotes
 
 
@@ -44,14 +45,16 @@ def text_of(argument: str) -> str:
     """A text, or that of the UTF-8 file of this name.
 
     Raises:
-        UserError: it is empty, or names a file that is not there or cannot be read.
+        UserError: it is empty, or names a folder, or a file that is not there or cannot be read.
     """
     path = Path(argument)
     try:
-        is_file = path.is_file()
+        is_file, is_folder = path.is_file(), bool(argument) and path.is_dir()
     except (OSError, ValueError):  # too long for a name
-        is_file = False
-    if not is_file and argument.isascii() and (path.suffix in (".txt", ".text", ".lab") or "/" in argument):
+        is_file = is_folder = False
+    if is_folder:
+        raise UserError(f"{argument}: a folder; give the text itself, or a UTF-8 file that holds it")
+    if not is_file and _looks_like_a_path(argument):
         raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
     text = "\n".join(read_lines(path, "text")) if is_file else argument
     if not text.strip():
@@ -80,6 +83,11 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
         raise UserError("TEXT: nothing in it is spoken; give what is said in the recording")
     _refuse_unknown(tokens, vocabulary)
     return tokens
+
+
+def _looks_like_a_path(argument: str) -> bool:
+    # a slash may stand between hanzi, too
+    return argument.lower().endswith(TEXT_FILES) or (argument.isascii() and "/" in argument)
 
 
 def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:

@@ -47,8 +47,13 @@ def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
     add_search_arguments(parser)
     parser.add_argument("--n-best", type=int, metavar="N", help="tell so many hypotheses (as JSON)")
     written = parser.add_mutually_exclusive_group()
-    written.add_argument("--tokens", action="store_true", help="leave syllables as they are: no hanzi")
-    written.add_argument(
+    written.add_argument("--tokens", action="store_true", help="write syllables as they are: no hanzi")
+    add_hanzi_argument(written)
+
+
+def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
+    """Declare by which model syllables become hanzi."""
+    parser.add_argument(
         "--hanzi",
         metavar="DIR",
         help="turn syllables to hanzi by this folder of `asr lm train`, or by the model that comes along "
@@ -97,6 +102,11 @@ def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
     """
     settings = _settings(arguments, run.decoder_settings())
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
+    if settings.n_best > settings.beam > 1:
+        raise UserError(
+            f"--n-best {settings.n_best}: the search keeps {settings.beam} hypotheses; "
+            f"name a beam of at least --beam {settings.n_best}"
+        )
     if settings.beam == 1 and (arguments.lm or hot_words or settings.n_best > 1):
         raise UserError(
             f"--beam {settings.beam}: greedy decoding knows no language model, hot words or alternatives; "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MB = 10**6
 UNITS: tuple[Unit, ...] = ("syllables", "words", "characters")
 LEAST_MEMORY_MB = 20
+MOST_MB = 1e9  # a petabyte
 DEFAULT_MEMORY_SHARE, MOST_DEFAULT_MEMORY_MB = 1 / 8, 2000
 
 
@@ -93,7 +94,8 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=float,
         metavar="MB",
-        help="what counting may take, more goes to disk; the n-grams that are kept come on top "
+        help="what counting may take, more goes to disk; on top come all shorter n-grams of the text, "
+        "whatever is pruned later, and the longest that are kept "
         "(default: an eighth of the machine's, 2000 at most)",
     )
 
@@ -104,11 +106,17 @@ def lm_train_command(arguments: argparse.Namespace) -> int:
     from asr.language_model.training import TrainingOptions
 
     units = _units(arguments.units)
-    if arguments.max_size is not None and not arguments.max_size > 0:
-        raise UserError(f"--max-size: expected megabytes, such as 20, received {arguments.max_size:g}")
+    if arguments.max_size is not None and not 0 < arguments.max_size < MOST_MB:
+        raise UserError(
+            f"--max-size: expected megabytes, such as 20, received {arguments.max_size:g}; "
+            "leave it out for models of any size"
+        )
     memory_mb = arguments.memory if arguments.memory is not None else _default_memory_mb()
-    if not memory_mb >= LEAST_MEMORY_MB:
-        raise UserError(f"--memory: expected at least {LEAST_MEMORY_MB} megabytes, received {memory_mb:g}")
+    if not LEAST_MEMORY_MB <= memory_mb < MOST_MB:
+        raise UserError(
+            f"--memory: expected at least {LEAST_MEMORY_MB} megabytes, and not more than a machine has, "
+            f"received {memory_mb:g}; leave it out for the default"
+        )
     options = TrainingOptions(
         arguments.order, tuple(arguments.prune), int((arguments.max_size or 0) * MB), int(memory_mb * MB)
     )
@@ -150,6 +158,7 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     """A folder to write to, which takes its name when it is complete; an older one of this command goes."""
     from asr.files import cannot_write
 
+    out = Path(os.path.realpath(out))  # a link stays, what it leads to is replaced
     _refuse_other_folders(out)
     part = out.with_name(f".{out.name}.part")
     try:
@@ -171,10 +180,15 @@ def _whole_folder(out: Path) -> Iterator[Path]:
 def _refuse_other_folders(out: Path) -> None:
     from asr.language_model.folder import INFO, PRONUNCIATIONS, UNITS, model_path, read_info
 
-    if not out.exists():
+    if not os.path.lexists(out):
         return
     if not out.is_dir():
         raise UserError(f"--out {out}: a file; name a folder for the models")
+    if Path.cwd().is_relative_to(out) or out.is_mount():
+        raise UserError(
+            f"--out {out}: expected a folder that can be replaced, received the current one, one above it "
+            "or a whole disk; name a new folder in it"
+        )
     ours = {INFO, PRONUNCIATIONS, *(model_path(out, unit).name for unit in UNITS)}
     names = {path.name for path in out.iterdir()}
     if names and (INFO not in names or names - ours):

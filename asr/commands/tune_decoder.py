@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.commands.decoder import add_search_arguments, decoder_of
+from asr.commands.decoder import add_hanzi_argument, add_search_arguments, decoder_of
 from asr.commands.devices import start_devices
 from asr.types import EditCounts, UserError
 
@@ -27,6 +27,7 @@ def add_tune_decoder_arguments(parser: argparse.ArgumentParser) -> None:
         "manifest", type=Path, help="a dev set, such as data/mandarin_demo/dev.jsonl; not the test set"
     )
     add_search_arguments(parser)
+    add_hanzi_argument(parser)
 
 
 def tune_decoder_command(arguments: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     from asr.commands.evaluate import evaluation_data
     from asr.decoding.settings import DecoderSettings, save_settings
     from asr.language_model.folder import fusion_model
-    from asr.recognizer import Recognizer
+    from asr.recognizer import Recognizer, converter_of
     from asr.tune_decoder import DecoderTuner, greedy_edits, listen
 
     # the settings may stand in the run's folder, but the paths in them are found from anywhere
@@ -58,9 +59,16 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
         for batch in listen(recognizer.model, data):
             heard.append(batch)
             bar.update(len(batch.references))
+    converter = converter_of(settings, choice.hanzi) if recognizer.vocabulary.is_mandarin else None
     with tqdm(desc="decoding", unit=" trials") as bar:
         tuner = DecoderTuner(
-            heard, recognizer.vocabulary, settings, language_model, choice.hot_words, lambda _: bar.update()
+            heard,
+            recognizer.vocabulary,
+            settings,
+            language_model,
+            choice.hot_words,
+            converter,
+            lambda _: bar.update(),
         )
         best = tuner.tune()
     _tell(greedy_edits(heard, recognizer.vocabulary), tuner.best, list(tuner.trials.values()))
@@ -85,8 +93,8 @@ def _some(data: Dataset) -> Dataset:
 def _tell(greedy: EditCounts, best: Trial, trials: Sequence[Trial]) -> None:
     from asr import console
 
-    rows = [("", "lm_weight", "token_bonus", "error rate", "errors")]
-    rows.append(("greedy", "", "", f"{greedy.rate:.2%}", f"{greedy.errors:,}"))
+    rows = [("", "lm_weight", "token_bonus", "hanzi_weight", "error rate", "errors")]
+    rows.append(("greedy", "", "", "", f"{greedy.rate:.2%}", f"{greedy.errors:,}"))
     others = sorted(trials, key=lambda trial: (trial is not best, trial.edits.errors))
     for trial in others[:NUM_SHOWN]:
         name = "best" if trial is best else ""
@@ -95,6 +103,7 @@ def _tell(greedy: EditCounts, best: Trial, trials: Sequence[Trial]) -> None:
                 name,
                 f"{trial.lm_weight:g}",
                 f"{trial.token_bonus:g}",
+                f"{trial.hanzi_weight:g}",
                 f"{trial.edits.rate:.2%}",
                 f"{trial.edits.errors:,}",
             )

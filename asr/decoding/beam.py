@@ -7,7 +7,6 @@ n-gram language model and hot words take part in the search.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from asr.decoding.beam_kernel import Beam, Pruning, read_beam, search
 from asr.decoding.hot_words import HotWords
 from asr.decoding.prefixes import NONE, ROOT, Fusion, Nodes, compact, tokens_of
 from asr.decoding.settings import DecoderSettings
-from asr.language_model.ngram import SENTENCE_END, UNKNOWN_ID, NGramModel, Tables
+from asr.language_model.ngram import SENTENCE_END, NGramModel, Tables
 from asr.types import UserError
 from asr.vocabulary import BLANK_ID, Vocabulary
 
@@ -74,11 +73,8 @@ class BeamSearch:
     Args:
         vocabulary: of the log probabilities.
         settings: of the search: beam, weights, pruning.
-        language_model: over tokens of this vocabulary; None for none.
+        language_model: over tokens of this vocabulary, as `fusion_model` sees to; None for none.
         hot_words: of this vocabulary; None for none.
-
-    Raises:
-        UserError: the language model knows none of the tokens.
     """
 
     def __init__(
@@ -95,7 +91,7 @@ class BeamSearch:
         self._fusion = Fusion(
             language_model is not None,
             _read_only(language_model.tables if language_model else NO_TABLES),
-            _words_of(vocabulary, language_model) if language_model else np.zeros(1, np.int32),
+            language_model.ids_of(vocabulary.tokens) if language_model else np.zeros(1, np.int32),
             settings.lm_weight if language_model else 0.0,
             settings.token_bonus if language_model else 0.0,
             hot_words.tables(settings.hot_word_boost),
@@ -169,7 +165,6 @@ class BeamSearch:
             finished: whether the utterance ends here: the language model's `</s>` then counts, and a hot word
                 that is only begun does not.
             at_most: how many; None for all.
-            at_most: how many; None for all.
         """
         scores, acoustic, language = read_beam(
             self._fusion, self._sentence_end, finished, state.nodes, state.beam
@@ -215,22 +210,6 @@ def _make_nodes(room: int, num_context_words: int) -> Nodes:
     )
     nodes.token[ROOT], nodes.first_child[ROOT], nodes.next_sibling[ROOT] = BLANK_ID, NONE, NONE
     return nodes
-
-
-def _words_of(vocabulary: Vocabulary, model: NGramModel) -> npt.NDArray[np.int32]:
-    """The language model's id of each token."""
-    words = model.ids_of(vocabulary.tokens)
-    if np.all(words[BLANK_ID + 1 :] == UNKNOWN_ID):
-        raise UserError(
-            f"language model: it knows none of the acoustic model's {len(vocabulary) - 1} tokens "
-            f"({_examples(vocabulary.tokens[1:])}); its words are {_examples(model.words)}; "
-            "choose one over the same units"
-        )
-    return words
-
-
-def _examples(words: Sequence[str]) -> str:
-    return ", ".join(word for word in words[:8] if not word.startswith("<")) + ", ..."
 
 
 def _read_only(tables: Tables) -> Tables:

@@ -25,16 +25,18 @@ TEMPERATURE = 1.5
 
 
 def token_confidences(candidates: Sequence[Candidate], alignment: TokenAlignment) -> tuple[float, ...]:
-    """How probable each token of the best candidate is to be right, from 0 to 1.
+    """How probable each token of the first candidate is to be right, from 0 to 1.
 
     Args:
-        candidates: of one utterance, best first: the whole beam.
-        alignment: of the best one.
+        candidates: of one utterance, the whole beam: first the one chosen, which need not have the highest
+            score where something else had its say.
+        alignment: of the one chosen.
     """
     best = candidates[0]
     if best.score == best.acoustic:
         return tuple(np.exp(np.minimum(alignment.log_probs, 0.0)).astype(float).tolist())
     scores = np.array([candidate.score for candidate in candidates])
+    scores[0] = scores.max()
     weights = np.exp((scores - scores[0]) / TEMPERATURE)
     agreeing = np.array(
         [correct_tokens(best.ids, candidate.ids) for candidate in candidates], float

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from asr.decoding.by_words import best_by_words
 from asr.decoding.greedy import BestPath, best_path, hypotheses_of, seconds
 from asr.decoding.settings import DecoderSettings
 from asr.types import Hypothesis, Logits, Tensor
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from asr.decoding.beam import Candidate
     from asr.decoding.hot_words import HotWords
     from asr.hanzi.converter import Converter
-
-CONVERTED_TOGETHER = 16  # hypotheses of a clip that the language model of words looks at
 
 Reduced = tuple[Tensor, ...]  # tensors of B rows each
 
@@ -47,6 +46,7 @@ def make_decoder(
     settings: DecoderSettings,
     hot_words: HotWords | None = None,
     converter: Converter | None = None,
+    writes_hanzi: bool = True,
 ) -> Decoder:
     """The decoder of some settings.
 
@@ -56,14 +56,15 @@ def make_decoder(
         settings: greedy decoding, or beam search with or without a language model.
         hot_words: which beam search favours.
         converter: turns syllables into hanzi.
+        writes_hanzi: whether the text is hanzi, where there is a converter.
 
     Raises:
         UserError: the language model cannot be read, or is one of other units.
     """
     if settings.beam > 1:
-        return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter)
+        return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter, writes_hanzi)
     greedy = GreedyDecoder(vocabulary, frame_s)
-    return greedy if converter is None else HanziDecoder(greedy, converter)
+    return HanziDecoder(greedy, converter) if converter is not None and writes_hanzi else greedy
 
 
 class GreedyDecoder:
@@ -95,6 +96,7 @@ class BeamDecoder:
         settings: of the search.
         hot_words: which it favours.
         converter: turns syllables into hanzi, and helps to choose among the search's hypotheses.
+        writes_hanzi: whether the text is hanzi; else it is the tokens, chosen all the same.
 
     Raises:
         UserError: see `make_decoder`.
@@ -107,6 +109,7 @@ class BeamDecoder:
         settings: DecoderSettings,
         hot_words: HotWords | None = None,
         converter: Converter | None = None,
+        writes_hanzi: bool = True,
     ) -> None:
         from asr.decoding.beam import BeamSearch
         from asr.language_model.folder import fusion_model
@@ -115,7 +118,7 @@ class BeamDecoder:
         model = fusion_model(Path(path), vocabulary) if path else None
         self.vocabulary, self.frame_s, self.settings = vocabulary, frame_s, settings
         self.search = BeamSearch(vocabulary, settings, model, hot_words)
-        self.converter = converter
+        self.converter, self.writes_hanzi = converter, writes_hanzi
 
     def reduce(self, logits: Logits) -> Reduced:
         """See `Decoder`."""
@@ -143,7 +146,9 @@ class BeamDecoder:
         from asr.decoding.alignment import align_tokens
         from asr.decoding.confidence import token_confidences
 
-        candidates = self._by_words(candidates)
+        if self.converter is not None:
+            weight = self.settings.hanzi_weight
+            candidates = best_by_words(candidates, self.vocabulary, self.converter, weight)
         told: list[Hypothesis] = []
         for candidate in candidates[: self.settings.n_best]:
             tokens = self.vocabulary.decode(candidate.ids)
@@ -162,19 +167,9 @@ class BeamDecoder:
 
     def text_of(self, tokens: Sequence[str]) -> str:
         """Tokens as a person reads them."""
-        return self.converter.convert(tokens).text if self.converter else self.vocabulary.join(tokens)
-
-    def _by_words(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """The candidates, that first which the language model of words would have."""
-        if self.converter is None or not self.settings.hanzi_weight or len(candidates) == 1:
-            return candidates
-        from asr.hanzi.lattice import lattice_of
-
-        scale = 1 / self.settings.hanzi_weight
-        by_tokens = {self.vocabulary.decode(one.ids): one for one in candidates[:CONVERTED_TOGETHER]}
-        lattice = lattice_of([(tokens, scale * one.score) for tokens, one in by_tokens.items()])
-        best = by_tokens[self.converter.convert_lattice(lattice).syllables]
-        return [best, *(candidate for candidate in candidates if candidate is not best)]
+        if self.converter is None or not self.writes_hanzi:
+            return self.vocabulary.join(tokens)
+        return self.converter.convert(tokens).text
 
 
 class HanziDecoder:

@@ -34,7 +34,7 @@ class DecoderSettings:
     # Added for every token of a hot word.
     hot_word_boost: Weight = 2.0
     # Tokens less probable in a frame are not tried there (natural logarithm).
-    min_token_log_prob: Annotated[float, Range(-1e9, 0.0)] = -9.0
+    min_token_log_prob: Annotated[float, Range(-1e9, -0.1)] = -9.0
     # Hypotheses that fall so far behind the best one are dropped (natural logarithm).
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0
 

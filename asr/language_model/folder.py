@@ -21,9 +21,6 @@ from asr.types import UserError
 from asr.vocabulary import is_syllable
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from asr.language_model.ngram import NGramModel
     from asr.vocabulary import Vocabulary
 
@@ -32,7 +29,7 @@ UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")
 INFO, PRONUNCIATIONS = "info.json", "pronunciations.tsv"
 SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))
 MOSTLY = 0.9  # of a model's words are of its unit; the rest may be foreign
-LEAST_SHARED = 0.3  # of a vocabulary's tokens: a model of another spelling has next to none
+LEAST_SHARED = 0.3  # of the tokens or of the model's words, if fewer: another spelling has next to none
 NUM_SHOWN = 5
 
 
@@ -160,7 +157,9 @@ def fusion_model(path: Path, vocabulary: Vocabulary) -> NGramModel:
         path = existing_model(path, unit)
     model = load_model(path)
     known = sum(token in model.ids for token in vocabulary.tokens[1:])
-    if unit_of(model.words) != unit or known < LEAST_SHARED * (len(vocabulary) - 1):
+    num_words = sum(word not in SPECIAL for word in model.words)
+    expected = LEAST_SHARED * min(len(vocabulary) - 1, num_words)
+    if unit_of(model.words) != unit or not known or known < expected:
         raise UserError(
             f"{path}: a language model of another unit set: it knows {known:,} of the acoustic model's "
             f"{len(vocabulary) - 1:,} {unit}; expected words such as {_some(vocabulary.tokens)}, "
@@ -184,11 +183,6 @@ def existing_model(folder: Path, unit: str) -> Path:
             f"make it with `asr lm train TEXT... --out {folder}`"
         )
     return path
-
-
-def token_word_ids(model: NGramModel, vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
-    """(V,) the model's word of each token; unknown for the blank and for what it never saw."""
-    return model.ids_of(vocabulary.tokens)
 
 
 def _some(words: Sequence[str]) -> str:

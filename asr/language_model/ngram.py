@@ -256,22 +256,26 @@ def key_of(words: Int32) -> np.uint64:
 def find(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
     """Where in memory the entry of a key begins; -1 where there is none."""
     place = seek(tables, table, key, entry_words)
-    return place if tables.memory[place] or tables.memory[place + 1] else -1
+    return place if place >= 0 and (tables.memory[place] or tables.memory[place + 1]) else -1
 
 
 @compiled
 def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
-    """Where in memory the entry of a key begins, or the empty one that it would take."""
+    """Where in memory the entry of a key begins, or the empty one that it would take.
+
+    -1 where it is in none of them and none is empty: so in damaged files alone.
+    """
     begin: int = tables.begins[table]
     end: int = begin + tables.buckets[table] * entry_words
     place = begin + int(np.int64(key % np.uint64(tables.buckets[table]))) * entry_words
-    while True:
+    for _ in range(tables.buckets[table]):
         stored = np.uint64(tables.memory[place]) | (np.uint64(tables.memory[place + 1]) << np.uint64(32))
         if stored == key or stored == np.uint64(0):
             return place
         place += entry_words
         if place == end:
             place = begin
+    return -1
 
 
 @compiled

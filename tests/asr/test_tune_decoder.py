@@ -2,9 +2,12 @@
 
 import json
 import re
+import shutil
 
+import numpy as np
 import pytest
 
+from asr.checkpoint import read_checkpoint, write_checkpoint
 from asr.cli import main
 from asr.decoding.settings import DecoderSettings
 from asr.run import Run
@@ -26,8 +29,6 @@ def language_model(manifest, tmp_path_factory):
 @pytest.fixture
 def run(trained_run, tmp_path):
     """A copy, whose decoder may be tuned."""
-    import shutil
-
     return shutil.copytree(trained_run, tmp_path / "run")
 
 
@@ -44,7 +45,7 @@ def test_tuned_weights_are_kept_and_used(run, manifest, language_model, capsys, 
     assert settings.language_model == str(language_model.resolve())  # found from anywhere
     assert settings.beam > 1
     monkeypatch.chdir(run)
-    assert main(["evaluate", str(run), str(manifest), "--decoder", "hanzi_weight=0"]) == 0
+    assert main(["evaluate", str(run), str(manifest)]) == 0
     assert syllables_wrong(capsys.readouterr().out) == float(rates["best"]) < float(rates["greedy"])
     assert main(["evaluate", str(run), str(manifest), "--beam", "1"]) == 0
     assert syllables_wrong(capsys.readouterr().out) == float(rates["greedy"])
@@ -63,6 +64,8 @@ def test_without_a_language_model_there_is_nothing_to_weigh(run, manifest, capsy
             ["--beam", "1", "--n-best", "2"],
             "greedy decoding knows no language model, hot words or alternatives",
         ),
+        (["--beam", "4", "--n-best", "5"], "the search keeps 4 hypotheses"),
+        (["--decoder", "min_token_log_prob=0.0"], "min_token_log_prob: expected -1e+09 to -0.1"),
         (["--beam", "0"], "beam: expected 1 to 4096, received 0"),
         (["--decoder", "lm_wait=1"], "lm_wait: no such key (did you mean lm_weight?)"),
         (["--decoder", "lm_weight"], "expected KEY=VALUE"),
@@ -96,3 +99,14 @@ def test_a_hot_word_is_found_by_its_sound(trained_run, clips, tmp_path, capsys):
     options += ["--decoder", "beam_width=1e9", "--decoder", "hot_word_boost=10.0"]
     assert main(["transcribe", str(trained_run), clips[0].audio_path, *options]) == 0
     assert " ".join(clips[0].tokens) in capsys.readouterr().out
+
+
+def test_weights_that_are_no_numbers_are_not_decoded_with(run, clips, capsys):
+    checkpoint = Run(run).best_checkpoint()
+    read = read_checkpoint(checkpoint)
+    broken = {
+        name: np.full_like(a, np.nan) if a.dtype == np.float32 else a for name, a in read.arrays.items()
+    }
+    write_checkpoint(checkpoint, broken, read.progress)
+    assert main(["transcribe", str(run), clips[0].audio_path]) == 2
+    assert f"{checkpoint}: its weights have diverged" in capsys.readouterr().err

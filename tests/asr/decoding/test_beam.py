@@ -189,13 +189,6 @@ def test_a_token_the_language_model_does_not_know_is_unk(model):
         assert candidate.language == pytest.approx(sum(model.log_probs(words)), abs=1e-5)
 
 
-def test_a_language_model_of_other_units_is_refused(model):
-    with pytest.raises(
-        UserError, match=r"none of the acoustic model's 2 tokens \(ni3, hao3, \.\.\.\).*a, b, c"
-    ):
-        BeamSearch(Vocabulary(["ni3", "hao3"]), DecoderSettings(beam=4), model)
-
-
 def test_a_stream_cut_anywhere_gives_the_candidates_of_the_whole(model, monkeypatch):
     monkeypatch.setattr(beam_module, "NODES_AT_FIRST", 0)  # so that room is made again and again
     log_probs = random_log_probs(4, 300, 4)

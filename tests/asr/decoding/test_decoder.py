@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
+from asr.decoding.alignment import align_tokens
+from asr.decoding.beam import BeamSearch
+from asr.decoding.by_words import best_by_words
+from asr.decoding.confidence import token_confidences
 from asr.decoding.decoder import make_decoder
 from asr.decoding.settings import DecoderSettings
 from asr.hanzi.converter import Converter
+from asr.language_model.ngram import NGramModel, NGrams
 from asr.types import Logits
 from asr.vocabulary import Vocabulary
 
@@ -56,6 +61,32 @@ def test_the_words_pick_among_the_hypotheses_of_the_search(logits, converter):
     assert best.alternatives[0].score > best.score
     assert len(best.confidences) == 2
     assert (empty.tokens, empty.text, empty.confidences) == ((), "", ())
+
+
+def test_text_in_syllables_is_of_the_same_hypothesis(logits, converter):
+    settings = DecoderSettings(beam=8)
+    decoder = make_decoder(VOCABULARY, 0.08, settings, converter=converter, writes_hanzi=False)
+    assert heard(decoder, logits)[0].text == "ni3 hao3"
+
+
+def test_the_one_that_the_words_chose_is_believed_as_the_best(logits, converter):
+    """Its score is lower than another's: that must not count against it."""
+    language_model = NGramModel.of_ngrams(
+        ["<unk>", "<s>", "</s>", *VOCABULARY.tokens[1:]],
+        [
+            NGrams(np.arange(7)[:, None], np.full(7, -0.8, np.float32), np.zeros(7, np.float32)),
+            NGrams(np.array([[1, 5]]), np.array([-0.5], np.float32), np.zeros(1, np.float32)),
+        ],
+    )
+    settings = DecoderSettings(beam=8)
+    candidates = BeamSearch(VOCABULARY, settings, language_model).decode(
+        logits.values[:1], logits.num_frames[:1]
+    )[0]
+    chosen = best_by_words(candidates, VOCABULARY, converter, 0.5)
+    assert VOCABULARY.decode(chosen[0].ids) == ("ni3", "hao3")
+    assert chosen[0].score < candidates[0].score
+    confidences = token_confidences(chosen, align_tokens(logits.values[0], chosen[0].ids))
+    assert min(confidences) > 0.4
 
 
 def test_without_weight_the_words_leave_the_order_alone(logits, converter):
