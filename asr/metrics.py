@@ -107,11 +107,13 @@ def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hasha
 def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[tuple[str, str]]:
     """(reference, hypothesis) of each utterance as text.
 
-    Where tokens are syllables, the reference is the utterance's text; there are no pairs where no hypothesis
-    was converted to text or an utterance has tokens and no text (`without_text`). Other tokens are text.
+    Where tokens are syllables, the reference is the utterance's text; there are no pairs where syllables
+    were heard and none was converted to text, or an utterance has tokens and no text (`without_text`). Other
+    tokens are text.
     """
     if unit_of(utterances) == "syllable":
-        if without_text(utterances) or not any(map(is_converted, hypotheses)):
+        not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
+        if not_converted or without_text(utterances):
             return []
         return [(u.text, h.text) for u, h in zip(utterances, hypotheses, strict=True)]
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]

@@ -2,7 +2,7 @@
 
 The network listens once; then the search decodes its log probabilities again and again, first over a coarse
 grid of the language model's weight and the bonus for every token, then in ever smaller steps around the best.
-Where syllables become hanzi, the weight of the words is tried in between.
+Last, where syllables become hanzi, it is tried whether their words have something to add.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIRST_WEIGHTS = (0.1, 0.3, 0.5, 0.8, 1.2)
 FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
 ROUNDS = 3
-HANZI_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
+HANZI_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
 DIGITS = 3  # that weights are rounded to
 
 
@@ -115,23 +115,18 @@ class DecoderTuner:
 
     def tune(self) -> DecoderSettings:
         """The settings with the weights that make the fewest errors."""
-        usual = self.settings.hanzi_weight
         for weight, bonus in itertools.product(FIRST_WEIGHTS, FIRST_BONUSES):
-            self._try(weight, bonus, usual)
-        if self.converter is not None:
-            centre = self.best
-            for hanzi_weight in HANZI_WEIGHTS:
-                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
+            self._try(weight, bonus)
         weight_step, bonus_step = FIRST_STEPS
         for _ in range(ROUNDS):
             centre = self.best
             for up, across in itertools.product((-1, 0, 1), repeat=2):
-                self._try(
-                    centre.lm_weight + up * weight_step,
-                    centre.token_bonus + across * bonus_step,
-                    centre.hanzi_weight,
-                )
+                self._try(centre.lm_weight + up * weight_step, centre.token_bonus + across * bonus_step)
             weight_step, bonus_step = weight_step / 2, bonus_step / 2
+        if self.converter is not None:
+            centre = self.best
+            for hanzi_weight in HANZI_WEIGHTS:
+                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
         return self._settings_of(self.best.lm_weight, self.best.token_bonus, self.best.hanzi_weight)
 
     @property
@@ -147,7 +142,7 @@ class DecoderTuner:
             self.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
         )
 
-    def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> None:
+    def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float = 0.0) -> None:
         weights = (round(max(lm_weight, 0.0), DIGITS), round(token_bonus, DIGITS), hanzi_weight)
         if weights in self.trials:
             return

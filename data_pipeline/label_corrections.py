@@ -94,7 +94,8 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
             new = record | {"audio": _audio(record, *folders)}
             if record["id"] in tokens_of:
                 new["tokens"] = tokens_of[record["id"]]
-            file.write(f"{json.dumps(new, ensure_ascii=False)}\n".encode())
+            # half of a surrogate pair, which a field of the user's can hold, becomes JSON's escape for it
+            file.write(f"{json.dumps(new, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
 
 
 def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: str) -> str:

@@ -20,7 +20,8 @@ UTTERANCES_AT_ONCE = 10_000
 def segment_manifest(path: Path) -> Iterator[SegmentedBlock]:
     """Sentences of a manifest's texts; a word has the reading that the labels give it there.
 
-    Labels that are no syllables, or not as many as the text has hanzi, tell no readings.
+    Labels that are no syllables, or not as many as the text has hanzi, tell no readings, and none do where
+    a part of the text cannot be read.
 
     Raises:
         UserError: it cannot be read.
@@ -38,7 +39,9 @@ def _block(utterances: Sequence[Utterance], bytes_each: int) -> SegmentedBlock:
     num_text_bytes = 0
     for utterance in utterances:
         block = segment_text(utterance.text)
-        words = _as_labelled([block.spoken[token] for token in block.tokens], utterance.tokens)
+        words = [block.spoken[token] for token in block.tokens]
+        if not block.left_out:  # labels of digits or letters may make up for an r that is no label of its own
+            words = _as_labelled(words, utterance.tokens)
         tokens += [places.setdefault(word, len(places)) for word in words]
         left_out += block.left_out
         num_text_bytes += block.num_text_bytes

@@ -144,10 +144,14 @@ def report(
 
 
 def _described(choice: DecoderChoice, hot_words: Path | None) -> Settings:
-    """All that decides what the decoder makes of the same logits."""
-    settings = dataclasses.asdict(choice.settings)
-    hanzi = choice.hanzi if isinstance(choice.hanzi, bool) else str(choice.hanzi)
-    return {**settings, "hot_words": str(hot_words or ""), "hanzi": hanzi}
+    """All that decides what the decoder makes of the same logits; a file by the same name from anywhere."""
+    model = choice.settings.language_model
+    return {
+        **dataclasses.asdict(choice.settings),
+        "language_model": str(Path(model).resolve()) if model else "",
+        "hot_words": str(hot_words.resolve()) if hot_words else "",
+        "hanzi": str(choice.hanzi.resolve()) if isinstance(choice.hanzi, Path) else choice.hanzi,
+    }
 
 
 def _report_path(run: Run, manifest: Path, suffix: str) -> Path:
@@ -186,7 +190,10 @@ def _refuse_others(path: Path, manifest: Path, decoder: Settings) -> None:
 
 
 def _earlier(other: Path, manifest: Path, decoder: Settings, own: Path) -> tuple[Path, EvaluationRecord]:
-    """The evaluation to compare with, and where it is: of a run, preferably one with the same decoder."""
+    """The evaluation to compare with, and where it is: of a run, preferably one with the same decoder.
+
+    What cannot be read in a run is passed over, and named only where nothing is left.
+    """
     from asr.evaluation.score import read_json
     from asr.run import Run
 
@@ -194,13 +201,21 @@ def _earlier(other: Path, manifest: Path, decoder: Settings, own: Path) -> tuple
         return other, read_json(other)
     run = Run.open(other)
     paths = [path for path in run.directory.glob("report*.json") if path.resolve() != own.resolve()]
-    found = [(path, read_json(path)) for path in sorted(paths, key=lambda path: path.stat().st_mtime)]
-    found = [(path, record) for path, record in found if record.manifest == str(manifest.resolve())]
+    found, mistakes = [], []
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime):
+        try:
+            record = read_json(path)
+        except UserError as error:
+            mistakes.append(f"; {error}")
+            continue
+        if record.manifest == str(manifest.resolve()):
+            found.append((path, record))
     if not found:
         command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
         another = "another " if own.parent.resolve() == run.directory.resolve() else ""
         raise UserError(
             f"--compare {other}: {another}evaluation of {manifest} expected there; `{command}` makes one"
+            + "".join(mistakes)
         )
     same = [pair for pair in found if pair[1].decoder == decoder]
     return (same or found)[-1]  # the newest

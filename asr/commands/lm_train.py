@@ -94,8 +94,8 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=float,
         metavar="MB",
-        help="what counting may take, more goes to disk; on top come all shorter n-grams of the text, "
-        "whatever is pruned later, and the longest that are kept "
+        help="what counting may take, more goes to disk; on top come all n-grams shorter than "
+        "--order, pruned ones too, and the longest that --prune keeps "
         "(default: an eighth of the machine's, 2000 at most)",
     )
 

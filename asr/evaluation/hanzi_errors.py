@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from asr.evaluation.written_text import hanzi_in
 from asr.metrics import align
 from asr.types import Hypothesis, Utterance
 from asr.vocabulary import is_syllable
-
-HANZI = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f]")
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ def hanzi_errors(heard: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors |
     """Split the errors of hanzi; None where no syllables were turned into any."""
     comparable, num_not_compared = [], 0
     for utterance, hypothesis in heard:
-        said, written = HANZI.findall(utterance.text), HANZI.findall(hypothesis.text)
+        said, written = hanzi_in(utterance.text), hanzi_in(hypothesis.text)
         fits = len(said) == len(utterance.tokens) and len(written) == len(hypothesis.tokens)
         if fits and (written or not hypothesis.tokens) and all(map(is_syllable, utterance.tokens)):
             comparable.append((utterance.tokens, said, hypothesis.tokens, written))

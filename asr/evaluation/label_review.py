@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from asr.evaluation.hanzi_errors import HANZI
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
+from asr.evaluation.written_text import hanzi_in
+from asr.files import cannot_write
 from asr.metrics import AlignedPair, align
 from asr.types import Hypothesis, Utterance
 from asr.vocabulary import is_syllable, spelled_as_usual
@@ -108,7 +109,7 @@ def write_review_of(evaluation: Evaluation, path: Path) -> int:
         path: of the CSV file.
 
     Returns:
-        How many utterances it holds; where there is none, no list is written.
+        How many utterances it holds; where there is none, there is no list, nor an earlier one any more.
 
     Raises:
         UserError: the file cannot be written, or is there and no such list.
@@ -123,7 +124,12 @@ def write_review_of(evaluation: Evaluation, path: Path) -> int:
     rows = [decided.pop(row.id, row) for row in rows] + list(decided.values())
     if rows:
         write_review(path, rows)
-    return len(rows)
+        return len(rows)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, "list to review", error) from None
+    return 0
 
 
 def row_of(candidate: Candidate) -> ReviewRow:
@@ -173,7 +179,7 @@ def _candidate(
 
 def _hanzi_of(utterance: Utterance) -> list[str]:
     """The hanzi of each token; none where they are not one to one."""
-    hanzi = HANZI.findall(utterance.text)
+    hanzi = hanzi_in(utterance.text)
     one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
     return hanzi if one_to_one else []
 

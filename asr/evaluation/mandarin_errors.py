@@ -10,7 +10,7 @@ as lost, an inserted one stands in no share.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -50,11 +50,13 @@ class PartErrors:
     Attributes:
         wrong: substituted syllables in which this part is wrong.
         only: those in which nothing else is.
+        said: how often each initial, final or tone was said in a syllable that was heard as any syllable.
         confusions: the most frequent first.
     """
 
     wrong: int
     only: int
+    said: Mapping[str, int]
     confusions: Sequence[Confusion]
 
 
@@ -85,7 +87,7 @@ class KnownConfusion:
         name: for a person.
         remedy: what helps.
         count: confusions within the class.
-        out_of: how often a sound that takes part in it was said.
+        out_of: how often a sound of the class was said, right or wrong.
         examples: the most frequent of its confusions.
     """
 
@@ -128,7 +130,7 @@ def syllable_errors(pairs: Iterable[AlignedPair]) -> SyllableErrors:
     return SyllableErrors(
         num_compared=said["tone"].total(),
         num_substituted=num_substituted,
-        parts={p: PartErrors(wrong[p], only[p], _confusions(swapped[p], said[p])) for p in PARTS},
+        parts={p: PartErrors(wrong[p], only[p], said[p], _confusions(swapped[p], said[p])) for p in PARTS},
         tones=[[swapped["tone"][row, column] for column in TONES] for row in TONES],
         lost_tones=[lost_tones[tone] for tone in TONES],
     )
@@ -138,11 +140,11 @@ def known_confusions(errors: SyllableErrors) -> list[KnownConfusion]:
     """Those classes that came up, the most frequent first."""
     found = []
     for known in _KNOWN:
-        confusions = errors.parts[known.part].confusions
-        inside = [c for c in confusions if known.holds(c.said, c.heard)]
+        part = errors.parts[known.part]
+        inside = [c for c in part.confusions if {c.said, c.heard} in known.pairs]
         if inside:
             # each sound once, though it may be taken for several others
-            out_of = sum({c.said: c.out_of for c in inside}.values())
+            out_of = sum(part.said.get(sound, 0) for sound in frozenset().union(*known.pairs))
             count = sum(c.count for c in inside)
             found.append(KnownConfusion(known.name, known.remedy, count, out_of, inside))
     return sorted(found, key=lambda known: (-known.count, known.name))
@@ -156,22 +158,9 @@ def _confusions(swapped: Counter[tuple[str, str]], said: Counter[str]) -> list[C
     return sorted(confusions, key=lambda c: (-c.count, c.said, c.heard))
 
 
-def _either_way(*pairs: str) -> Callable[[str, str], bool]:
-    """Whether two sounds are one of these pairs, such as "zh z", whichever was said."""
-    sets = [set(pair.split()) for pair in pairs]
-    return lambda said, heard: {said, heard} in sets
-
-
-def _front_for_back_nasal(said: str, heard: str) -> bool:
-    one, other = sorted((said, heard), key=len)
-    if one.endswith("n") and other == one + "g":
-        return True
-    return {said, heard} in ({"un", "ong"}, {"vn", "iong"})
-
-
-def _round_for_unrounded(said: str, heard: str) -> bool:
-    one, other = sorted((said, heard))  # i before v
-    return one.startswith("i") and other.startswith("v") and one[1:] == other[1:]
+def _pairs(*pairs: str) -> Sequence[frozenset[str]]:
+    """Sounds that are taken for each other, such as "zh z", whichever is said."""
+    return [frozenset(pair.split()) for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -179,7 +168,7 @@ class _Class:
     part: Part
     name: str
     remedy: str
-    holds: Callable[[str, str], bool]
+    pairs: Sequence[frozenset[str]]
 
 
 _SOUTHERN = (
@@ -187,44 +176,47 @@ _SOUTHERN = (
 )
 _TONE_DATA = "train with more of these syllables; a language model tells most of them apart"
 _KNOWN = (
-    _Class("initial", "flat and retroflex: z zh, c ch, s sh", _SOUTHERN, _either_way("z zh", "c ch", "s sh")),
-    _Class("initial", "n and l", _SOUTHERN, _either_way("n l")),
-    _Class("initial", "f and h", _SOUTHERN, _either_way("f h")),
-    _Class("initial", "r and l", _SOUTHERN, _either_way("r l")),
+    _Class("initial", "flat and retroflex: z zh, c ch, s sh", _SOUTHERN, _pairs("z zh", "c ch", "s sh")),
+    _Class("initial", "n and l", _SOUTHERN, _pairs("n l")),
+    _Class("initial", "f and h", _SOUTHERN, _pairs("f h")),
+    _Class("initial", "r and l", _SOUTHERN, _pairs("r l")),
     _Class(
         "initial",
         "with and without breath: b p, d t, g k, j q, z c, zh ch",
         "the burst is short: finer frames (less subsampling), and less noise in training",
-        _either_way("b p", "d t", "g k", "j q", "z c", "zh ch"),
+        _pairs("b p", "d t", "g k", "j q", "z c", "zh ch"),
     ),
     _Class(
         "initial",
         "palatal and flat or retroflex: j z zh, q c ch, x s sh",
         "high frequencies tell them apart: recordings at 16 kHz or more, not from a telephone",
-        _either_way("j z", "j zh", "q c", "q ch", "x s", "x sh"),
+        _pairs("j z", "j zh", "q c", "q ch", "x s", "x sh"),
     ),
-    _Class("final", "front and back nasals: in ing, en eng, an ang", _SOUTHERN, _front_for_back_nasal),
+    _Class(
+        "final",
+        "front and back nasals: in ing, en eng, an ang",
+        _SOUTHERN,
+        _pairs("in ing", "en eng", "an ang", "ian iang", "uan uang", "un ong", "vn iong"),
+    ),
     _Class(
         "final",
         "rounded and unrounded: i ü, ie üe, in ün, ian üan",
         "train with more of these syllables",
-        _round_for_unrounded,
+        _pairs("i v", "ie ve", "in vn", "ian van"),
     ),
     _Class(
         "tone",
         "tones 2 and 3",
         "a third tone before another one is said as a second: such labels are as the dictionary has them; "
         + _TONE_DATA,
-        _either_way("2 3"),
+        _pairs("2 3"),
     ),
-    _Class("tone", "tones 1 and 4", _TONE_DATA, _either_way("1 4")),
-    _Class(
-        "tone", "other full tones: 1 2, 1 3, 2 4, 3 4", _TONE_DATA, _either_way("1 2", "1 3", "2 4", "3 4")
-    ),
+    _Class("tone", "tones 1 and 4", _TONE_DATA, _pairs("1 4")),
+    _Class("tone", "other full tones: 1 2, 1 3, 2 4, 3 4", _TONE_DATA, _pairs("1 2", "1 3", "2 4", "3 4")),
     _Class(
         "tone",
         "a full tone and the neutral one",
         "speakers and dictionaries differ in where it is: look into the list of labels to review",
-        lambda said, heard: "5" in (said, heard) and said != heard,
+        _pairs("1 5", "2 5", "3 5", "4 5"),
     ),
 )

@@ -26,6 +26,11 @@ def characters_of(text: str) -> list[str]:
     return list(_spaced(text).replace(" ", ""))
 
 
+def hanzi_in(text: str) -> list[str]:
+    """Its hanzi, after NFKC: one that has two code points is one."""
+    return re.findall(f"[{HANZI}]", unicodedata.normalize("NFKC", text))
+
+
 def words_of(text: str) -> list[str]:
     """Its words, as characters are normalised.
 

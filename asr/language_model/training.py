@@ -40,7 +40,8 @@ class TrainingOptions:
         prune: n-grams of each order that occur so often or less are left out; the last number holds for
             all longer ones.
         max_bytes: of the model as a file; 0 for any size.
-        memory_bytes: that counting may take.
+        memory_bytes: that counting may take; all shorter n-grams, and the longest that `prune` keeps, come on
+            top.
     """
 
     order: int = 3

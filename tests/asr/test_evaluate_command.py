@@ -6,11 +6,16 @@ import io
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from asr.cli import main
+from asr.commands.decoder import DecoderChoice
+from asr.commands.evaluate import _described
+from asr.decoding.settings import DecoderSettings
 from asr.run import Run
+from asr.types import GENERAL
 from data_pipeline.manifest import read_manifest, write_manifest
 
 
@@ -85,6 +90,38 @@ def test_two_runs_are_compared_by_the_evaluation_of_the_same_decoder(run, other,
     page = run / "compare-set-dev-with-clips-set-dev.html"
     assert f"Comparison: {page}\n" in printed
     assert "side by side" in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_read_is_passed_over_while_another_evaluation_is_there(run, other, manifest, capsys):
+    (other / "report-set-damaged.json").write_text("{", encoding="utf-8")
+    text = (other / "report-set-dev.json").read_text(encoding="utf-8")
+    (other / "report-set-old.json").write_text(text.replace('"schema": 1', '"schema": 0'), encoding="utf-8")
+    assert evaluate(run, manifest, "--compare", other) == 0
+    assert (run / "compare-set-dev-with-clips-set-dev.html").exists()
+    for name in ("dev", "dev-boost3"):
+        (other / f"report-set-{name}.json").unlink()
+    assert evaluate(run, manifest, "--compare", other) == 2
+    error = one_line_error(capsys)
+    for told in (
+        "dev.jsonl expected there",
+        "report-set-damaged.json: not JSON",
+        "report-set-old.json: schema 0",
+    ):
+        assert told in error
+
+
+def test_a_decoder_is_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def described(lm, hot_words, hanzi):
+        settings = DecoderSettings(language_model=lm)
+        return _described(DecoderChoice(settings, None, hanzi, ()), Path(hot_words) if hot_words else None)
+
+    far = tmp_path / "else" / ".."
+    assert described("lm", "words", Path("zi")) == described("./lm/", f"{far}/words", far / "zi")
+    assert described("lm", "", True) != described("lm2", "", True)
+    bare = described("", "", GENERAL)
+    assert (bare["language_model"], bare["hot_words"], bare["hanzi"]) == ("", "", GENERAL)
 
 
 def test_a_run_is_compared_with_what_it_was_by_its_file(run, manifest, capsys):

@@ -107,6 +107,14 @@ def test_syllables_alone_have_no_rate_of_characters():
     ]
 
 
+def test_a_model_that_hears_nothing_has_every_character_and_word_wrong():
+    found = rates(("我们去公园。", "wo3 men5 qu4 gong1 yuan2", "", ""), ("你好", "ni3 hao3", "", ""))
+    assert found["character"] == EditCounts(0, 0, 7, 7)
+    assert found["word"] == EditCounts(0, 0, 4, 4)
+    assert found["written sentence"].rate == 1
+    assert "character" not in rates(("", "ni3 hao3", "", ""))
+
+
 def test_a_reference_without_text_is_not_skipped_in_silence():
     rows = [("你好", "ni3 hao3", "你号", "ni3 hao4"), ("", "ni3", "你", "ni3")]
     assert "character" not in rates(*rows)

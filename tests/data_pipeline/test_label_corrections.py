@@ -98,6 +98,14 @@ def test_characters_are_single_and_words_are_any(manifest):
     assert changed_by(manifest, accepted("b", "hao3", "hello"), unit="token")
 
 
+def test_what_no_text_can_hold_in_a_field_of_the_users_stays_an_escape(manifest):
+    line = LINES[0] | {"note": "\ud800"}
+    manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    out = manifest.with_name("new.jsonl")
+    write_corrected(manifest, out, changed_by(manifest, accepted("a", "yin2 xing2", "yin2 hang2")))
+    assert lines_of(out) == [line | {"tokens": "yin2 hang2"}]
+
+
 def test_nothing_that_is_there_is_overwritten(manifest):
     for path in (manifest, manifest.parent):
         with pytest.raises(UserError, match="there already"):

@@ -55,6 +55,7 @@ def test_what_neither_side_can_write_is_no_candidate():
         ("ni3 hao3", "ni2 hao3", "你好", "你 ni3 > ni2 (tone sandhi)"),
         ("ni3 men5", "ni2 men5", "你们", "你 ni3 > ni2"),
         ("yin2 xing2", "yin2 hang2", "银行卡", "xing2 > hang2"),  # hanzi and syllables are not one to one
+        ("yin2 xing2", "yin2 hang2", "银\ufa08", "行 xing2 > hang2 (another reading)"),  # another code point
         ("yin2 xing2", "yin2", "银行", "行 xing2 > nothing"),
         ("yin2", "yin2 hang2", "银", "nothing > hang2"),
     ],
@@ -196,3 +197,18 @@ def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_p
 def test_a_set_without_candidates_makes_no_list(tmp_path):
     assert write_review_of(evaluation_of(row("a", "a", 9.0)), tmp_path / "review.csv") == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_suggestions_that_no_longer_stand_are_removed(tmp_path):
+    path = tmp_path / "review.csv"
+    assert write_review_of(evaluation_of(row("a b", "a x", 20.0)), path) == 1
+    assert write_review_of(evaluation_of(row("a b", "a b", 9.0)), path) == 0
+    assert not path.exists()
+
+
+def test_decisions_stay_where_no_candidate_is_left(tmp_path):
+    path = tmp_path / "review.csv"
+    write_review_of(evaluation_of(row("a b", "a x", 20.0)), path)
+    write_review(path, [dataclasses.replace(one, decision="n") for one in read_review(path)])
+    assert write_review_of(evaluation_of(row("a b", "a b", 9.0)), path) == 1
+    assert [one.decision for one in read_review(path)] == ["n"]

@@ -78,10 +78,14 @@ def test_rate_of_a_well_known_confusion_is_of_the_times_it_could_come_up():
     both = zip(*map(str.split, texts), strict=True)
     pairs = [AlignedPair("substitution", said, heard) for said, heard in both]
     (one,) = known_confusions(syllable_errors(pairs))
-    assert (one.count, one.out_of) == (3, 5)  # sh and s were never confused
+    assert (one.count, one.out_of) == (3, 6)  # sh could have been taken for s
     assert [(c.said, c.count) for c in one.examples] == [("zh", 2), ("z", 1)]
     (one,) = known_confusions(errors_of("xi1 xi1 xi1", "si1 shi1 xi1"))
     assert (one.count, one.out_of) == (2, 3)  # what is taken for two others was still said three times
+    texts = ("zi1 " * 10 + "zhi1 " * 90, "zhi1 " * 5 + "zi1 " * 5 + "zhi1 " * 90)
+    both = zip(*map(str.split, texts), strict=True)
+    (one,) = known_confusions(syllable_errors(AlignedPair("substitution", *pair) for pair in both))
+    assert (one.count, one.out_of) == (5, 100)  # also where only one of the two is ever wrong
 
 
 def hanzi(text, tokens, heard_text, heard_tokens):
@@ -100,6 +104,12 @@ def test_wrong_hanzi_are_split_by_the_syllable_under_them():
     assert errors is not None
     assert (errors.num_said, errors.under_right, errors.under_wrong, errors.saved) == (8, 3, 4, 1)
     assert errors.examples == [(("他", "她", "ta1"), 2), (("的", "得", "de5"), 1)]
+
+
+def test_a_hanzi_is_the_same_by_any_of_its_code_points():
+    errors = hanzi_errors([hanzi("银\ufa08", "yin2 hang2", "银行", "yin2 hang2")])
+    assert errors is not None
+    assert (errors.num_said, errors.under_right, errors.num_not_compared) == (2, 0, 0)
 
 
 def test_what_has_no_hanzi_for_each_syllable_is_counted_not_guessed_at():

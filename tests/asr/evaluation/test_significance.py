@@ -22,16 +22,23 @@ def test_intervals_hold_the_true_rate_as_often_as_they_say():
     assert 180 <= hits <= 199  # 190 expected, give or take 3
 
 
+def test_intervals_of_rare_errors_hold_the_true_rate_too():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        low, high = rate_interval(rng.binomial(10, 0.002, 100).tolist(), [10] * 100)
+        hits += low <= 0.002 <= high
+    assert hits >= 187  # drawing alone: 176
+
+
 def test_the_interval_is_that_of_drawing_utterances_again():
-    errors, lengths = [0, 3, 1, 9], [4, 3, 10, 9]
-    rates = []
-    for drawn in itertools.product(range(4), repeat=4):  # all 256 draws, each as likely
-        rates.append(sum(errors[i] for i in drawn) / sum(lengths[i] for i in drawn))
-    rates.sort()
-    low, high = rate_interval(errors, lengths)
-    assert low == pytest.approx(rates[round(0.025 * 256) - 1], abs=0.06)
-    assert high == pytest.approx(rates[-round(0.025 * 256)], abs=0.06)
-    assert {round(low, 12), round(high, 12)} <= {round(rate, 12) for rate in rates}
+    errors, lengths = np.array([0, 0, 1, 3, 4, 6]), np.array([4, 9, 3, 10, 9, 5])
+    drawn = np.array(list(itertools.product(range(6), repeat=6)))  # all draws, each as likely
+    rates = np.sort(errors[drawn].sum(axis=1) / lengths[drawn].sum(axis=1))
+    low, high = rate_interval(errors.tolist(), lengths.tolist())
+    assert low == pytest.approx(rates[round(0.025 * len(rates)) - 1], abs=0.01)
+    assert high == pytest.approx(rates[-round(0.025 * len(rates))], abs=0.03)
+    assert {round(low, 12), round(high, 12)} <= set(rates.round(12).tolist())
 
 
 def test_few_and_many_kinds_of_utterance_are_drawn_alike():
@@ -55,12 +62,40 @@ def test_no_error_among_few_is_no_proof_of_perfection():
     assert low == 0
     assert (1 - high) ** 10 == pytest.approx(0.025)
     assert rate_interval([0] * 1000, [1] * 1000)[1] < 0.004
+    assert rate_interval([0] * 100, [10] * 100) == (0, pytest.approx(0.00362, abs=1e-5))
+
+
+@pytest.mark.parametrize("num_wrong", [0, 1, 2, 10, 28, 29, 30])
+def test_the_interval_of_sentences_is_nearly_that_of_clopper_and_pearson(num_wrong):
+    from scipy.stats import binomtest
+
+    exact = binomtest(num_wrong, 30).proportion_ci()
+    found = rate_interval([1] * num_wrong + [0] * (30 - num_wrong), [1] * 30)
+    assert found == pytest.approx((exact.low, exact.high), abs=0.025)
+
+
+@pytest.mark.parametrize("first", [0, 1, 10])
+@pytest.mark.parametrize("others", [1, 4])
+def test_more_errors_never_lower_the_upper_end(first, others):
+    highs = []
+    for num_wrong in range(50):
+        errors = [first] + [others] * num_wrong + [0] * (49 - num_wrong)
+        low, high = rate_interval(errors, [10] * 50)
+        assert low <= sum(errors) / 500 <= high
+        highs.append(high)
+    assert highs == sorted(highs)
+
+
+def test_one_block_alone_tells_nearly_nothing():
+    assert rate_interval([7], [10]) == pytest.approx((0.7 / 40, 0.7))
+    assert rate_interval([0], [10]) == pytest.approx((0, 0.0975))
 
 
 def test_rates_above_one_and_empty_references_have_intervals():
     low, high = rate_interval([5, 7, 6], [2, 3, 2])
-    assert 2 < low <= high < 3.5
+    assert 0.7 < low < 18 / 7 < high < 3.5
     assert rate_interval([1, 2], [0, 0]) == (math.inf, math.inf)
+    assert rate_interval([0, 0], [0, 0]) == (0, math.inf)
     low, high = rate_interval([1, 0, 0, 0], [0, 5, 5, 5])  # a draw of the first alone has no rate
     assert 0 <= low < 0.07 < high
 
