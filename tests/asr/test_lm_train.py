@@ -126,6 +126,41 @@ def test_folders_of_others_are_refused(text, tmp_path, capsys):
     assert (out / "cat.jpg").exists()
 
 
+@pytest.mark.parametrize("out", [".", "..", "../..", "/"])
+def test_the_current_folder_and_those_above_it_are_refused(out, text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert train(text, "--out", out) == 2
+    assert "the current one, one above it" in capsys.readouterr().err
+    assert text.exists()
+
+
+def test_the_current_folder_is_kept_though_it_is_one_of_this_command(text, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "lm"
+    assert train(text, "--out", out, "--units", "syllables") == 0
+    monkeypatch.chdir(out)
+    assert train(text, "--out", ".") == 2
+    assert "the current one" in capsys.readouterr().err
+    assert units_in(out) == ("syllables",)
+
+
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(text, tmp_path):
+    link, out = tmp_path / "link", tmp_path / "models" / "lm"
+    link.symlink_to(out)
+    for units in ("syllables", "words"):
+        assert train(text, "--out", link, "--units", units) == 0
+        assert link.is_symlink()
+        assert units_in(out) == (units,)
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_a_link_to_itself_is_refused_before_training(text, tmp_path, capsys):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert train(text, "--out", link) == 2
+    assert "name a folder for the models" in capsys.readouterr().err
+
+
 def test_a_failed_run_leaves_the_older_model(text, tmp_path, capsys):
     out = tmp_path / "lm"
     assert train(text, "--out", out) == 0
@@ -173,8 +208,12 @@ def test_one_sentence_is_a_text(tmp_path):
         (("--prune", "1"), "the first 0"),
         (("--max-size", "0"), "expected megabytes"),
         (("--max-size", "nan"), "expected megabytes"),
+        (("--max-size", "inf"), "expected megabytes"),
         (("--max-size", "0.0001"), "take alone"),
         (("--memory", "1"), "at least 20 megabytes"),
+        (("--memory", "inf"), "at least 20 megabytes, and not more than a machine has, received inf"),
+        (("--memory", "1e300"), "not more than a machine has"),
+        (("--memory", "nan"), "received nan"),
     ],
 )
 def test_impossible_options_are_told(arguments, told, text, tmp_path, capsys):

@@ -11,7 +11,6 @@ from asr.language_model.folder import (
     model_path,
     pronunciations_path,
     read_info,
-    token_word_ids,
     unit_of,
     units_in,
     write_info,
@@ -19,7 +18,7 @@ from asr.language_model.folder import (
 from asr.language_model.model_file import save_model
 from asr.language_model.ngram import NGramModel, NGrams
 from asr.types import UserError
-from asr.vocabulary import Vocabulary
+from asr.vocabulary import Vocabulary, is_syllable, mandarin_syllables
 
 SYLLABLES = ("ni3", "hao3", "ma5")
 CHARACTERS = ("你", "好", "吗")
@@ -29,7 +28,7 @@ def save(path, words):
     words = ("<unk>", "<s>", "</s>", *words)
     ids = np.arange(len(words), dtype=np.int32)[:, None]
     zeros = np.zeros(len(words), np.float32)
-    pairs = NGrams(np.array([[1, 3]], np.int32), np.full(1, -0.5, np.float32), zeros[:1])
+    pairs = NGrams(np.array([[1, 2]], np.int32), np.full(1, -0.5, np.float32), zeros[:1])
     save_model(path, NGramModel.of_ngrams(words, [NGrams(ids, zeros - 1, zeros), pairs]))
     return path
 
@@ -77,8 +76,33 @@ def test_a_model_over_words_is_refused_though_all_characters_are_words_too(tmp_p
 
 def test_a_model_may_lack_some_tokens_and_know_others(tmp_path):
     path = save(tmp_path / "lm.klm", (*SYLLABLES, "ta1", "men5"))
-    model = fusion_model(path, Vocabulary((*SYLLABLES, "lv4", "nve4")))
-    assert token_word_ids(model, Vocabulary(("nve4", *SYLLABLES, "lv4"))).tolist() == [0, 0, 3, 4, 5, 0]
+    vocabulary = Vocabulary((*SYLLABLES, "lv4", "nve4"))
+    assert fusion_model(path, vocabulary).ids_of(vocabulary.tokens).tolist() == [0, 3, 4, 5, 0, 0]
+
+
+MANDARIN = [token for token in mandarin_syllables() if is_syllable(token)]
+STRANGE = [f"{initial}{final}9{tone}" for initial in "bpmf" for final in "aeiou" for tone in "12345"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(MANDARIN, MANDARIN[::6]), (MANDARIN[::6], MANDARIN), (MANDARIN, [*MANDARIN[:40], *STRANGE[:60]])],
+    ids=["a small model", "a small vocabulary", "a third shared"],
+)
+def test_the_smaller_of_model_and_vocabulary_need_not_be_large(tokens, words, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    assert len(fusion_model(path, Vocabulary(tokens)).words) == 3 + len(words)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(MANDARIN, [*MANDARIN[:20], *STRANGE]), ([*MANDARIN[:20], *STRANGE], MANDARIN), (MANDARIN, [])],
+    ids=["a small model", "a small vocabulary", "an empty model"],
+)
+def test_a_model_that_shares_little_is_refused_whichever_is_small(tokens, words, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    with pytest.raises(UserError, match=f"knows {20 if words else 0} of the acoustic model's"):
+        fusion_model(path, Vocabulary(tokens))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import json
 import math
 import mmap
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,24 @@ def test_a_file_cut_anywhere_is_refused(name, tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"cut\.klm: expected .*, received .*; "):
             load_model(path)
+
+
+def test_a_damaged_probing_file_without_an_empty_bucket_is_searched_to_an_end(tmp_path):
+    tables = load_model(FILES / "probing.klm").tables
+    data = (FILES / "probing.klm").read_bytes()
+    begin = data.index(tables.memory.tobytes())
+    num_unigram_bytes = 4 * int(tables.begins[0])
+    end = begin + tables.memory.nbytes
+    path = tmp_path / "full.klm"
+    path.write_bytes(
+        data[: begin + num_unigram_bytes] + b"\x7f" * (end - begin - num_unigram_bytes) + data[end:]
+    )
+    program = "import sys; from pathlib import Path; from asr.language_model.model_file import load_model; "
+    program += "model = load_model(Path(sys.argv[1])); print(len(model.log_probs(model.words[3:])))"
+    command = [sys.executable, "-c", program, path]
+    # in a process of its own: compiled code that goes round for ever would not let itself be stopped
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) == len(load_model(path).words) - 2
 
 
 @pytest.mark.parametrize("name", ["trie.klm", "quantised.klm", "array.klm", "quantised_array.klm"])

@@ -200,7 +200,7 @@ def test_text_from_data_is_shown_as_text(page: Any) -> None:
 
 def test_error_rates_count_each_kind_of_edit(page: Any) -> None:
     rows = rows_of(page(), "")
-    assert rows["syllables"] == ["60.0%", "22.2\u201388.9%", "6", "4", "1", "1", "10"]
+    assert rows["syllables"] == ["60.0%", "15.5\u201388.9%", "6", "4", "1", "1", "10"]
     assert rows["syllables without their tones"] == ["50.0%", "20.0\u201380.0%", "5", "3", "1", "1", "10"]
     assert rows["sentences with an error"] == ["75.0%", "25.0\u2013100.0%", "3", "", "", "", "4"]
 
@@ -246,7 +246,7 @@ def test_speakers_stand_worst_first_and_unnamed_ones_alone_make_no_table(page: A
 def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
     rows = rows_of(page(), "length of clip")
     assert list(rows.items()) == [
-        ("1 to 2 s", ["80.0%", "66.7\u2013100.0%", "5", "0 of 2"]),
+        ("1 to 2 s", ["80.0%", "12.6\u2013100.0%", "5", "0 of 2"]),
         ("2 to 3 s", ["66.7%", "", "3", "0 of 1"]),
         ("3 to 5 s", ["0.0%", "", "2", "1 of 1"]),
     ]
