@@ -38,12 +38,15 @@ from asr.spread import Spread, on_one_device
 from asr.transcripts import STANDARD_INPUT, Result
 from asr.types import GENERAL, Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
+from asr.voice_activity import speech_pieces
 
 if TYPE_CHECKING:
     from asr.decoding.hot_words import HotWords
     from asr.hanzi.converter import Converter
 
 LONG_S = 60.0  # of longer ones memory holds a few pieces at a time
+# models are trained on sentences: what is longer, or has long pauses, is cut at those
+WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
 # for each device
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
 BYTES_AT_ONCE = 64 << 20
@@ -276,7 +279,17 @@ def _opened_or_error(path: Path) -> Opened | UserError:
 
 def _opened(source: AudioSource) -> Opened:
     """A recording, read unless it is long."""
-    if isinstance(source, str | Path) and audio_header(source).duration_s > LONG_S:
+    # a pipe can be read but once
+    if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
         return LongRecording(source)
     waveform = read_audio(source)
-    return LongRecording(waveform) if len(waveform) > LONG_S * SAMPLE_RATE_HZ else waveform
+    duration_s = len(waveform) / SAMPLE_RATE_HZ
+    in_pieces = duration_s > WHOLE_S or (duration_s > SURELY_WHOLE_S and _longest_pause_s(waveform) > PAUSE_S)
+    return LongRecording(waveform) if in_pieces else waveform
+
+
+def _longest_pause_s(waveform: Waveform) -> float:
+    pieces = list(speech_pieces([waveform], grid=1))
+    begins = [piece.begin for piece in pieces]
+    ends = [piece.begin + len(piece.waveform) for piece in pieces]
+    return float(np.max(np.subtract([*begins, len(waveform)], [0, *ends]))) / SAMPLE_RATE_HZ

@@ -96,7 +96,7 @@ def timed_tokens(
     ids = recognizer.vocabulary.encode([token.token for token in written])
     columns = [BLANK_ID, *sorted(set(ids))]  # of the others nothing need be kept
     frame_s = recognizer.model.frame_s
-    log_probs = windowed_log_probs(recognizer.model, waveform, columns)
+    log_probs = windowed_log_probs(recognizer, waveform, columns)
     try:
         alignment = align_tokens(log_probs, np.searchsorted(columns, ids))
     except UserError as error:

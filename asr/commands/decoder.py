@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +152,10 @@ def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
     from asr.files import read_lines
     from data_pipeline.labels import pinyin_of
 
-    return HotWords.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    hot_words = HotWords.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    if hot_words.left_out:
+        print(f"warning: {path}: {hot_words.left_out}", file=sys.stderr)
+    return hot_words
 
 
 def _files_of(path: Path) -> list[Path]:

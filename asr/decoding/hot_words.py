@@ -31,9 +31,11 @@ class HotWords:
 
     Attributes:
         weights: of each word, given as the ids of its tokens.
+        left_out: which lines cannot be used, and why, if any.
     """
 
     weights: Mapping[tuple[int, ...], float]
+    left_out: str = ""
 
     @classmethod
     def load(cls, path: Path, vocabulary: Vocabulary, pinyin_of: PinyinOf | None = None) -> HotWords:
@@ -57,7 +59,7 @@ class HotWords:
             source: where the lines are from, for errors.
 
         Raises:
-            UserError: there is no word, or some cannot be written in the vocabulary; all of them are named.
+            UserError: there is no word that can be written in the vocabulary.
         """
         weights: dict[tuple[int, ...], float] = {}
         complaints = []
@@ -71,16 +73,12 @@ class HotWords:
                 weights[ids] = max(weight, weights.get(ids, 0.0))
             except UserError as error:
                 complaints.append(f"line {number}, {word.strip()!r}: {error}")
-        if complaints:
-            shown = "".join(f"\n  {complaint}" for complaint in complaints[:SHOWN])
-            more = f"\n  and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
-            raise UserError(
-                f"{source}: {len(complaints)} hot words cannot be used; "
-                f"mend or remove these lines:{shown}{more}"
-            )
+        shown = "".join(f"\n  {complaint}" for complaint in complaints[:SHOWN])
+        more = f"\n  and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
+        left_out = f"{len(complaints)} hot words cannot be used:{shown}{more}" if complaints else ""
         if not weights:
-            raise UserError(f"{source}: no hot words in it; expected one a line")
-        return cls(weights)
+            raise UserError(f"{source}: {left_out or 'no hot words in it; expected one a line'}")
+        return cls(weights, left_out)
 
     def tables(self, boost: float) -> HotWordTables:
         """The automaton that finds them.

@@ -5,9 +5,10 @@ import tensorflow as tf
 
 from asr import logits_windows
 from asr.acoustic import make_acoustic_model
-from asr.audio import SAMPLE_RATE_HZ
+from asr.audio import SAMPLE_RATE_HZ, read_audio
 from asr.config import Config, FeatureConfig
 from asr.logits_windows import windowed_log_probs
+from asr.recognizer import Recognizer
 from asr.vocabulary import Vocabulary
 
 
@@ -21,18 +22,16 @@ def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monke
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
     columns = [0, 5, 2]
-    heard = windowed_log_probs(model, waveform, columns)
+    heard = windowed_log_probs(Recognizer(model, vocabulary), waveform, columns)
     assert heard.shape == (int(whole.num_frames[0]), 3)
     assert np.ptp(expected, axis=0).min() > 0.01
     np.testing.assert_allclose(heard, expected[:, columns], atol=1e-3)
 
 
 def test_a_short_recording_is_heard_whole(trained_run, clips):
-    from asr.audio import read_audio
-    from asr.recognizer import Recognizer
-
-    model = Recognizer.load(trained_run, hanzi=False).model
+    recognizer = Recognizer.load(trained_run, hanzi=False)
+    model = recognizer.model
     waveform = read_audio(clips[0].audio_path)
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
-    np.testing.assert_allclose(windowed_log_probs(model, waveform, [0, 1]), expected[:, :2], atol=1e-4)
+    np.testing.assert_allclose(windowed_log_probs(recognizer, waveform, [0, 1]), expected[:, :2], atol=1e-4)

@@ -74,7 +74,7 @@ def one_device(trained_run):
 @pytest.fixture
 def loaded(one_device, monkeypatch):
     """Spare a test the loading of the model."""
-    monkeypatch.setattr(Recognizer, "load", lambda *_: one_device)
+    monkeypatch.setattr(Recognizer, "load", lambda *_, **__: one_device)
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +92,15 @@ def whole(folder, one_device, tmp_path_factory):
 
 @pytest.fixture
 def files_read(monkeypatch):
-    """The names of the files that are read from now on."""
+    """The names of the files that are opened from now on."""
     names = []
+    opened = recognizer._opened
 
-    def read(source):
+    def open_it(source):
         names.append(Path(source).name)
-        return read_audio(source)
+        return opened(source)
 
-    monkeypatch.setattr(recognizer, "read_audio", read)
+    monkeypatch.setattr(recognizer, "_opened", open_it)
     return names
 
 

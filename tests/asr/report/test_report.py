@@ -202,7 +202,7 @@ def test_error_rates_count_each_kind_of_edit(page: Any) -> None:
     rows = rows_of(page(), "")
     assert rows["syllables"] == ["60.0%", "15.5\u201388.9%", "6", "4", "1", "1", "10"]
     assert rows["syllables without their tones"] == ["50.0%", "12.9\u201380.0%", "5", "3", "1", "1", "10"]
-    assert rows["sentences with an error"] == ["75.0%", "25.0\u2013100.0%", "3", "", "", "", "4"]
+    assert rows["sentences with an error"] == ["75.0%", "19.4\u2013100.0%", "3", "", "", "", "4"]
 
 
 def test_substituted_syllables_are_told_by_the_part_that_is_wrong(page: Any) -> None:
