@@ -115,7 +115,7 @@ def test_evaluate_counts_labels_that_the_model_cannot_write(trained_run, clips, 
         f"1 utterances hold tokens that the model cannot write, which count as errors: {clips[1].id}"
         in printed
     )
-    row = next(line for line in printed.splitlines() if "syllable error rate" in line)
+    row = next(line for line in printed.splitlines() if "token error rate" in line)
     assert row.split()[-4] == str(len(clips[0].tokens) + 3)
 
 

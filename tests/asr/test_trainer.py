@@ -178,7 +178,7 @@ def test_progress_shows_loss_errors_throughput_and_time_left(clips, tmp_path, ca
 def test_evaluation_reports_in_the_order_of_the_set(clips, tmp_path):
     trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
     shuffled = [clips[2], clips[0], clips[3], clips[1]]
-    data = Dataset(shuffled, trainer.evaluator.vocabulary, 3.0)
+    data = Dataset(shuffled, trainer.vocabulary, 3.0)
     evaluation = trainer.evaluator.evaluate(data)
     one_by_one = [trainer.evaluator.evaluate(Dataset([clip], data.vocabulary, 3.0)) for clip in shuffled]
     assert [h.utterance_id for h in evaluation.hypotheses] == [u.id for u in shuffled]
