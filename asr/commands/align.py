@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from asr.alignment.time_formats import SUFFIXES, TimedToken, TimeFormat, formatted, write_formatted
+from asr.commands.devices import start_devices
 from asr.types import UserError
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ def align_command(arguments: argparse.Namespace) -> int:
 
     text = text_of(arguments.text)
     from asr.audio import SAMPLE_RATE_HZ, read_audio
+
+    waveform = read_audio(arguments.audio)
+    start_devices()
     from asr.decoding.settings import DecoderSettings
     from asr.recognizer import Recognizer
 
     # nothing is decoded: no language model, no hanzi
     recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), hanzi=False)
     written = written_tokens(text, recognizer.vocabulary)
-    waveform = read_audio(arguments.audio)
     tokens, warnings = timed_tokens(recognizer, waveform, written, arguments.audio)
     for warning in warnings:
         print(f"warning: {arguments.audio}: {warning}", file=sys.stderr)

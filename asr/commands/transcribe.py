@@ -46,6 +46,8 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     from asr.run import Run
     from asr.transcripts import audio_files
 
+    if arguments.n_best is not None and arguments.format != "jsonl":
+        raise UserError("--n-best: only JSON tells more than one hypothesis; add --format jsonl")
     sources = audio_files(arguments.files)
     if arguments.out:
         _refuse_bad_out(arguments.out, sources)

@@ -61,10 +61,10 @@ def test_without_a_language_model_there_is_nothing_to_weigh(run, manifest, capsy
     ("options", "told"),
     [
         (
-            ["--beam", "1", "--n-best", "2"],
+            ["--beam", "1", "--n-best", "2", "--format", "jsonl"],
             "greedy decoding knows no language model, hot words or alternatives",
         ),
-        (["--beam", "4", "--n-best", "5"], "the search keeps 4 hypotheses"),
+        (["--beam", "4", "--n-best", "5", "--format", "jsonl"], "the search keeps 4 hypotheses"),
         (["--decoder", "min_token_log_prob=0.0"], "min_token_log_prob: expected -1e+09 to -0.1"),
         (["--beam", "0"], "beam: expected 1 to 4096, received 0"),
         (["--decoder", "lm_wait=1"], "lm_wait: no such key (did you mean lm_weight?)"),
