@@ -470,9 +470,9 @@ def test_a_list_of_100_000_is_read_in_seconds_with_few_looks_at_files(tmp_path, 
     looks = []
     exists = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda name: looks.append(name) or exists(name))
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     recordings = read(json_lines, path).splits["all"]
-    assert time.perf_counter() - begin_s < 10
+    assert time.process_time() - begin_s < 10
     assert len(recordings) == 100_000
     assert recordings[-1].id == "99-99999"
     assert len(looks) < 1000
