@@ -59,7 +59,7 @@ def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) 
 
 
 def mean_loss(reference_log_probs: Iterable[float]) -> float:
-    """Mean CTC loss of those references that fit their clips; not a number where none does, or one is none."""
+    """Mean CTC loss of those references that fit their clips; not a number where none does, or one is NaN."""
     fitting = [log_prob for log_prob in reference_log_probs if log_prob != -math.inf]
     return -sum(fitting) / len(fitting) if fitting else math.nan
 
