@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -133,7 +132,7 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     elif settings.beam == 1 and (arguments.lm or arguments.hot_words or arguments.n_best):
         changes["beam"] = max(BEAM, arguments.n_best or 1)
     if arguments.beam == 1:
-        settings = dataclasses.replace(settings, language_model="", n_best=1)  # not what the run was tuned to
+        settings = DecoderSettings()  # nothing that the run was tuned to plays a part
     settings = replaced(settings, changes, "--")
     for override in arguments.decoder:
         settings = replaced(settings, _parsed(override), "--decoder ")

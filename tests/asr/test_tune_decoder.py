@@ -37,9 +37,10 @@ def syllables_wrong(printed):
 
 
 def test_tuned_weights_are_kept_and_used(run, manifest, language_model, capsys, monkeypatch):
+    assert main(["evaluate", str(run), str(manifest)]) == 0
     monkeypatch.chdir(language_model.parent)
     assert main(["tune-decoder", str(run), str(manifest), "--lm", "model"]) == 0
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().out.split("lm_weight")[1]
     rates = dict(re.findall(r"^(greedy|best) .*?([\d.]+)%", printed, re.MULTILINE))
     settings = Run(run).decoder_settings()
     assert settings.language_model == str(language_model.resolve())  # found from anywhere
