@@ -24,7 +24,6 @@ from asr.types import Hypothesis, Logits, Tensor
 from asr.voice_activity import BLOCK_S, Piece, speech_pieces
 
 if TYPE_CHECKING:
-    from asr.decoding.decoder import Decoder
     from asr.recognizer import Recognizer
 
 BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ  # for each device
@@ -52,12 +51,11 @@ class LongAudioRecognizer:
     """Transcribes recordings of any length, one after the other.
 
     Args:
-        recognizer: whose model and devices to use.
-        decoder: of logits.
+        recognizer: whose model, decoder and devices to use.
     """
 
-    def __init__(self, recognizer: Recognizer, decoder: Decoder) -> None:
-        self.model, self.decoder = recognizer.model, decoder
+    def __init__(self, recognizer: Recognizer) -> None:
+        self.model, self.decoder = recognizer.model, recognizer.decoder
         self._batch_samples = BATCH_SAMPLES * recognizer.num_devices
         signature = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
         self._logits = tf.function(recognizer.spread(self._hear), input_signature=signature)

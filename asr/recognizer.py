@@ -31,12 +31,12 @@ from asr.audio import (
 )
 from asr.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.decoding.decoder import Decoder, GreedyDecoder, Reduced, make_decoder
-from asr.decoding.settings import DecoderSettings
-from asr.long_audio import LongAudioRecognizer, joined
+from asr.decoding.settings import GENERAL, DecoderSettings
+from asr.long_audio import BATCH_SAMPLES, LongAudioRecognizer, joined
 from asr.run import Run
 from asr.spread import Spread, on_one_device
 from asr.transcripts import STANDARD_INPUT, Result
-from asr.types import GENERAL, Hypothesis, Tensor, UserError
+from asr.types import Hypothesis, Tensor, UserError
 from asr.vocabulary import Vocabulary
 from asr.voice_activity import speech_pieces
 
@@ -50,7 +50,6 @@ WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
 # for each device
 FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
 BYTES_AT_ONCE = 64 << 20
-BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ
 
 
 OnProgress = Callable[[str, float], None]
@@ -235,7 +234,7 @@ class Recognizer:
 
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
-        return LongAudioRecognizer(self, self.decoder)
+        return LongAudioRecognizer(self)
 
     @functools.cached_property
     def _compiled_step(self) -> Any:

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from asr.audio import SAMPLE_RATE_HZ, Waveform
+from asr.decoding.stream import LogProbs
 from asr.features import ReceptiveField
 from asr.vocabulary import BLANK_ID
 from asr.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
@@ -17,7 +17,6 @@ BULK_S = 8.0  # of what comes at once, so much is heard at a time
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; whether somebody speaks is judged after each
 NEVER = -1e4  # natural logarithm
 
-LogProbs = npt.NDArray[np.float32]  # (T, V) natural logarithms
 Hear = Callable[[Waveform], LogProbs]  # of a clip, as if it were a whole recording
 
 

@@ -91,7 +91,7 @@ class DecoderTuner:
     Args:
         heard: the dev set.
         vocabulary: of its log probabilities.
-        settings: of the decoder, but for the two weights.
+        settings: of the decoder, but for the weights.
         language_model: to weigh.
         hot_words: which the decoder favours.
         converter: whose words have their say; None where they have none.

@@ -12,9 +12,6 @@ from typing import Any, NamedTuple, TypeAlias
 Tensor: TypeAlias = Any  # a tf.Tensor or numpy.ndarray; neither Keras nor TensorFlow ships types
 
 
-GENERAL = "general"  # stands for the language model that comes along, where a folder may be named
-
-
 class UserError(Exception):
     """A mistake its reader can mend: the message names the record, what is wrong and the remedy.
 

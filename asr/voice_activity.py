@@ -41,6 +41,13 @@ PAUSE_S = 0.3  # ends a piece
 MARGIN_S = 0.1  # of a pause that a piece keeps at its ends
 PAUSE_FRAMES, MARGIN_FRAMES = round(PAUSE_S * 100), round(MARGIN_S * 100)
 
+BINS_HZ = np.linspace(0, SAMPLE_RATE_HZ / 2, 257)
+# bands are of equal width in mel
+EDGES_HZ = 700 * np.expm1(
+    np.linspace(np.log1p(BAND_EDGES_HZ[0] / 700), np.log1p(BAND_EDGES_HZ[1] / 700), NUM_BANDS + 1)
+)
+BAND_BINS = np.searchsorted(BINS_HZ, EDGES_HZ)  # the first of each band, and the one behind the last
+
 Flags = npt.NDArray[np.bool_]
 
 
@@ -238,16 +245,10 @@ def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:
         samples = padded[first * FRAME_SAMPLES : (first + 1000 - 1) * FRAME_SAMPLES + WINDOW_SAMPLES]
         windows = np.lib.stride_tricks.sliding_window_view(samples, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectra = scipy.fft.rfft(windows * np.hanning(WINDOW_SAMPLES).astype(np.float32), 512)  # (T, 257)
-        parts.append((np.square(spectra.real) + np.square(spectra.imag)) @ _band_filters())
+        powers = np.square(spectra.real) + np.square(spectra.imag)
+        # a product of matrices would wake all of BLAS' threads for a few additions
+        parts.append(np.add.reduceat(powers, BAND_BINS, axis=1)[:, :NUM_BANDS])
     return np.concatenate(parts) if parts else np.zeros((0, NUM_BANDS), np.float32)
-
-
-def _band_filters() -> npt.NDArray[np.float32]:
-    """(257, bands): 1 in the bins of a band; bands are of equal width in mel."""
-    low, high = (np.log1p(edge / 700) for edge in BAND_EDGES_HZ)
-    edges_hz = 700 * np.expm1(np.linspace(low, high, NUM_BANDS + 1))
-    bins_hz = np.linspace(0, SAMPLE_RATE_HZ / 2, 257)[:, None]
-    return ((bins_hz >= edges_hz[:-1]) & (bins_hz < edges_hz[1:])).astype(np.float32)
 
 
 def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:

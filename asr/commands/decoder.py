@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.config import replaced
-from asr.decoding.settings import DecoderSettings
-from asr.types import GENERAL, UserError
+from asr.decoding.settings import GENERAL, DecoderSettings
+from asr.types import UserError
 
 if TYPE_CHECKING:
     from asr.decoding.hot_words import HotWords

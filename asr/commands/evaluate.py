@@ -113,16 +113,19 @@ def report(
     """
     from asr import console
     from asr.config import dump_config
-    from asr.evaluation.label_review import write_review_of
+    from asr.evaluation.label_review import review_candidates, write_review_of
     from asr.evaluation.score import EvaluationRecord, scores_of, write_csv, write_json
     from asr.page import counted
     from asr.report.report import write_report
 
+    scores, doubtful = scores_of(evaluation.utterances, evaluation.hypotheses), review_candidates(evaluation)
     write_report(
         path,
         run_name=run.directory.name,
         set_name=manifest.stem,
         evaluation=evaluation,
+        scores=scores,
+        doubtful=doubtful,
         metrics=run.metrics(),
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
@@ -130,13 +133,12 @@ def report(
     if decoder is None:
         decoder = _described(DecoderChoice(run.decoder_settings(), None, True, ()), None)
     record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, decoder)
-    scores = scores_of(record.utterances, record.hypotheses)
     write_json(path.with_suffix(".json"), record, scores)
     write_csv(path.with_suffix(".csv"), record, scores)
     console.tell_evaluation(record, scores)
     print(f"\nReport: {path}\nas data: {path.with_suffix('.json').name}, {path.with_suffix('.csv').name}")
     review = path.with_name(path.name.replace("report", "review", 1)).with_suffix(".csv")
-    if count := write_review_of(evaluation, review):
+    if count := write_review_of(doubtful, evaluation.utterances, review):
         print(
             f"{counted(count, 'label')} may be wrong: {review}; mark those to accept, then: asr labels apply"
         )

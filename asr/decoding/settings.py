@@ -11,6 +11,8 @@ from typing import Annotated
 from asr.config import Range, read_toml, replaced
 from asr.files import whole_file
 
+GENERAL = "general"  # stands for the hanzi model that comes along, where a folder may be named
+
 Weight = Annotated[float, Range(0.0, 10.0)]
 
 

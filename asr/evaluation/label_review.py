@@ -1,7 +1,7 @@
 """Labels that are probably wrong: the model is sure of what it heard, and gives the label next to nothing.
 
     candidates = review_candidates(evaluation)
-    write_review_of(evaluation, path)
+    write_review_of(candidates, evaluation.utterances, path)
 
 A candidate's score is the logarithm of how many times more probable CTC finds what was heard than what the
 label says, for each token that differs. What both have in common is in both and drops out, so that a long or
@@ -101,11 +101,12 @@ def review_candidates(evaluation: Evaluation) -> list[Candidate]:
     return sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id))
 
 
-def write_review_of(evaluation: Evaluation, path: Path) -> int:
+def write_review_of(candidates: Sequence[Candidate], utterances: Iterable[Utterance], path: Path) -> int:
     """Write the list to review; decisions in one that stands there already are kept.
 
     Args:
-        evaluation: of the set.
+        candidates: of a set.
+        utterances: of that set.
         path: of the CSV file.
 
     Returns:
@@ -114,8 +115,8 @@ def write_review_of(evaluation: Evaluation, path: Path) -> int:
     Raises:
         UserError: the file cannot be written, or is there and no such list.
     """
-    rows = [row_of(candidate) for candidate in review_candidates(evaluation)]
-    labels = {utterance.id: utterance.tokens for utterance in evaluation.utterances}
+    rows = [row_of(candidate) for candidate in candidates]
+    labels = {utterance.id: utterance.tokens for utterance in utterances}
     decided = {
         row.id: row
         for row in (read_review(path) if path.exists() else ())

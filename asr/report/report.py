@@ -1,6 +1,7 @@
 """What a model made of a set, and how it came to that, as one HTML page that needs nothing else.
 
     write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
+                 scores=scores_of(utterances, hypotheses), doubtful=review_candidates(evaluation),
                  metrics=run.metrics(), config_toml=dump_config(config))
 
 The page's elements and style are in `asr/page.py`, its curves in `asr/report/curves.py`, its error rates in
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from asr import __version__
-from asr.evaluation.label_review import review_candidates
-from asr.evaluation.score import scores_of
+from asr.evaluation.label_review import Candidate
+from asr.evaluation.score import Score
 from asr.files import whole_file
 from asr.metrics import align, count_edits, unit_of
 from asr.page import duration, element, folded, page, percent, section
@@ -43,6 +44,8 @@ def write_report(
     run_name: str,
     set_name: str,
     evaluation: Evaluation,
+    scores: Sequence[Score],
+    doubtful: Sequence[Candidate],
     metrics: Sequence[EpochMetrics] = (),
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,
@@ -55,6 +58,9 @@ def write_report(
         run_name: the page's heading.
         set_name: what was evaluated, such as "test".
         evaluation: of the run's best checkpoint.
+        scores: its rates, as `asr.evaluation.score.scores_of` reckons them.
+        doubtful: its labels that are probably wrong, as `asr.evaluation.label_review.review_candidates` finds
+            them.
         metrics: of every epoch; none for a bare evaluation.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; none where that is not known.
@@ -73,13 +79,13 @@ def write_report(
         header(run_name, set_name, unit, evaluation, scored, metrics),
         *learning_curves(metrics),
         *course_of_training(metrics),
-        error_rates(unit, scores_of(evaluation.utterances, evaluation.hypotheses), scored),
+        error_rates(unit, scores, scored),
         *rates_by_frequency(unit, scored, token_counts or {}),
         *syllable_section(scored),
         *hanzi_section(scored),
         *confusions(scored),
         *confidence_section(scored),
-        *label_section(unit, review_candidates(evaluation)),
+        *label_section(unit, doubtful),
         *worst_utterances(unit, scored),
         *right_utterances(scored),
         *configuration(config_toml),

@@ -13,9 +13,8 @@ import pytest
 from asr.cli import main
 from asr.commands.decoder import DecoderChoice
 from asr.commands.evaluate import _described
-from asr.decoding.settings import DecoderSettings
+from asr.decoding.settings import GENERAL, DecoderSettings
 from asr.run import Run
-from asr.types import GENERAL
 from data_pipeline.manifest import read_manifest, write_manifest
 
 

@@ -10,7 +10,6 @@ import soundfile
 from asr.acoustic import make_acoustic_model
 from asr.audio import audio_blocks, read_audio, write_wav
 from asr.config import Config, FeatureConfig, ModelConfig
-from asr.decoding.decoder import GreedyDecoder
 from asr.long_audio import LongAudioRecognizer, joined, without_seams
 from asr.recognizer import Recognizer
 from asr.stream_logits import seam
@@ -30,7 +29,7 @@ def recognizer():
 
 @pytest.fixture(scope="module")
 def long_audio(recognizer):
-    return LongAudioRecognizer(recognizer, GreedyDecoder(VOCABULARY, recognizer.model.frame_s))
+    return LongAudioRecognizer(recognizer)
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,10 @@ def candidates_of(*rows):
     return review_candidates(evaluation_of(*rows))
 
 
+def write_list(path, *rows):
+    return write_review_of(candidates_of(*rows), evaluation_of(*rows).utterances, path)
+
+
 def test_the_margin_of_each_token_that_differs_decides_the_order():
     rows = [
         row("a b c d", "a x c y", 24.0, name="two"),
@@ -180,7 +184,7 @@ def test_list_that_is_not_there_is_a_users_error(tmp_path):
 def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_path):
     path = tmp_path / "review.csv"
     rows = [row("a b", "a x", 20.0 - n, name=f"u{n}") for n in range(5)]
-    assert write_review_of(evaluation_of(*rows), path) == 5
+    assert write_list(path, *rows) == 5
     decided = [
         dataclasses.replace(one, decision=decision, suggested=("a", "edited"))
         for one, decision in zip(read_review(path), ["a", "n", "a", "", "a"], strict=True)
@@ -189,26 +193,26 @@ def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_p
     rows[1] = row("a b", "a b", 0.0, name="u1")  # no candidate any more
     rows[2] = row("a c", "a x", 18.0, name="u2")  # another label since
     rows[4] = row("a c", "a c", 0.0, name="u4")  # corrected since
-    assert write_review_of(evaluation_of(*rows), path) == 4
+    assert write_list(path, *rows) == 4
     told = [(one.id, one.decision, " ".join(one.suggested)) for one in read_review(path)]
     assert told == [("u0", "a", "a edited"), ("u2", "", "a x"), ("u3", "", "a x"), ("u1", "n", "a edited")]
 
 
 def test_a_set_without_candidates_makes_no_list(tmp_path):
-    assert write_review_of(evaluation_of(row("a", "a", 9.0)), tmp_path / "review.csv") == 0
+    assert write_list(tmp_path / "review.csv", row("a", "a", 9.0)) == 0
     assert not list(tmp_path.iterdir())
 
 
 def test_suggestions_that_no_longer_stand_are_removed(tmp_path):
     path = tmp_path / "review.csv"
-    assert write_review_of(evaluation_of(row("a b", "a x", 20.0)), path) == 1
-    assert write_review_of(evaluation_of(row("a b", "a b", 9.0)), path) == 0
+    assert write_list(path, row("a b", "a x", 20.0)) == 1
+    assert write_list(path, row("a b", "a b", 9.0)) == 0
     assert not path.exists()
 
 
 def test_decisions_stay_where_no_candidate_is_left(tmp_path):
     path = tmp_path / "review.csv"
-    write_review_of(evaluation_of(row("a b", "a x", 20.0)), path)
+    write_list(path, row("a b", "a x", 20.0))
     write_review(path, [dataclasses.replace(one, decision="n") for one in read_review(path)])
-    assert write_review_of(evaluation_of(row("a b", "a b", 9.0)), path) == 1
+    assert write_list(path, row("a b", "a b", 9.0)) == 1
     assert [one.decision for one in read_review(path)] == ["n"]

@@ -17,9 +17,11 @@ import pytest
 from PIL import Image
 
 from asr.audio import read_audio, write_wav
+from asr.evaluation.label_review import review_candidates
+from asr.evaluation.score import scores_of
 from asr.metrics import align, total_edits
 from asr.progress import EpochMetrics
-from asr.report.report import write_report
+from asr.report import report
 from asr.report.sound import Flag, in_lanes, times_of_pairs
 from asr.types import Hypothesis, UserError, Utterance
 
@@ -90,6 +92,13 @@ def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
         reference_log_probs=[-1.0] * len(rows),
         heard_log_probs=[-1.0] * len(rows),
     )
+
+
+def write_report(path: Path, *, evaluation: Any, **arguments: Any) -> None:
+    """With its rates and doubtful labels, as the command gives them."""
+    scores = scores_of(evaluation.utterances, evaluation.hypotheses)
+    doubtful = review_candidates(evaluation)
+    report.write_report(path, evaluation=evaluation, scores=scores, doubtful=doubtful, **arguments)
 
 
 def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:
