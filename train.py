@@ -8,6 +8,6 @@ python train.py --resume                         # go on with a run that was sto
 
 import sys
 
-from asr.cli import main
+from asr.cli.main import main
 
 sys.exit(main(["train", *sys.argv[1:]]))

@@ -2,6 +2,6 @@
 
 import sys
 
-from asr.cli import main
+from asr.cli.main import main
 
 sys.exit(main())

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.signal
 from common import compare, seconds, show
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.config import AugmentConfig
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.config import AugmentConfig
 from data_pipeline.augment.augmenter import Augmenter, change_speed, speed_factors, utterance_keys
 from data_pipeline.augment.noise import ColouredNoises, add_noise, find_noises
 from data_pipeline.augment.rooms import find_responses, reverberate

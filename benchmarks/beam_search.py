@@ -20,12 +20,12 @@ import numpy as np
 import tensorflow as tf
 from common import compare, show
 
-from asr.audio import pad_waveforms, read_audio
-from asr.decoding.beam import BeamSearch
-from asr.decoding.settings import DecoderSettings
-from asr.language_model.ngram import NO_EXTENSION, NGramModel, NGrams
-from asr.recognizer import Recognizer
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import pad_waveforms, read_audio
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.vocabulary import Vocabulary
+from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
+from asr.recognition.decoding.beam import BeamSearch
+from asr.recognition.recognizer import Recognizer
 from data_pipeline.manifest import read_manifest
 
 BATCH, NUM_FRAMES, NUM_TOKENS, BEAM = 16, 200, 1428, 16

@@ -20,14 +20,14 @@ import numpy as np
 import tensorflow as tf
 from common import seconds, show
 
-from asr.acoustic import make_acoustic_model
-from asr.checkpoint import state_of
-from asr.checkpoint_store import CheckpointStore
-from asr.config import Config, ModelConfig
-from asr.optimizer import make_optimizer
-from asr.progress import EpochSoFar, Progress
-from asr.run import Run
-from asr.vocabulary import Vocabulary
+from asr.base.config import Config, ModelConfig
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.checkpoint import state_of
+from asr.runs.checkpoint_store import CheckpointStore
+from asr.runs.progress import EpochSoFar, Progress
+from asr.runs.run import Run
+from asr.training.optimizer import make_optimizer
 
 RUNS = 7
 VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))

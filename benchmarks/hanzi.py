@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from common import compare, seconds, show
 from rapidfuzz.distance import Levenshtein
 
-from asr.hanzi.converter import GENERAL_MODEL, Converter
-from asr.hanzi.packed import read_packed
+from asr.language.hanzi.converter import GENERAL_MODEL, Converter
+from asr.language.hanzi.packed import read_packed
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 NUM_SYLLABLES = 12

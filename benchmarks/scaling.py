@@ -99,11 +99,11 @@ def work(way: str, batch_s: float) -> None:
 
 
 def trainer_and_batches(engine, batch_s):
-    from asr.acoustic import make_acoustic_model
-    from asr.config import find_config, load_config
-    from asr.run import Run
-    from asr.trainer import Trainer
-    from asr.vocabulary import Vocabulary
+    from asr.base.config import find_config, load_config
+    from asr.base.vocabulary import Vocabulary
+    from asr.model.acoustic_model import make_acoustic_model
+    from asr.runs.run import Run
+    from asr.training.trainer import Trainer
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.manifest import read_manifest

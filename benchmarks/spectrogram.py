@@ -15,7 +15,7 @@ import scipy.fft
 import tensorflow as tf
 from common import compare, show
 
-from asr.features import Spectrogram
+from asr.model.features import Spectrogram
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from common import seconds, show
 
-from asr.acoustic import make_acoustic_model
-from asr.config import find_config, load_config
-from asr.progress import Progress
-from asr.progress_bar import ProgressBar
-from asr.run import Run
-from asr.trainer import Trainer
-from asr.vocabulary import Vocabulary
+from asr.base.config import find_config, load_config
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.progress import Progress
+from asr.runs.run import Run
+from asr.training.progress_bar import ProgressBar
+from asr.training.trainer import Trainer
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest

@@ -19,14 +19,14 @@ import numpy as np
 import tensorflow as tf
 from common import compare, show
 
-from asr.acoustic import AcousticModel
-from asr.audio import SAMPLE_RATE_HZ, pad_waveforms
-from asr.config import Config, FeatureConfig, ModelConfig
-from asr.features import SpecAugment, make_features
-from asr.loss import ctc_loss
-from asr.models import make_network
-from asr.types import Logits, Tensor
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import SAMPLE_RATE_HZ, pad_waveforms
+from asr.base.config import Config, FeatureConfig, ModelConfig
+from asr.base.types import Logits, Tensor
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import AcousticModel
+from asr.model.features import SpecAugment, make_features
+from asr.model.loss import ctc_loss
+from asr.model.networks import make_network
 
 NUM_CLIPS, BATCH, LONGEST_S = 12, 4, 16
 VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.files import read_lines
-from asr.types import UserError
-from asr.vocabulary import WORD_BOUNDARY, Vocabulary, is_syllable
+from asr.base.files import read_lines
+from asr.base.types import UserError
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary, is_syllable
 from data_pipeline.labels import CURLY, IS_HANZI, Unit, UnlabelledError, label
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")

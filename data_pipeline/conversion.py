@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.types import UserError
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.types import UserError
 from data_pipeline.work import in_threads
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio
-from asr.config import AugmentConfig
-from asr.types import Batch, UserError, Utterance
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
+from asr.base.config import AugmentConfig
+from asr.base.types import Batch, UserError, Utterance
+from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, speed_factors, utterance_keys
 from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.work import available_cores, one_ahead

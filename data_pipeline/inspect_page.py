@@ -7,10 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from asr.charts import Line, line_chart
-from asr.files import whole_file
-from asr.histogram import histogram
-from asr.page import counted, duration, element, folded, page, section, short_number, table
+from asr.base.files import whole_file
+from asr.base.wording import counted, duration, short_number
+from asr.pages.charts import Line, line_chart
+from asr.pages.histogram import histogram
+from asr.pages.page import element, folded, page, section, table
 from data_pipeline.inspection import RARE, Inspection, unseen_labels
 
 NUM_SHOWN = 30

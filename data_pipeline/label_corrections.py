@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from asr.files import read_lines, whole_file
-from asr.types import UserError, Utterance
-from asr.vocabulary import mandarin_syllables
+from asr.base.files import read_lines, whole_file
+from asr.base.types import UserError, Utterance
+from asr.base.vocabulary import mandarin_syllables
 from data_pipeline.manifest import read_manifest
 
 MOST_TOLD = 10  # mistakes

@@ -24,8 +24,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from asr.types import UserError
-from asr.vocabulary import WORD_BOUNDARY, spelled_as_usual
+from asr.base.types import UserError
+from asr.base.vocabulary import WORD_BOUNDARY, spelled_as_usual
 from data_pipeline.polyphones import readings_by_context
 
 Unit: TypeAlias = Literal["syllables", "characters", "words"]

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.files import whole_file
+from asr.base.files import whole_file
 from data_pipeline.corpora.recording import LeftOut
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asr.files import is_utf8, whole_file
-from asr.types import UserError, Utterance
+from asr.base.files import is_utf8, whole_file
+from asr.base.types import UserError, Utterance
 
 LONGEST_S = 1e6  # eleven days: what is longer is a mistake in the unit
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import soundfile
 
-from asr.audio import SAMPLE_RATE_HZ, piece_of_file, read_audio, refuse_pipe
-from asr.files import is_utf8
-from asr.lock import alone_in
-from asr.types import UserError, Utterance
+from asr.audio.recording import SAMPLE_RATE_HZ, piece_of_file, read_audio, refuse_pipe
+from asr.base.files import is_utf8
+from asr.base.lock import alone_in
+from asr.base.types import UserError, Utterance
 from data_pipeline.corpora.recording import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.left_out import write_left_out
 from data_pipeline.manifest import read_manifest, write_manifest

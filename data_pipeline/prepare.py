@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
-from asr.files import cannot_write, is_utf8, whole_file
-from asr.lock import alone_in
-from asr.types import UserError, Utterance
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
+from asr.base.files import cannot_write, is_utf8, whole_file
+from asr.base.lock import alone_in
+from asr.base.types import UserError, Utterance
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.corpora.listed import ID_TWICE

@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.types import UserError
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.types import UserError
 from data_pipeline.corpora.recording import LeftOut, Recording
 from data_pipeline.work import in_threads
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from asr.files import cannot_write
-from asr.types import UserError
+from asr.base.files import cannot_write
+from asr.base.types import UserError
 from data_pipeline import manifest_text
 from data_pipeline.labels import Unit
 from data_pipeline.running_text import (

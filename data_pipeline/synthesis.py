@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from asr.audio import SAMPLE_RATE_HZ, Waveform, resample, write_wav
-from asr.files import read_lines
-from asr.types import UserError, Utterance
-from asr.vocabulary import mandarin_syllables
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
+from asr.base.files import read_lines
+from asr.base.types import UserError, Utterance
+from asr.base.vocabulary import mandarin_syllables
 from data_pipeline.manifest import write_manifest
 
 VOICE = "cmn-latn-pinyin"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from asr.types import UserError
+from asr.base.types import UserError
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # words of two such blocks, as Python holds them, are a hundred megabytes

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from asr.vocabulary import spelled_as_usual
+from asr.base.vocabulary import spelled_as_usual
 from data_pipeline.running_text import Reading, SpokenWord
 
 PHRASES_SHARE = 0.02  # of a hanzi's readings is told by phrases that hold it, the rest by the text itself

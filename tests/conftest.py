@@ -11,9 +11,9 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the same on a machine with a GPU
 import pytest
 import tensorflow as tf
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.cli import main
-from asr.types import Utterance
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.types import Utterance
+from asr.cli.main import main
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.manifest import write_manifest
 from multigpu.devices import simulate_devices

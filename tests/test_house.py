@@ -4,90 +4,124 @@ import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from helpers import ROOT, house
 
-ROOT = Path(__file__).resolve().parents[1]
-FORBIDDEN = {
-    "multigpu": {"asr", "data_pipeline"},
-    "asr": {"multigpu", "data_pipeline"},
-    "data_pipeline": {"multigpu"},
-}
-# what composes the packages, as train.py does
-COMPOSERS = set((ROOT / "asr" / "commands").glob("*.py"))
-DATA_PIPELINE_MAY_USE = {
-    "asr.types",
-    "asr.files",
-    "asr.audio",
-    "asr.vocabulary",
-    "asr.config",
-    "asr.page",
-    "asr.charts",
-    "asr.histogram",
-    "asr.lock",
-}
+MAX_NAMES_OF_ASR = 14
+# whatever starts fast, or runs where TensorFlow is slow to come: none of them imports it
 LIGHT = [
-    "asr.engine",
-    "asr.journal",
-    "asr.lock",
-    "asr.run",
-    "asr.run_state",
-    "asr.run_list",
-    "asr.average",
-    "asr.pictures",
-    "asr.compare",
-    "asr.report.compare_page",
-    "asr.evaluation.compare_scores",
-    "asr.report.compare_scores_page",
-    "asr.report.report",
-    "asr.evaluation.score",
+    "asr",
+    "asr.base.config",
+    "asr.base.lock",
+    "asr.base.vocabulary",
+    "asr.cli.main",
+    "asr.evaluation.comparison",
+    "asr.evaluation.metrics",
+    "asr.evaluation.scores",
     "asr.evaluation.significance",
-    "asr.spread",
-    "asr.transcripts",
-    "asr.types",
-    "asr.files",
-    "asr.config",
-    "asr.vocabulary",
-    "asr.metrics",
+    "asr.evaluation.tables",
     "asr.evaluation.written_text",
-    "asr.cli",
-    "data_pipeline.manifest",
+    "asr.model.spread",
+    "asr.pages.pictures",
+    "asr.recognition.journal",
+    "asr.recognition.transcripts",
+    "asr.report.evaluation_comparison_page",
+    "asr.report.evaluation_page",
+    "asr.report.run_comparison_page",
+    "asr.runs.average",
+    "asr.runs.comparison",
+    "asr.runs.listing",
+    "asr.runs.run",
+    "asr.runs.state",
+    "asr.training.engine",
     "data_pipeline.corpora",
     "data_pipeline.doctor.diagnosis",
     "data_pipeline.download.fetch",
     "data_pipeline.download.unpack",
     "data_pipeline.inspection",
+    "data_pipeline.manifest",
     "data_pipeline.prepare",
     "multigpu",
     "multigpu.__main__",
 ]
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            yield node.module
+@pytest.fixture(scope="module")
+def graph():
+    return house.import_graph()
 
 
-@pytest.mark.parametrize("package", sorted(FORBIDDEN))
-def test_packages_import_only_whom_they_may(package):
-    for path in (ROOT / package).rglob("*.py"):
-        if path in COMPOSERS:
-            continue
-        for name in imports(path):
-            assert name.split(".")[0] not in FORBIDDEN[package], f"{path} imports {name}"
-            if package == "data_pipeline" and name.split(".")[0] == "asr":
-                assert name in DATA_PIPELINE_MAY_USE, f"{path} imports {name}"
+def test_rooms_import_only_rooms_before_them(graph):
+    assert not house.upward_imports(graph)
 
 
-@pytest.mark.parametrize("module", LIGHT)
-def test_light_modules_import_no_tensorflow(module):
-    program = f"import sys, {module}; assert not {{'tensorflow', 'keras'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+def test_packages_import_only_what_the_rules_allow(graph):
+    assert not house.foreign_imports(graph)
+
+
+def test_no_modules_import_each_other_in_a_circle(graph):
+    assert not house.circles(graph)
+
+
+def test_asr_has_rooms_and_nothing_beside_them():
+    names = {path.name for path in (ROOT / "asr").iterdir()} - {"__pycache__"}
+    assert len(names) <= MAX_NAMES_OF_ASR
+    assert names - set(house.ROOMS) <= {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_a_planted_violation_of_each_kind_is_found(tmp_path):
+    for path, text in {
+        "asr/base/types.py": "from asr.cli import console",
+        "asr/cli/console.py": "",
+        "asr/runs/a.py": "def f():\n    import asr.runs.b",
+        "asr/runs/b.py": "from asr.runs import a",
+        "data_pipeline/corpora/one.py": "import data_pipeline.download.two",
+        "data_pipeline/download/two.py": "from asr.model import loss",
+        "data_pipeline/download/three.py": "import data_pipeline.corpora.one",
+        "asr/model/loss.py": "import multigpu.towers",
+        "multigpu/towers.py": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).parent.joinpath("__init__.py").touch()
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    planted = house.import_graph(tmp_path)
+    assert house.upward_imports(planted) == ["asr.base.types imports asr.cli.console"]
+    assert set(house.foreign_imports(planted)) == {
+        "asr.model.loss imports multigpu.towers",
+        "data_pipeline.download.two imports asr.model.loss",
+    }
+    assert house.circles(planted) == [
+        ["asr.runs.a", "asr.runs.b"],
+        ["data_pipeline.corpora", "data_pipeline.download"],
+    ]
+
+
+def test_light_modules_import_no_tensorflow():
+    program = (
+        "import importlib, sys\n"
+        "for module in sys.argv[1:]:\n"
+        "    importlib.import_module(module)\n"
+        "    found = {'tensorflow', 'keras'} & set(sys.modules)\n"
+        "    assert not found, f'{module} imports {found}'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *LIGHT], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_tests_mirror_the_rooms():
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")} - {ROOT / "tests"}
+    for folder in folders:
+        mirrored = ROOT / folder.relative_to(ROOT / "tests")
+        assert mirrored.is_dir() or folder.name == "end_to_end", f"{folder} mirrors no folder"
+
+
+def test_imports_are_absolute_in_tests_too():
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), path
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])

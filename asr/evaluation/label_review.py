@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from asr.base.files import cannot_write
+from asr.base.types import Hypothesis, Utterance
+from asr.base.vocabulary import is_syllable, spelled_as_usual
+from asr.evaluation.metrics import AlignedPair, align
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
 from asr.evaluation.written_text import hanzi_in
-from asr.files import cannot_write
-from asr.metrics import AlignedPair, align
-from asr.types import Hypothesis, Utterance
-from asr.vocabulary import is_syllable, spelled_as_usual
 
 if TYPE_CHECKING:
-    from asr.evaluate import Evaluation  # loads TensorFlow
+    from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
 
 LEAST_SCORE = 5.0  # e^5, 150 times as probable, for each token
 LEAST_CONFIDENCE = 0.5  # of what is suggested: more probable than not

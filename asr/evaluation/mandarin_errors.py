@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from asr.metrics import AlignedPair
-from asr.vocabulary import TONES, is_syllable, split_syllable
+from asr.base.vocabulary import TONES, is_syllable, split_syllable
+from asr.evaluation.metrics import AlignedPair
 
 Part: TypeAlias = Literal["initial", "final", "tone"]
 PARTS: tuple[Part, ...] = ("initial", "final", "tone")

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.files import whole_file
-from asr.types import UserError
+from asr.base.files import whole_file
+from asr.base.types import UserError
 
 COLUMNS = ("decision", "id", "audio", "text", "reference", "suggested", "differs", "score")
 DELIMITERS = ",;\t"

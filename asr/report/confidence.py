@@ -8,9 +8,10 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from asr.charts import Line, line_chart
-from asr.decoding.confidence import calibration
-from asr.page import element, percent, section, short_percent, table
+from asr.base.wording import percent, short_percent
+from asr.pages.charts import Line, line_chart
+from asr.pages.page import element, section, table
+from asr.recognition.decoding.confidence import calibration
 from asr.report.utterances import Scored
 
 NUM_BINS = 10

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from asr.charts import Line, line_chart, stacked_chart
-from asr.page import duration, element, folded, percent, section, short_number, short_percent, table
-from asr.progress import EpochMetrics, best_epoch
+from asr.base.wording import duration, percent, short_number, short_percent
+from asr.pages.charts import Line, line_chart, stacked_chart
+from asr.pages.page import element, folded, section, table
+from asr.runs.progress import EpochMetrics, best_epoch
 
 NARROW = 240
 

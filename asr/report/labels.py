@@ -9,12 +9,13 @@ from xml.etree.ElementTree import Element
 
 import soundfile
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, refuse_pipe
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
+from asr.base.types import UserError, Utterance
+from asr.base.wording import counted
 from asr.evaluation.label_review import Candidate
-from asr.metrics import align, count_edits
-from asr.page import counted, element, section
+from asr.evaluation.metrics import align, count_edits
+from asr.pages.page import element, section
 from asr.report.utterances import Scored, utterance_card
-from asr.types import UserError, Utterance
 
 NUM_SHOWN = 12
 LONGEST_S = 20.0  # of a sound within the page, which must stay small

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+from asr.base.vocabulary import TONES
+from asr.base.wording import counted, percent
 from asr.evaluation.hanzi_errors import hanzi_errors
 from asr.evaluation.mandarin_errors import (
     PARTS,
@@ -14,9 +16,8 @@ from asr.evaluation.mandarin_errors import (
     known_confusions,
     syllable_errors,
 )
-from asr.page import counted, element, percent, section, table
+from asr.pages.page import element, section, table
 from asr.report.utterances import Scored
-from asr.vocabulary import TONES
 
 NUM_CONFUSIONS, NUM_EXAMPLES, NUM_HANZI = 10, 3, 20
 

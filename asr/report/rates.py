@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from asr.evaluation.noise_level import recordings_signal_to_noise_db
-from asr.evaluation.score import Score
+from asr.audio.noise_level import recordings_signal_to_noise_db
+from asr.base.types import EditCounts
+from asr.base.wording import counted, percent
+from asr.evaluation.scores import Score
 from asr.evaluation.significance import rate_interval
-from asr.page import counted, element, folded, percent, section, table
+from asr.pages.page import element, folded, section, table
 from asr.report.utterances import Scored, most_frequent
-from asr.types import EditCounts
 
 NUM_SPEAKERS = 30
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio, refuse_pipe
-from asr.charts import round_up
-from asr.metrics import AlignedPair
-from asr.page import element
-from asr.pictures import png_bytes, spectrogram_picture
-from asr.types import Utterance
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
+from asr.base.types import Utterance
+from asr.evaluation.metrics import AlignedPair
+from asr.pages.charts import round_up
+from asr.pages.page import element
+from asr.pages.pictures import png_bytes, spectrogram_picture
 
 MARKS = {"equal": "", "substitution": "S", "deletion": "D", "insertion": "I"}
 HEIGHT_PX = 96  # mel bands

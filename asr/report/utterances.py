@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from asr.metrics import AlignedPair
-from asr.page import counted, element, section, table
+from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.vocabulary import is_syllable, split_syllable
+from asr.base.wording import counted
+from asr.evaluation.metrics import AlignedPair
+from asr.pages.page import element, section, table
 from asr.report.sound import MARKS, sound_figure
-from asr.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.vocabulary import is_syllable, split_syllable
 
 NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT = 15, 20, 5
 WIDE_FROM, WIDE_FROM_S = 11, 4.0  # more tokens than that, or a longer clip, span the page

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from asr.audio import Waveform, to_int16
-from asr.config import AugmentConfig
-from asr.types import UserError
+from asr.audio.recording import Waveform, to_int16
+from asr.base.config import AugmentConfig
+from asr.base.types import UserError
 from data_pipeline.augment.noise import Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 

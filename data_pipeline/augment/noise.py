@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, to_int16
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, to_int16
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,

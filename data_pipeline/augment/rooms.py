@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from asr.audio import SAMPLE_RATE_HZ
+from asr.audio.recording import SAMPLE_RATE_HZ
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.signal
 import soundfile
 
-from asr.audio import (
+from asr.audio.recording import (
     INT16_SCALE,
     SAMPLE_RATE_HZ,
     WINDOW_SAMPLES,
@@ -25,8 +25,8 @@ from asr.audio import (
     refuse_pipe,
     resample,
 )
-from asr.files import read_lines
-from asr.types import UserError
+from asr.base.files import read_lines
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below
 from data_pipeline.work import in_threads
 

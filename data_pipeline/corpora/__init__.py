@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asr.config import nearest
-from asr.types import UserError
+from asr.base.config import nearest
+from asr.base.types import UserError
 from data_pipeline.corpora import (
     aidatatang_200zh,
     aishell1,

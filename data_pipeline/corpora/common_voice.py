@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import raw_lines
 from data_pipeline.corpora.listed import (
     Entry,

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from asr.audio import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
-from asr.types import UserError
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
+from asr.base.types import UserError
 from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -9,7 +9,7 @@ import collections
 import zlib
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.conversion import convert_to_wav
 from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
 

@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (
     Entry,

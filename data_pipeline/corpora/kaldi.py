@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.listed import (
     Entry,
     KeyedLines,

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".sph", ".w64")
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")

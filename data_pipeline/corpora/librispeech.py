@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     ID_TWICE,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from asr.files import is_utf8
-from asr.types import UserError
+from asr.base.files import is_utf8
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading, Recording

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.recording import LeftOut, Reading, Recording
 

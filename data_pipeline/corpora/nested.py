@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
 from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading

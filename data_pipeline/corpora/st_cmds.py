@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
 from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading

@@ -6,8 +6,8 @@ import functools
 import re
 import unicodedata
 
-from asr.types import UserError
-from asr.vocabulary import SPELLED_OTHERWISE, is_syllable, mandarin_syllables
+from asr.base.types import UserError
+from asr.base.vocabulary import SPELLED_OTHERWISE, is_syllable, mandarin_syllables
 
 WRITTEN = re.compile(r"([a-zv]+)([0-5]?)")
 UMLAUT = re.compile("u:|ü")

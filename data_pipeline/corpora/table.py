@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.corpora.listed import (
     Entry,

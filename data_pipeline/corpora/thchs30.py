@@ -15,7 +15,7 @@ import os
 import re
 from pathlib import Path
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, refuse_nothing
 from data_pipeline.corpora.recording import SPLITS, Archive, Corpus, LeftOut, Reading, Recording

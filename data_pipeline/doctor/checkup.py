@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asr.audio import (
+from asr.audio.recording import (
     INT16_SCALE,
     SAMPLE_RATE_HZ,
     WINDOW_SAMPLES,
@@ -17,7 +17,7 @@ from asr.audio import (
     audio_header,
     read_audio,
 )
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S
 
@@ -32,7 +32,7 @@ CLIPPED_SAMPLES = 10
 ZERO_TAIL_S = 1.0
 ZERO_TAIL_SHARE = 0.3
 
-# how asr.audio begins what it says of a file, behind the file's name
+# how asr.audio.recording begins what it says of a file, behind the file's name
 REASONS = {
     "cannot read this file": "missing-audio",
     "a folder": "missing-audio",

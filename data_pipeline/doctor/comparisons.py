@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 
-from asr.page import counted
+from asr.base.wording import counted
 from data_pipeline.doctor.checkup import Heard, is_silent
 from data_pipeline.doctor.findings import ROLES, Entry, Finding, Source, about
 from data_pipeline.sentences import sentence_key

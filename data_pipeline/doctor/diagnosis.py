@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from asr.types import UserError
+from asr.base.types import UserError
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Heard, sound_findings
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source

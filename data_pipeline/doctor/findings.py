@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from asr.types import Utterance
+from asr.base.types import Utterance
 from data_pipeline.corpora.listed import split_of
 
 Severity: TypeAlias = Literal["error", "warning", "note"]

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr.audio import SAMPLE_RATE_HZ
-from asr.types import UserError
-from asr.vocabulary import Vocabulary, is_syllable, mandarin_syllables
+from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary, is_syllable, mandarin_syllables
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.text_defects import damage, is_composed, num_hanzi, unusual_space
 

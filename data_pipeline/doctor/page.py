@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
-from asr.files import whole_file
-from asr.histogram import histogram
-from asr.page import counted, duration, element, folded, page, section, short_number, table
-from asr.types import Utterance
+from asr.base.files import whole_file
+from asr.base.types import Utterance
+from asr.base.wording import counted, duration, short_number
+from asr.pages.histogram import histogram
+from asr.pages.page import element, folded, page, section, table
 from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding

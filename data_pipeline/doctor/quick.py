@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from asr.audio import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
-from asr.types import UserError, Utterance
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
+from asr.base.types import UserError, Utterance
+from asr.base.vocabulary import Vocabulary
 from data_pipeline.sentences import sentence_key
 from data_pipeline.work import in_threads
 

@@ -21,8 +21,8 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from asr.files import cannot_write, whole_file
-from asr.types import UserError
+from asr.base.files import cannot_write, whole_file
+from asr.base.types import UserError
 from data_pipeline.corpora.recording import Archive
 from data_pipeline.download.byte_bar import CHUNK_BYTES, Bar, byte_bar, size_text
 from data_pipeline.download.server import (

@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.error import HTTPError, URLError
 
-from asr.types import UserError
+from asr.base.types import UserError
 
 OPENSLR_HOSTS = ("openslr.trmal.net", "openslr.elda.org", "openslr.magicdatatech.com")  # EU, EU, China
 TRY_AGAIN = (408, 425, 429)  # besides 500 and above

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from asr.files import cannot_write, whole_file
-from asr.types import UserError
+from asr.base.files import cannot_write, whole_file
+from asr.base.types import UserError
 from data_pipeline.download.archives import DAMAGE, DamagedError, Entry, entries_of
 from data_pipeline.download.byte_bar import CHUNK_BYTES, byte_bar, size_text
 

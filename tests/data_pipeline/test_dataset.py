@@ -4,10 +4,10 @@ import functools
 import numpy as np
 import pytest
 
-from asr.audio import read_audio
-from asr.config import AugmentConfig
-from asr.types import UserError
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import read_audio
+from asr.base.config import AugmentConfig
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batching import padded_length
 from data_pipeline.dataset import Dataset

@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from asr.cli import main
-from asr.types import Utterance
+from asr.base.types import Utterance
+from asr.cli.main import main
 from data_pipeline.inspection import inspect_utterances, unseen_labels
 from data_pipeline.manifest import write_manifest
 

@@ -1,6 +1,6 @@
 import pytest
 
-from asr.types import UserError, Utterance
+from asr.base.types import UserError, Utterance
 from data_pipeline.manifest import read_manifest, scan_manifest, write_manifest
 
 

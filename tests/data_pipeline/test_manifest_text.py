@@ -2,9 +2,9 @@
 
 import pytest
 
-from asr.cli import main
-from asr.language_model.model_file import load_model
-from asr.types import UserError, Utterance
+from asr.base.types import UserError, Utterance
+from asr.cli.main import main
+from asr.language.ngram.model_file import load_model
 from data_pipeline import manifest_text
 from data_pipeline.manifest import write_manifest
 from data_pipeline.manifest_text import segment_manifest

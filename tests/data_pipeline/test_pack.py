@@ -7,20 +7,19 @@ import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
+from helpers import ROOT
 
-from asr.audio import audio_header, piece_of_file, read_audio
-from asr.cli import main
-from asr.config import AugmentConfig
-from asr.lock import alone_in
-from asr.types import UserError
-from asr.vocabulary import Vocabulary
+from asr.audio.recording import audio_header, piece_of_file, read_audio
+from asr.base.config import AugmentConfig
+from asr.base.lock import alone_in
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+from asr.cli.main import main
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
 from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.pack import pack_manifest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +163,7 @@ def test_a_folder_that_cannot_be_written_is_named(mixed, tmp_path):
 def test_a_disk_that_fills_up_leaves_no_manifest_and_no_half_file(mixed, tmp_path):
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
-        "from asr.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from asr.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     result = subprocess.run(
         [sys.executable, "-c", program, "pack", mixed, tmp_path], cwd=ROOT, capture_output=True, text=True

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from corpora.chinese import build_thchs30
+from helpers import ROOT
+from helpers.corpora.chinese import build_thchs30
 
-from asr.audio import read_audio
-from asr.cli import main
-from asr.lock import alone_in
-from asr.types import UserError
+from asr.audio.recording import read_audio
+from asr.base.lock import alone_in
+from asr.base.types import UserError
+from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.recording import LeftOut, Recording
 from data_pipeline.manifest import read_manifest
@@ -402,8 +403,8 @@ def test_file_names_are_plain_and_their_own():
 
 def test_preparing_imports_no_tensorflow(folder, tmp_path):
     program = (
-        "import sys; from asr.cli import main; "
+        "import sys; from asr.cli.main import main; "
         f"main(['prepare', 'folder', {str(folder)!r}, {str(tmp_path / 'out')!r}]); "
         "assert 'tensorflow' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from asr.audio import SAMPLE_RATE_HZ, read_audio
-from asr.types import UserError
-from asr.vocabulary import mandarin_syllables
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
+from asr.base.types import UserError
+from asr.base.vocabulary import mandarin_syllables
 from data_pipeline.manifest import read_manifest
 from data_pipeline.synthesis import Synthesizer, synthesize_corpus
 

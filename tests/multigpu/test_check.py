@@ -1,15 +1,13 @@
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from helpers import ROOT
 
 from multigpu.__main__ import main
 from multigpu.check import Times, check_devices, loss_of, one_device, parallel_port
 from multigpu.devices import available_devices
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def naive_port(model, devices):

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from asr.base.types import Hypothesis, UserError, Utterance
 from asr.evaluation.label_review import LEAST_SCORE, review_candidates, row_of, write_review_of
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
-from asr.types import Hypothesis, UserError, Utterance
 
 
 def row(said, heard, margin, *, name="u", text="", confidences=()):

@@ -3,12 +3,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from asr.audio import WINDOW_SAMPLES
+from asr.audio.noise_level import signal_to_noise_db
+from asr.audio.recording import WINDOW_SAMPLES
+from asr.base.types import Hypothesis, Utterance
 from asr.evaluation.hanzi_errors import hanzi_errors
 from asr.evaluation.mandarin_errors import known_confusions, syllable_errors
-from asr.evaluation.noise_level import signal_to_noise_db
-from asr.metrics import AlignedPair, align
-from asr.types import Hypothesis, Utterance
+from asr.evaluation.metrics import AlignedPair, align
 
 
 def errors_of(said, heard):
@@ -124,7 +124,7 @@ def test_what_has_no_hanzi_for_each_syllable_is_counted_not_guessed_at():
 @pytest.mark.parametrize("snr_db", [0, 5, 10, 20, 30, 40])
 @pytest.mark.parametrize("exponent", [0.0, 0.5], ids=["white", "pink"])
 def test_noise_of_a_known_level_is_measured_within_a_few_decibels(clips, snr_db, exponent):
-    from asr.audio import read_audio
+    from asr.audio.recording import read_audio
 
     rng = np.random.default_rng(0)
     off = []

@@ -1,0 +1,1 @@
+"""Sound: reading recordings, finding speech in them."""

@@ -1,0 +1,53 @@
+"""How far speech stands above the noise of its recording."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from tqdm import tqdm
+
+from asr.audio.recording import WINDOW_SAMPLES, Waveform, read_audio, refuse_pipe
+from asr.base.types import UserError
+
+NOISE_PERCENTILE = 5.0  # of the frames: those between words
+ACTIVE_SHARE = 1e-3  # speech is within 30 dB of its loudest 25 ms; the rest is pauses
+ROUNDING_POWER = 1 / 12  # of 16-bit samples: no recording's noise is quieter
+
+
+def signal_to_noise_db(waveform: Waveform) -> float:
+    """Power of the speech over that of the noise, by the loudness of frames: the quietest 5 % are noise.
+
+    Within 1 dB for steady noise 5 to 40 dB below speech that has pauses, within 2 dB where noise is as loud.
+    A clip cut so tightly that it has none is told as noisier than it is.
+
+    Args:
+        waveform: (S,) int16 samples at 16 kHz, at least one window of 25 ms.
+    """
+    samples = waveform - np.float32(waveform.mean())
+    windows = samples[: len(samples) // WINDOW_SAMPLES * WINDOW_SAMPLES].reshape(-1, WINDOW_SAMPLES)
+    powers = np.square(windows).mean(axis=1, dtype=np.float64)  # (T,)
+    noise = max(float(np.percentile(powers, NOISE_PERCENTILE)), ROUNDING_POWER)
+    both = float(powers[powers >= ACTIVE_SHARE * powers.max()].mean())
+    return 10 * math.log10(max(both - noise, ROUNDING_POWER) / noise)
+
+
+def recordings_signal_to_noise_db(paths: Sequence[str]) -> list[float]:
+    """Of each recording; not a number for one that cannot be read."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        measured = pool.map(_of_recording, paths)
+        return list(tqdm(measured, "noise", len(paths), unit=" clips", leave=False))
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for those still to be read
+
+
+def _of_recording(path: str) -> float:
+    try:
+        refuse_pipe(path)
+        return signal_to_noise_db(read_audio(path))
+    except UserError:
+        return math.nan

@@ -1,0 +1,375 @@
+"""Any audio file -> a mono waveform at the model's rate, as int16."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+import shutil
+import tempfile
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.signal
+import soundfile
+
+from asr.audio.wav import RATES_HZ, checked_wav, cut_off, plain_blocks, read_plain
+from asr.base.types import UserError
+
+SAMPLE_RATE_HZ = 16000
+WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
+INT16_SCALE = 32768.0
+BLOCK_FRAMES = 1 << 20
+COPY_BYTES_AT_ONCE = 1 << 20
+COPY_BYTES_IN_MEMORY = 64 << 20
+MPEG_TAIL_BYTES = 1 << 14  # tags may follow the sound
+PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
+
+Waveform: TypeAlias = npt.NDArray[np.int16]
+AudioSource: TypeAlias = str | Path | BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class AudioHeader:
+    """What a file says of itself.
+
+    Attributes:
+        rate_hz: samples per second and channel.
+        num_channels: at least 1.
+        duration_s: seconds of audio.
+        container: as libsndfile calls it: WAV, FLAC, OGG, MP3, ...
+    """
+
+    rate_hz: int
+    num_channels: int
+    duration_s: float
+    container: str
+
+
+def read_audio(source: AudioSource) -> Waveform:
+    """Read a whole recording, mix its channels down and resample it to 16 kHz.
+
+    Args:
+        source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
+            rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...). A path may also
+            name a piece of a larger file that holds a whole recording: see `piece_of_file`.
+
+    Returns:
+        (S,) int16 samples at 16 kHz.
+
+    Raises:
+        UserError: the file is missing, empty, cut off, not audio, or shorter than one 25 ms window.
+    """
+    with _open_stream(source) as (stream, name):
+        wav = checked_wav(stream, name)
+        if wav and wav.is_plain:
+            samples, rate_hz = read_plain(stream, wav), wav.rate_hz
+        else:
+            samples, rate_hz = _decode(stream, name)
+    waveform = resample(_mix_down(samples), rate_hz)
+    _refuse_too_short(name, len(waveform))
+    return waveform
+
+
+def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
+    """Read a recording of any length bit by bit; the blocks put together are what `read_audio` returns.
+
+    What is wrong at the end of a recording shows when its end is reached.
+
+    Args:
+        source: see `read_audio`; what comes from a pipe is kept on the disk meanwhile.
+        block_s: seconds in a block; the last one may be shorter.
+
+    Returns:
+        (S,) int16 samples at 16 kHz, block by block.
+
+    Raises:
+        UserError: see `read_audio`.
+    """
+    num_samples = 0
+    with (
+        _open_stream(source, on_disk=True) as (stream, name),
+        _open_blocks(stream, name) as (blocks, rate_hz),
+    ):
+        waveforms = _resampled(map(_mix_down, blocks), rate_hz)
+        for block in _of_equal_length(waveforms, round(block_s * SAMPLE_RATE_HZ)):
+            num_samples += len(block)
+            yield block
+        _refuse_too_short(name, num_samples)
+
+
+def audio_header(path: str | Path) -> AudioHeader:
+    """Rate, channels and length by the file's header; of other containers than WAV the end is read too.
+
+    Raises:
+        UserError: the file is missing, empty, cut off or not audio.
+    """
+    with _open_stream(path) as (stream, name):
+        wav = checked_wav(stream, name)
+        if wav and wav.is_plain:
+            return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
+        with _open_sound(stream, name) as file:
+            header = AudioHeader(file.samplerate, file.channels, file.frames / file.samplerate, file.format)
+            if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
+                # a WAV's length is checked when it is opened; others show only at their end what is missing
+                _refuse_missing_end(file, name, header.duration_s)
+            return header
+
+
+def audio_duration_s(path: str | Path) -> float:
+    """Seconds of audio, as `audio_header` finds them."""
+    return audio_header(path).duration_s
+
+
+def refuse_pipe(path: str | Path) -> None:
+    """Raise a UserError for a pipe among recordings: it is gone once it is read, and may never end."""
+    if Path(path).is_fifo():
+        raise UserError(f"{path}: a pipe, expected a file; write it to one")
+
+
+def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:
+    """A name that `read_audio` understands for a recording inside a larger file, such as a pack's."""
+    return f"{path}@{begin}+{num_bytes}"
+
+
+def _refuse_too_short(name: str, num_samples: int) -> None:
+    if num_samples < WINDOW_SAMPLES:
+        raise UserError(
+            f"{name}: {num_samples} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; "
+            "leave it out"
+        )
+
+
+@contextlib.contextmanager
+def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tuple[BinaryIO, str]]:
+    """A seekable stream and the name to call it by; an empty one is refused.
+
+    Args:
+        source: a path or a stream.
+        on_disk: whether what has to be copied, so that it can be sought in, is kept there if it is long.
+    """
+    copied = _copied_to_disk if on_disk else _copied_to_memory
+    if isinstance(source, str | Path):
+        name = str(source)
+        stream = _open_file(name)
+    else:
+        name, stream = str(getattr(source, "name", "audio stream")), copied(source)
+    if not stream.seekable():  # libsndfile seeks, which a pipe cannot
+        with stream:
+            stream = copied(stream)
+    with stream:
+        if not stream.read(1):
+            raise UserError(f"{name}: empty file; copy or record it again")
+        stream.seek(0)
+        yield stream, name
+
+
+def _copied_to_memory(stream: BinaryIO) -> BinaryIO:
+    return io.BytesIO(stream.read())
+
+
+def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
+    copy = tempfile.SpooledTemporaryFile(max_size=COPY_BYTES_IN_MEMORY)  # noqa: SIM115 (closed later)
+    try:
+        shutil.copyfileobj(stream, copy, COPY_BYTES_AT_ONCE)
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise UserError(
+            f"{folder}: cannot keep a recording there while it is read ({error.strerror}); free space, "
+            "or set TMPDIR"
+        ) from None
+    copy.seek(0)
+    return typing.cast(BinaryIO, copy)
+
+
+def _open_file(name: str) -> BinaryIO:
+    piece = PIECE.fullmatch(name)
+    path = piece["path"] if piece else name
+    try:
+        stream = open(path, "rb")  # noqa: PTH123, SIM115 (pathlib takes as long as the reading; closed later)
+        if not piece:
+            return stream
+        with stream:
+            begin, num_bytes = int(piece["begin"]), int(piece["num_bytes"])
+            present = stream.seek(0, io.SEEK_END) - begin
+            stream.seek(begin)
+            data = stream.read(min(num_bytes, max(0, present)))
+    except IsADirectoryError:
+        raise UserError(f"{name}: a folder, expected an audio file") from None
+    except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name holds a zero byte
+        reason = getattr(error, "strerror", error)
+        raise UserError(f"{name}: cannot read this file ({reason})") from None
+    if len(data) < num_bytes:
+        raise UserError(f"{name}: this file is shorter than the place named; pack or copy it again")
+    return io.BytesIO(data)
+
+
+@contextlib.contextmanager
+def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
+    """A soundfile.SoundFile with a rate that can be true."""
+    stream.seek(0)
+    try:
+        file = soundfile.SoundFile(stream)
+    except (soundfile.LibsndfileError, TypeError) as error:
+        raise UserError(f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it") from None
+    with file:
+        if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
+            raise UserError(
+                f"{name}: {file.samplerate} samples per second, expected {RATES_HZ[0]} to {RATES_HZ[1]}; "
+                "its header is wrong, convert it again"
+            )
+        yield file
+
+
+def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
+    """(S, channels) samples by libsndfile, and their rate."""
+    with _open_sound(stream, name) as file:
+        parts = list(_complete_blocks(file, stream, name))
+        return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
+
+
+@contextlib.contextmanager
+def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
+    """(S, channels) pieces of a recording, and their rate."""
+    wav = checked_wav(stream, name)
+    if wav and wav.is_plain:
+        yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
+        return
+    with _open_sound(stream, name) as file:
+        yield _complete_blocks(file, stream, name), file.samplerate
+
+
+def _complete_blocks(file: Any, stream: BinaryIO, name: str) -> Iterator[npt.NDArray[Any]]:
+    """(S, channels) pieces until the end, where it shows whether all of them were there."""
+    num_read = 0
+    for block in _blocks(file, name):
+        num_read += len(block)
+        yield block
+    if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
+        raise UserError(f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV")
+    if num_read < file.frames:
+        raise UserError(cut_off(name, file.frames / file.samplerate, num_read / file.samplerate))
+
+
+def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
+    """(S, channels) pieces until the end; a header that lies about the length allocates nothing."""
+    dtype = "int16" if file.subtype == "PCM_16" else "float32"
+    try:
+        while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
+            yield block
+    except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for fewer frames than none
+        raise UserError(
+            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
+        ) from None
+
+
+def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
+    try:
+        file.seek(file.frames - WINDOW_SAMPLES)
+        num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
+    except (soundfile.LibsndfileError, ValueError):
+        num_read = 0
+    if num_read < WINDOW_SAMPLES:
+        raise UserError(
+            f"{name}: cut off: its header declares {duration_s:.2f} s, whose end cannot be read; "
+            "copy it again"
+        )
+
+
+def _unread_bytes(stream: BinaryIO) -> int:
+    position = stream.tell()
+    return stream.seek(0, io.SEEK_END) - position
+
+
+def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
+    """Change the rate to 16 kHz through a polyphase low-pass filter, so that nothing aliases.
+
+    Args:
+        waveform: (S,) samples on the int16 scale.
+        rate_hz: their rate.
+    """
+    if rate_hz == SAMPLE_RATE_HZ:
+        return to_int16(waveform)
+    divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
+    up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
+    return to_int16(scipy.signal.resample_poly(waveform.astype(np.float32), up, down))
+
+
+def _resampled(waveforms: Iterable[npt.NDArray[Any]], rate_hz: int) -> Iterator[Waveform]:
+    """What `resample` makes of the whole, piece by piece: each is filtered with its neighbours' edges."""
+    if rate_hz == SAMPLE_RATE_HZ:
+        yield from map(to_int16, waveforms)
+        return
+    divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
+    up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
+    # resample_poly's filter reaches so far; cut at multiples of `down`, pieces keep its phase
+    reach = down * math.ceil((10 * max(up, down) / up + 1) / down)
+    held: npt.NDArray[Any] = np.zeros(0, np.float32)
+    done = 0  # of the samples held
+    for waveform in waveforms:
+        held = np.concatenate([held, waveform], dtype=np.float32)
+        end = (len(held) - reach) // down * down
+        if end > done:
+            yield resample(held[: end + reach], rate_hz)[done * up // down : end * up // down]
+            held, done = held[max(0, end - reach) :], min(end, reach)
+    if len(held) > done:
+        yield resample(held, rate_hz)[done * up // down :]
+
+
+def _of_equal_length(waveforms: Iterable[Waveform], num_samples: int) -> Iterator[Waveform]:
+    """The same samples in pieces of so many, but for the last."""
+    held = np.zeros(0, np.int16)
+    for waveform in waveforms:
+        held = np.concatenate([held, waveform])
+        whole = len(held) // num_samples * num_samples
+        yield from (held[begin : begin + num_samples] for begin in range(0, whole, num_samples))
+        held = held[whole:]
+    if len(held):
+        yield held
+
+
+def to_int16(waveform: npt.NDArray[Any]) -> Waveform:
+    """Round and clip samples that are on the int16 scale."""
+    if waveform.dtype == np.int16:
+        return waveform
+    rounded: Waveform = np.clip(np.rint(waveform), -32768, 32767).astype(np.int16)
+    return rounded
+
+
+def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[np.int32]]:
+    """Waveforms as one (B, S) array with zeros behind the shorter ones, and their (B,) lengths."""
+    num_samples = np.array([len(waveform) for waveform in waveforms], np.int32)
+    padded = np.zeros((len(waveforms), num_samples.max()), np.int16)
+    for row, waveform in zip(padded, waveforms, strict=True):
+        row[: len(waveform)] = waveform
+    return padded, num_samples
+
+
+def write_wav(path: Path, waveform: Waveform) -> None:
+    """Write 16 kHz mono 16-bit WAV.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    try:
+        soundfile.write(str(path), waveform, SAMPLE_RATE_HZ, subtype="PCM_16")
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise UserError(f"{path}: cannot write this recording ({_reason(error)}); free space there") from None
+
+
+def _mix_down(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(S, channels) -> (S,), on the int16 scale: the mean of the channels."""
+    if samples.dtype == np.int16 and samples.shape[1] == 1:
+        return samples[:, 0]
+    mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    return mono if samples.dtype == np.int16 else np.nan_to_num(mono) * np.float32(INT16_SCALE)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "error_string", error)).strip().rstrip(".").lower()

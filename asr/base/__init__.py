@@ -1,0 +1,1 @@
+"""What every room uses: types, vocabulary, configuration, files, locks, signals, wording."""

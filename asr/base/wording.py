@@ -1,0 +1,37 @@
+"""Numbers and durations as text, the same wherever a person reads them."""
+
+from __future__ import annotations
+
+import math
+
+
+def percent(rate: float) -> str:
+    """A rate as text, such as 8.9%; two decimals below 1%."""
+    if not math.isfinite(rate):
+        return "∞"
+    return f"{rate:.2%}" if 0 < rate < 0.01 else f"{rate:.1%}"
+
+
+def short_percent(rate: float) -> str:
+    """A rate for an axis, in three digits that matter."""
+    return f"{short_number(100 * rate)}%"
+
+
+def short_number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: 42 s, 5 min 12 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

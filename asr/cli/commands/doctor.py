@@ -1,0 +1,206 @@
+"""`asr doctor`: every check of manifests, recordings and labels that can be made before the first step."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from asr.base.types import UserError
+from asr.cli.commands import add_override_argument, refuse_overwriting
+
+if TYPE_CHECKING:
+    from asr.base.config import Config
+    from asr.base.vocabulary import Vocabulary
+    from data_pipeline.doctor.diagnosis import Contents, Diagnosis
+    from data_pipeline.doctor.findings import Finding
+    from data_pipeline.doctor.label_checks import LabelRules
+
+EXIT_PROBLEMS = 1  # of the data: an error was found
+DEFAULT_CONFIG = "demo"
+
+
+def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "manifests",
+        nargs="*",
+        type=Path,
+        metavar="MANIFEST",
+        help="JSON Lines; named train, dev and test, or in this order (default: those of --config)",
+    )
+    parser.add_argument(
+        "--config",
+        help="hold labels against the vocabulary, the model and the batches of this configuration: "
+        f"a TOML file, or the name of one in configs/ (default: the model of {DEFAULT_CONFIG})",
+    )
+    add_override_argument(parser, "data.vocabulary=mandarin")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        default=Path("doctor.html"),
+        metavar="FILE",
+        help="a page with examples to listen to (default: doctor.html)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="every finding, for machines; - for standard output")
+    parser.add_argument(
+        "--write-clean",
+        type=Path,
+        metavar="DIR",
+        help="write manifests of what is sound there, and left_out.txt with the rest and its reasons",
+    )
+
+
+def doctor_command(arguments: argparse.Namespace) -> int:
+    """Examine manifests and tell what is wrong with them; returns the exit status.
+
+    0 without errors (warnings and notes may be told), EXIT_PROBLEMS with errors, EXIT_MISTAKE for a mistake
+    in the command itself.
+    """
+    from asr.base.config import find_config, load_config
+    from asr.base.wording import counted
+    from data_pipeline.doctor.clean_manifests import clean_paths, write_clean
+    from data_pipeline.doctor.diagnosis import as_json, diagnose, listen_to_entries, read_contents
+    from data_pipeline.doctor.findings import sources_of
+    from data_pipeline.doctor.page import write_doctor_page
+
+    config_path = find_config(arguments.config or DEFAULT_CONFIG)
+    config = load_config(config_path, arguments.overrides)
+    sources = sources_of(_manifests(arguments.manifests, config))
+    manifests = [source.path for source in sources]
+    refuse_overwriting("--html", arguments.html, manifests)
+    if arguments.json and arguments.json != "-":
+        refuse_overwriting("--json", Path(arguments.json), manifests)
+    if arguments.write_clean:
+        clean_paths(sources, arguments.write_clean)  # before minutes of listening, not after
+    contents = read_contents(sources)
+    vocabulary, findings = _vocabulary(contents, config)
+    heard = listen_to_entries(contents.entries)
+    rules = _label_rules(config, config_path.stem, vocabulary, bool(arguments.config))
+    diagnosis = diagnose(contents, heard, rules, findings)
+
+    write_doctor_page(arguments.html, diagnosis)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    tell(diagnosis, out)
+    if arguments.json:
+        _write_json(arguments.json, as_json(diagnosis))
+    if arguments.write_clean:
+        for path, count in write_clean(diagnosis, arguments.write_clean).items():
+            print(f"{path}: {counted(count, 'utterance')}", file=out)
+        print(f"{arguments.write_clean / 'left_out.txt'}: what was left out, and why", file=out)
+    print(f"Page: {arguments.html}", file=out)
+    return EXIT_PROBLEMS if diagnosis.counts()["error"] else 0
+
+
+def tell(diagnosis: Diagnosis, out: TextIO) -> None:
+    """Print what a person reads in ten seconds: the manifests, and the problems by kind."""
+    from asr.base.wording import counted, duration
+    from data_pipeline.doctor.findings import KINDS, SEVERITIES
+
+    for summary in diagnosis.summaries():
+        speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "no speaker named"
+        left_out = f", {counted(summary.num_left_out, 'line')} not sound" if summary.num_left_out else ""
+        name = f"{_visible(str(summary.source.path))} ({summary.source.role})"
+        utterances = f"{counted(summary.num_utterances, 'utterance')}, {duration(summary.duration_s)}"
+        print(f"{name}: {utterances}, {speakers}{left_out}", file=out)
+    print(f"Room for labels is reckoned for {diagnosis.model}.", file=out)
+    for severity in SEVERITIES:
+        found = {c: f for c, f in diagnosis.by_kind().items() if KINDS[c].severity == severity}
+        if found:
+            print(f"\n{severity}s", file=out)
+        for code, findings in found.items():
+            first = findings[0]
+            print(f"{len(findings):>8,}  {KINDS[code].title}: {KINDS[code].remedy}", file=out)
+            example = f"{first.where}: {first.detail}" if first.where else first.detail
+            print(f"          e.g. {_visible(example)}", file=out)
+    counts = diagnosis.counts()
+    verdict = "problems found" if counts["error"] else "sound"
+    print(f"\n{verdict}: {', '.join(counted(counts[s], s) for s in SEVERITIES)}", file=out)
+
+
+def _manifests(given: Sequence[Path], config: Config) -> list[Path]:
+    """Those given, else those of the configuration."""
+    data = config.data
+    paths = list(given) or [Path(path) for path in (data.train, data.dev, data.test) if path]
+    if not paths and data.corpus:
+        folder = Path(data.prepared_dir) / data.corpus
+        paths = [path for split in ("train", "dev", "test") if (path := folder / f"{split}.jsonl").exists()]
+    if not paths:
+        raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise UserError(f"{path}: given twice; name each manifest once")
+        seen.add(path.resolve())
+    return paths
+
+
+def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, list[Finding]]:
+    """The vocabulary that training would use, as far as it can be known."""
+    from asr.base.vocabulary import Vocabulary, mandarin_syllables
+    from data_pipeline.doctor.diagnosis import read_contents
+    from data_pipeline.doctor.findings import Source
+    from data_pipeline.doctor.label_checks import load_vocabulary, vocabulary_of
+
+    if config.data.vocabulary == "mandarin":
+        return Vocabulary(mandarin_syllables()), []
+    if config.data.vocabulary != "train":
+        return load_vocabulary(Path(config.data.vocabulary))
+    entries = [entry for entry in contents.entries if entry.source.role == "train"]
+    if not entries and config.data.train:
+        entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
+    return vocabulary_of(entries)
+
+
+def _label_rules(config: Config, name: str, vocabulary: Vocabulary | None, is_given: bool) -> LabelRules:
+    """What labels are held against; asks the model itself how many frames it gives."""
+    from asr.base.vocabulary import Vocabulary
+    from data_pipeline.doctor.label_checks import LabelRules
+    from multigpu.quiet import import_tensorflow
+
+    import_tensorflow(_leave_gpus_alone)
+    from asr.model.features import make_features
+    from asr.model.loss import frames_needed
+    from asr.model.networks import make_network
+
+    features = make_features(config.features)
+    network = make_network(config.model, Vocabulary([]))  # its weights are never made
+    family = config.model.family
+    size = f" {config.model.size}" if family == "separable" else ""
+    hint = "" if is_given else "; name yours by --config"
+    return LabelRules(
+        vocabulary,
+        frames_needed,
+        lambda num_samples: network.num_output_frames(features.num_frames(num_samples)),
+        f"the {family}{size} model of the configuration {name!r}{hint}",
+        config.train.batch_s if is_given else None,
+    )
+
+
+def _leave_gpus_alone() -> None:
+    import tensorflow as tf
+
+    with contextlib.suppress(RuntimeError):  # they are in use already
+        tf.config.set_visible_devices([], "GPU")
+
+
+def _write_json(target: str, report: dict[str, object]) -> None:
+    from asr.base.files import whole_file
+
+    # the name of a file may hold bytes that are no UTF-8: as escapes they are valid JSON
+    text = json.dumps(report, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"
+    if target == "-":
+        sys.stdout.write(text.decode())
+    else:
+        with whole_file(Path(target), "report") as file:
+            file.write(text)
+
+
+def _visible(text: str) -> str:
+    from data_pipeline.doctor.page import visible
+
+    return visible(text)

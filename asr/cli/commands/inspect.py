@@ -1,0 +1,94 @@
+"""`asr inspect`: what manifests hold, as text and as pictures."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.cli.commands import refuse_overwriting
+
+if TYPE_CHECKING:
+    from data_pipeline.inspection import Inspection
+
+NUM_SHOWN = 12
+
+
+def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "manifests",
+        nargs="+",
+        type=Path,
+        metavar="MANIFEST",
+        help="JSON Lines; named train, dev and test, or in this order",
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        default=Path("inspect.html"),
+        metavar="FILE",
+        help="the page with pictures (default: inspect.html)",
+    )
+
+
+def inspect_command(arguments: argparse.Namespace) -> int:
+    """Tell what is in manifests and draw it; returns the exit status."""
+    from data_pipeline.doctor.findings import ROLES, sources_of
+    from data_pipeline.inspect_page import write_inspect_page
+    from data_pipeline.inspection import inspect_utterances, unseen_labels
+    from data_pipeline.manifest import read_manifest
+
+    refuse_overwriting("--html", arguments.html, arguments.manifests)
+    # what is trained on comes first, whatever the order of the shell
+    sources = sorted(sources_of(arguments.manifests), key=lambda source: ROLES.index(source.role))
+    inspections = [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
+    for inspection in inspections:
+        _tell(inspection)
+    for name, labels in unseen_labels(inspections).items():
+        print(f"\n{name}: {len(labels):,} labels that {inspections[0].name} does not hold: {_some(labels)}")
+    write_inspect_page(arguments.html, inspections)
+    print(f"\nPage: {arguments.html}")
+    return 0
+
+
+def _tell(inspection: Inspection) -> None:
+    from asr.base.wording import counted, duration
+    from data_pipeline.inspection import RARE, spread
+
+    shortest, middle, longest = spread(inspection.durations_s)
+    slowest, usual, fastest = spread(inspection.tokens_per_s)
+    frequent = [f"{label} {count:,}" for label, count in inspection.label_counts.items()]
+    rare = [f"{label} {count}" for label, count in inspection.rare_labels.items()]
+    num_utterances = counted(len(inspection.durations_s), "utterance")
+    print(f"\n{inspection.name}: {duration(inspection.duration_s)}, {num_utterances}")
+    rows = {
+        "sentences that differ": f"{inspection.num_sentences:,}",
+        "speakers": _speakers(inspection),
+        "utterances last": f"{shortest:.2f} s to {longest:.2f} s, the middle one {middle:.2f} s",
+        "tokens per second": f"{slowest:.1f} to {fastest:.1f}, the middle one {usual:.1f}",
+        "tokens": f"{sum(inspection.num_tokens):,}",
+        "labels": f"{len(inspection.label_counts):,}: {_some(frequent)}",
+        f"under {RARE} times": f"{counted(len(rare), 'label')}{': ' if rare else ''}{_some(rare)}",
+    }
+    for part, counts in inspection.part_counts.items():
+        total = sum(counts.values())
+        rows[f"{part}s"] = _some([f"{name} {count / total:.0%}" for name, count in counts.items()])
+    for name, value in rows.items():
+        print(f"  {name:<22} {value}")
+
+
+def _speakers(inspection: Inspection) -> str:
+    from asr.base.wording import duration
+
+    if not inspection.num_speakers:
+        return "none named"
+    first, *_, last = [*inspection.speaker_s.items()] * 2
+    share = f", from {duration(last[1])} to {duration(first[1])} each" if inspection.num_speakers > 1 else ""
+    return f"{inspection.num_speakers:,}{share}"
+
+
+def _some(values: Sequence[str] | Iterable[str]) -> str:
+    values = list(values)
+    return ", ".join(values[:NUM_SHOWN]) + (", ..." if len(values) > NUM_SHOWN else "")

@@ -1,0 +1,161 @@
+"""How commands that decode are told to: by options, or by what `asr tune-decoder` left in the run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asr.base.config import replaced
+from asr.base.decoder_settings import GENERAL, DecoderSettings
+from asr.base.types import UserError
+
+if TYPE_CHECKING:
+    from asr.base.vocabulary import Vocabulary
+    from asr.recognition.decoding.hot_words import HotWords
+    from asr.runs.run import Run
+
+BEAM = 16  # where a language model or hot words ask for a search
+
+
+@dataclass(frozen=True)
+class DecoderChoice:
+    """What the user asked for.
+
+    Attributes:
+        settings: of the decoder.
+        hot_words: which it favours.
+        hanzi: see `asr.recognition.recognizer.Recognizer.load`.
+        files: that decide what is heard, besides the acoustic model.
+    """
+
+    settings: DecoderSettings
+    hot_words: HotWords | None
+    hanzi: bool | str | Path
+    files: tuple[Path, ...]
+
+    def describe(self) -> str:
+        """The choice as a line of text, the same for the same choice."""
+        return f"{self.settings} hanzi={self.hanzi}"
+
+
+def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `decoder_of` reads: the search, and how its result is told."""
+    add_search_arguments(parser)
+    parser.add_argument("--n-best", type=int, metavar="N", help="tell so many hypotheses (as JSON)")
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument("--tokens", action="store_true", help="write syllables as they are: no hanzi")
+    add_hanzi_argument(written)
+
+
+def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
+    """Declare by which model syllables become hanzi."""
+    parser.add_argument(
+        "--hanzi",
+        metavar="DIR",
+        help="turn syllables to hanzi by this folder of `asr lm train`, or by the model that comes along "
+        f"(`{GENERAL}`); default: by --lm's folder if it can, or else by that model",
+    )
+
+
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `decoder_of` reads of the search alone."""
+    parser.set_defaults(n_best=None, tokens=False, hanzi=None)
+    group = parser.add_argument_group(
+        "decoding", "by default as `asr tune-decoder` found best for the run, or else greedy"
+    )
+    group.add_argument(
+        "--lm",
+        type=Path,
+        metavar="PATH",
+        help="a folder that `asr lm train` made, or an ARPA or KenLM file over the model's units",
+    )
+    group.add_argument(
+        "--hot-words",
+        type=Path,
+        metavar="FILE",
+        help="words to expect, one a line; hanzi are matched by how they sound",
+    )
+    group.add_argument(
+        "--beam",
+        type=int,
+        metavar="N",
+        help=f"hypotheses kept in the search; 1 is greedy (default: {BEAM} with --lm or --hot-words)",
+    )
+    group.add_argument(
+        "--decoder",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change another setting of decoder.toml, such as lm_weight=0.7; may be repeated",
+    )
+
+
+def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
+    """The decoder that the arguments of `add_decoder_arguments` ask for.
+
+    Raises:
+        UserError: they contradict each other, or a file cannot be used.
+    """
+    settings = _settings(arguments, run.decoder_settings())
+    hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
+    if settings.n_best > settings.beam > 1:
+        raise UserError(
+            f"--n-best {settings.n_best}: the search keeps {settings.beam} hypotheses; "
+            f"name a beam of at least --beam {settings.n_best}"
+        )
+    if settings.beam == 1 and (arguments.lm or hot_words or settings.n_best > 1):
+        raise UserError(
+            f"--beam {settings.beam}: greedy decoding knows no language model, hot words or alternatives; "
+            f"leave --beam out, or name a wider one, such as --beam {BEAM}"
+        )
+    hanzi: bool | str | Path = not arguments.tokens and (arguments.hanzi or True)
+    if isinstance(hanzi, str) and hanzi != GENERAL:
+        hanzi = Path(hanzi)
+    named = [settings.language_model, arguments.hot_words, hanzi if isinstance(hanzi, Path) else None]
+    files = tuple(file for path in named if path for file in _files_of(Path(path)))
+    return DecoderChoice(settings, hot_words, hanzi, files)
+
+
+def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> DecoderSettings:
+    """The run's settings, with those of the command line in their places."""
+    changes: dict[str, Any] = {}
+    if arguments.lm:
+        changes["language_model"] = str(arguments.lm)
+    if arguments.n_best is not None:
+        changes["n_best"] = arguments.n_best
+    if arguments.beam is not None:
+        changes["beam"] = arguments.beam
+    elif settings.beam == 1 and (arguments.lm or arguments.hot_words or arguments.n_best):
+        changes["beam"] = max(BEAM, arguments.n_best or 1)
+    if arguments.beam == 1:
+        settings = DecoderSettings()  # nothing that the run was tuned to plays a part
+    settings = replaced(settings, changes, "--")
+    for override in arguments.decoder:
+        settings = replaced(settings, _parsed(override), "--decoder ")
+    return settings
+
+
+def _parsed(override: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(override)
+    except tomllib.TOMLDecodeError:
+        raise UserError(f"--decoder {override}: expected KEY=VALUE, such as lm_weight=0.7") from None
+
+
+def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
+    from asr.base.files import read_lines
+    from asr.recognition.decoding.hot_words import HotWords
+    from data_pipeline.labels import pinyin_of
+
+    hot_words = HotWords.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    if hot_words.left_out:
+        print(f"warning: {path}: {hot_words.left_out}", file=sys.stderr)
+    return hot_words
+
+
+def _files_of(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]

@@ -1,0 +1,115 @@
+"""`--gpus`, `--simulate` and `--engine`, as the commands that take them understand them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from asr.base.types import UserError
+from multigpu import ENGINES, quiet
+from multigpu.errors import DeviceError
+
+if TYPE_CHECKING:
+    from multigpu.engines import Engine
+
+ONE_DEVICE = "1"
+
+
+def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--gpus` and `--simulate`."""
+    parser.add_argument(
+        "--gpus",
+        metavar="DEVICES",
+        help="how many, such as 2; which, such as 0,2 (just number 2: '2,'); or all (default: 1)",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="cut the machine's one device into as many as --gpus names, to try them out",
+    )
+
+
+def add_engine_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--engine`."""
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        help="how devices share the work (default: parallel-model for several; multi-worker takes part in a "
+        "run of several processes, named by TF_CONFIG or Slurm)",
+    )
+
+
+def device_options(arguments: argparse.Namespace) -> list[str]:
+    """The options of this module as they were given, to be shown in a command that goes on."""
+    options = ["--gpus", arguments.gpus] if arguments.gpus is not None else []
+    options += ["--engine", arguments.engine] if arguments.engine else []
+    return [*options, "--simulate"] if arguments.simulate else options
+
+
+def start_devices(spec: str | None = None, *, simulate: bool = False) -> tuple[str, ...]:
+    """Start TensorFlow and return the names of the devices asked for.
+
+    Args:
+        spec: what `--gpus` says, if it is given.
+        simulate: whether `--simulate` is.
+
+    Raises:
+        UserError: a device is not there.
+    """
+    if simulate and spec is None:
+        raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
+    with refusals_told("--gpus"):
+        return quiet.start_devices(ONE_DEVICE if spec is None else spec, simulate=simulate)
+
+
+def start_engine(arguments: argparse.Namespace) -> Engine:
+    """Start TensorFlow and the engine asked for.
+
+    Raises:
+        UserError: a device is not there, or the workers cannot meet.
+    """
+    if arguments.engine == "multi-worker":
+        return _join_workers(arguments)
+    devices = start_devices(arguments.gpus, simulate=arguments.simulate)
+    from multigpu.engines import make_engine
+
+    with refusals_told("--engine"):
+        return make_engine(arguments.engine or "", devices)
+
+
+def _join_workers(arguments: argparse.Namespace) -> Engine:
+    if arguments.gpus is not None or arguments.simulate:
+        raise UserError(
+            "--engine multi-worker: takes all GPUs that its process sees; choose them by "
+            "CUDA_VISIBLE_DEVICES instead of --gpus and --simulate"
+        )
+    engines: list[Engine] = []
+
+    def join() -> None:
+        from multigpu.cluster import find_cluster
+        from multigpu.engines import MultiWorkerEngine
+
+        cluster = find_cluster()
+        others = [address for index, address in enumerate(cluster.addresses) if index != cluster.worker]
+        if others:
+            print(f"worker {cluster.worker}: waiting for {', '.join(others)}", flush=True)
+        # TensorFlow waits without end, and would not hear Ctrl-C; there is nothing to be saved yet
+        handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        engines.append(MultiWorkerEngine(cluster))
+        signal.signal(signal.SIGINT, handler)
+
+    with refusals_told("--engine"):
+        quiet.import_tensorflow(prepare=join)
+    return engines[0]
+
+
+@contextlib.contextmanager
+def refusals_told(option: str) -> Iterator[None]:
+    """Tell what `multigpu` refuses as a mistake in an option or a setting."""
+    try:
+        yield
+    except DeviceError as error:
+        raise UserError(f"{option}: {error}") from None

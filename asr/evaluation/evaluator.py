@@ -1,0 +1,141 @@
+"""Dataset -> hypotheses and error rates."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from asr.base.interrupt import StopRequest
+from asr.base.types import Batch, EditCounts, Hypothesis, Tensor, Utterance
+from asr.base.vocabulary import Vocabulary
+from asr.evaluation.metrics import mean_loss, total_edits
+from asr.model.acoustic_model import AcousticModel
+from asr.model.loss import ctc_loss
+from asr.model.spread import Spread, on_one_device
+from asr.recognition.decoding.decoder import Decoder, GreedyDecoder, Reduced
+
+
+class EvaluationData(Protocol):
+    """What evaluation needs of a set; `data_pipeline.dataset.Dataset` is one."""
+
+    @property
+    def utterances(self) -> Sequence[Utterance]:
+        """The rows."""
+
+    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+        """The rows of each batch, and the batches."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model made of a set.
+
+    Attributes:
+        utterances: the set.
+        hypotheses: what was heard, in the set's order.
+        reference_log_probs: natural logarithm of what CTC gives each reference, tokens that are not in the
+            vocabulary left aside; minus infinity where it does not fit the clip's frames.
+    """
+
+    utterances: Sequence[Utterance]
+    hypotheses: Sequence[Hypothesis]
+    reference_log_probs: Sequence[float]
+
+    @property
+    def loss(self) -> float:
+        """Mean CTC loss of an utterance whose reference fits."""
+        return mean_loss(self.reference_log_probs)
+
+    @property
+    def heard_log_probs(self) -> list[float]:
+        """Natural logarithm of what CTC gives each hypothesis; of its best alignment in greedy decoding."""
+        return [hypothesis.acoustic_score for hypothesis in self.hypotheses]
+
+    @functools.cached_property
+    def edits(self) -> EditCounts:
+        """Over all tokens."""
+        return total_edits(self.token_pairs)
+
+    @property
+    def token_pairs(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """(reference, hypothesis) of each utterance."""
+        return [(u.tokens, h.tokens) for u, h in zip(self.utterances, self.hypotheses, strict=True)]
+
+
+class Evaluator:
+    """Evaluates one model, as often as wanted, tracing it once.
+
+    Args:
+        model: audio -> logits.
+        vocabulary: of its outputs.
+        spread: puts a function of a batch on several devices.
+        decoder: of its logits; greedy where none is given.
+    """
+
+    def __init__(
+        self,
+        model: AcousticModel,
+        vocabulary: Vocabulary,
+        spread: Spread = on_one_device,
+        decoder: Decoder | None = None,
+    ) -> None:
+        self.model, self.spread = model, spread
+        self.decoder = decoder or GreedyDecoder(vocabulary, model.frame_s)
+
+    def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
+        """Hypotheses and the losses of every utterance of a set.
+
+        Args:
+            data: the set.
+            stop: ends it after a batch.
+
+        Raises:
+            Interrupted: a signal came.
+        """
+        plan, batches = data.in_order()
+        hypotheses: dict[int, Hypothesis] = {}
+        log_probs: dict[int, float] = {}
+        for places, batch in zip(plan, batches, strict=True):
+            if stop is not None:
+                stop.raise_if_requested()
+            losses, reduced = self._compiled_step(*batch)
+            log_probs.update(zip(places, self._reference_log_probs(batch, losses), strict=True))
+            ids = [data.utterances[place].id for place in places]
+            hypotheses.update(zip(places, self.decoder.hypotheses(reduced, ids), strict=True))
+        in_order = range(len(data.utterances))
+        return Evaluation(
+            data.utterances,
+            [hypotheses[place] for place in in_order],
+            [log_probs[place] for place in in_order],
+        )
+
+    def _reference_log_probs(self, batch: Batch, losses: Tensor) -> list[float]:
+        rows = zip(*(np.asarray(part) for part in (*batch[1:], losses)), strict=True)
+        return [
+            -float(loss) if self.model.fits(int(length), labels[:num].tolist()) else -math.inf
+            for length, labels, num, loss in rows
+        ]
+
+    @functools.cached_property
+    def _compiled_step(self) -> Any:
+        return tf.function(self.spread(self._step), input_signature=BATCH_SIGNATURE)
+
+    def _step(
+        self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+    ) -> tuple[Tensor, Reduced]:
+        logits = self.model(audio, num_samples)
+        return ctc_loss(logits, labels, num_labels), self.decoder.reduce(logits)
+
+
+BATCH_SIGNATURE = (
+    tf.TensorSpec((None, None), tf.int16),
+    tf.TensorSpec((None,), tf.int32),
+    tf.TensorSpec((None, None), tf.int32),
+    tf.TensorSpec((None,), tf.int32),
+)

@@ -1,0 +1,143 @@
+"""Error rates: exact Levenshtein distance, micro-averaged, nothing capped and nothing skipped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from rapidfuzz.distance import Levenshtein
+
+from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.vocabulary import WORD_BOUNDARY, is_syllable
+from asr.evaluation.written_text import characters_of, words_of
+
+TEXT_POLICY = (
+    "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
+    "spelled out (3 and 三 differ); Chinese is cut into words by jieba's dictionary, on both sides"
+)
+
+
+class AlignedPair(NamedTuple):
+    """A reference token beside what was heard in its place; one side of an insertion or deletion is empty."""
+
+    edit: Literal["equal", "substitution", "insertion", "deletion"]
+    reference: str
+    hypothesis: str
+
+
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
+    """The two sequences side by side, with as few edits as possible."""
+    pairs: list[AlignedPair] = []
+    for code in Levenshtein.opcodes(reference, hypothesis):
+        heard = hypothesis[code.dest_start : code.dest_end]
+        said = reference[code.src_start : code.src_end]
+        if code.tag == "insert":
+            pairs.extend(AlignedPair("insertion", "", token) for token in heard)
+        elif code.tag == "delete":
+            pairs.extend(AlignedPair("deletion", token, "") for token in said)
+        else:
+            edit: Literal["equal", "substitution"] = "equal" if code.tag == "equal" else "substitution"
+            pairs.extend(AlignedPair(edit, r, h) for r, h in zip(said, heard, strict=True))
+    return pairs
+
+
+def count_edits(reference: Sequence[Hashable], hypothesis: Sequence[Hashable]) -> EditCounts:
+    """Edits that turn the hypothesis into the reference."""
+    edits = [operation.tag for operation in Levenshtein.editops(reference, hypothesis)]
+    return EditCounts(
+        substitutions=edits.count("replace"),
+        insertions=edits.count("insert"),
+        deletions=edits.count("delete"),
+        reference_length=len(reference),
+    )
+
+
+def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> EditCounts:
+    """Edits of a whole corpus of (reference, hypothesis)."""
+    return sum((count_edits(reference, hypothesis) for reference, hypothesis in pairs), EditCounts())
+
+
+def mean_loss(reference_log_probs: Iterable[float]) -> float:
+    """Mean CTC loss of those references that fit their clips; not a number where none does, or one is NaN."""
+    fitting = [log_prob for log_prob in reference_log_probs if log_prob != -math.inf]
+    return -sum(fitting) / len(fitting) if fitting else math.nan
+
+
+def without_tones(tokens: Sequence[str]) -> list[str]:
+    """Toned syllables without their tones; other tokens as they are."""
+    return [token[:-1] if is_syllable(token) else token for token in tokens]
+
+
+class Measure(NamedTuple):
+    """Edits in units of one kind, such as "syllable", of every utterance."""
+
+    name: str
+    edits: tuple[EditCounts, ...]
+
+
+def measures(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[Measure]:
+    """Every rate that the set allows, the one over its tokens first, over all of its utterances.
+
+    Characters and words are counted where there is text on both sides (`text_pairs`); those that the tokens
+    are already are not counted twice.
+    """
+    unit = unit_of(utterances)
+    pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
+    texts = text_pairs(utterances, hypotheses)
+    found = [_measure(unit, pairs)]
+    if unit == "syllable":
+        found.append(_measure("tone-free syllable", [(without_tones(r), without_tones(h)) for r, h in pairs]))
+    characters = [(characters_of(r), characters_of(h)) for r, h in texts]
+    if texts and unit != "character":
+        found.append(_measure("character", characters))
+    words = [(words_of(r), words_of(h)) for r, h in texts]
+    if texts and any(list(tokens) != said for (tokens, _), (said, _) in zip(pairs, words, strict=True)):
+        found.append(_measure("word", words))
+    found.append(_measure("sentence", [((r,), (h,)) for r, h in pairs]))
+    if texts and unit == "syllable":
+        found.append(_measure("written sentence", [((tuple(r),), (tuple(h),)) for r, h in characters]))
+    return found
+
+
+def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Measure:
+    return Measure(name, tuple(count_edits(reference, hypothesis) for reference, hypothesis in pairs))
+
+
+def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[tuple[str, str]]:
+    """(reference, hypothesis) of each utterance as text.
+
+    Where tokens are syllables, the reference is the utterance's text; there are no pairs where syllables
+    were heard and none was converted to text, or an utterance has tokens and no text (`without_text`). Other
+    tokens are text.
+    """
+    if unit_of(utterances) == "syllable":
+        not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
+        if not_converted or without_text(utterances):
+            return []
+        return [(u.text, h.text) for u, h in zip(utterances, hypotheses, strict=True)]
+    pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
+    spaced = any(len(token) > 1 for pair in pairs for tokens in pair for token in tokens)
+    gap = " " if spaced else ""
+    return [
+        (gap.join(r).replace(WORD_BOUNDARY, " "), gap.join(h).replace(WORD_BOUNDARY, " ")) for r, h in pairs
+    ]
+
+
+def is_converted(hypothesis: Hypothesis) -> bool:
+    """Whether its text is more than its tokens in a row, such as the hanzi of syllables."""
+    return characters_of(hypothesis.text) != characters_of("".join(hypothesis.tokens))
+
+
+def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
+    """Those of which it is known what was said, but not how that is written."""
+    return [utterance for utterance in utterances if utterance.tokens and not utterance.text.strip()]
+
+
+def unit_of(utterances: Iterable[Utterance]) -> str:
+    """What to call one token: a syllable, a character or just a token."""
+    tokens = [token for utterance in utterances for token in utterance.tokens]
+    # a few of Mandarin's interjections (`ng2`) are no regular syllables
+    if tokens and sum(map(is_syllable, tokens)) >= 0.9 * len(tokens):
+        return "syllable"
+    return "character" if tokens and all(len(token) == 1 for token in tokens) else "token"

@@ -1,0 +1,1 @@
+"""Language models: n-grams over units, and syllables to characters."""

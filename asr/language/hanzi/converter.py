@@ -1,0 +1,193 @@
+"""Toned syllables -> Chinese characters, by an n-gram over words and a dictionary of their pronunciations.
+
+converter = Converter.load()
+converter.convert(["ni3", "hao3"]).text  # 你好
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from asr.base.types import UserError
+from asr.base.vocabulary import TONES
+from asr.language.hanzi.arcs import Edges
+from asr.language.hanzi.dictionary import (
+    AS_IT_IS,
+    NO_SOUND,
+    NOTHING,
+    UNKNOWN_SOUND,
+    Dictionary,
+    read_pronunciations,
+)
+from asr.language.hanzi.lattice import PAST, Lattice, chain_of
+from asr.language.hanzi.packed import unpack
+from asr.language.hanzi.rare import rare_characters
+from asr.language.hanzi.search import best_words
+from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
+
+GENERAL_MODEL = Path(__file__).with_name("general.npz")
+BEAM = 16  # contexts of the language model at one place
+MARGIN = 10.0  # natural logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a conversion.
+
+    Attributes:
+        text: characters; a syllable in 〔〕 where nothing is known that is read so.
+        syllables: as they were given; where tones are soft, the word's own may differ.
+        start: place of its first syllable in the sentence.
+        is_known: whether the dictionary has it; else it is a rare character, or the syllable itself.
+    """
+
+    text: str
+    syllables: tuple[str, ...]
+    start: int
+    is_known: bool
+
+    @property
+    def end(self) -> int:
+        """The place after its last syllable."""
+        return self.start + len(self.syllables)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What syllables were converted to.
+
+    Attributes:
+        text: all words, without spaces.
+        words: in order.
+        score: natural logarithm of the words' probability, of their readings' given the words, and of the
+            lattice's, less what wrong tones cost.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    score: float
+
+    @property
+    def syllables(self) -> tuple[str, ...]:
+        """The hypothesis that was picked from the lattice."""
+        return tuple(syllable for word in self.words for syllable in word.syllables)
+
+
+class Converter:
+    """Finds the most probable words that are read as given.
+
+    Args:
+        model: n-grams over words.
+        dictionary: how words are read.
+        soft_tones: what each wrong tone costs, natural logarithm; None forbids them. A syllable without a
+            tone fits any, free of charge.
+        beam: how many contexts of the language model may compete at one place; exact where none is dropped.
+        margin: how much worse than the best one may be, natural logarithm.
+    """
+
+    def __init__(
+        self,
+        model: NGramModel,
+        dictionary: Dictionary,
+        soft_tones: float | None = None,
+        beam: int = BEAM,
+        margin: float = MARGIN,
+    ) -> None:
+        self.model, self.dictionary = model, dictionary
+        self.tone_cost = math.inf if soft_tones is None else soft_tones
+        self.beam, self.margin = beam, margin
+        self._sounds = self.dictionary.sounds(soft_tones is not None) | {PAST: NO_SOUND}
+        self._begin = model.begin_context()
+        self._end = model.ids[SENTENCE_END]
+
+    @classmethod
+    def load(cls, folder: Path | None = None, soft_tones: float | None = None) -> Converter:
+        """A converter of a folder that `asr lm train` wrote.
+
+        Args:
+            folder: with a language model of words, and pronunciations; None for the built-in model.
+            soft_tones: see `Converter`.
+
+        Raises:
+            UserError: the folder lacks a file, or one cannot be read.
+        """
+        if folder is None:
+            return cls(*unpack(GENERAL_MODEL), soft_tones)
+        from asr.language.ngram.folder import model_path, pronunciations_path
+        from asr.language.ngram.model_file import load_model
+
+        words, pronunciations = model_path(folder, "words"), pronunciations_path(folder)
+        for path in (words, pronunciations):
+            if not path.is_file():
+                raise UserError(
+                    f"{folder}: expected {words.name} and {pronunciations.name} there, found no {path.name}; "
+                    "make them by `asr lm train TEXT... --out DIR`"
+                )
+        model, readings = load_model(words), read_pronunciations(pronunciations)
+        return cls(model, Dictionary.of_readings(readings, model.ids, UNKNOWN_ID), soft_tones)
+
+    def convert(self, syllables: Sequence[str]) -> Conversion:
+        """The best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
+        return self.convert_lattice(chain_of(syllables))
+
+    def convert_all(self, sentences: Sequence[Sequence[str]], threads: int = 1) -> list[Conversion]:
+        """The best words for each of many sentences."""
+        if threads == 1:
+            return [self.convert(sentence) for sentence in sentences]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(self.convert, sentences))
+
+    def convert_lattice(self, lattice: Lattice) -> Conversion:
+        """The best words for any of a lattice's hypotheses.
+
+        The lattice's scores weigh as much as the language model's: scale them before.
+        """
+        score, entries, way, lengths = best_words(
+            self._edges(lattice),
+            self.dictionary.trie,
+            self.model.tables,
+            self._begin.words,
+            self._begin.backoffs,
+            self._begin.length,
+            self._end,
+            UNKNOWN_ID,
+            self.tone_cost,
+            self.beam,
+            self.margin,
+        )
+        syllables = tuple(lattice.edges[edge].syllable for edge in way.tolist())
+        words, start = [], 0
+        for entry, length in zip(entries.tolist(), lengths.tolist(), strict=True):
+            if entry != NOTHING:
+                words.append(self._word(entry, syllables[start : start + length], start))
+                start += length
+        return Conversion("".join(word.text for word in words), tuple(words), score)
+
+    def _edges(self, lattice: Lattice) -> Edges:
+        """The lattice as the search takes it."""
+        starts, ends, syllables, scores = zip(*lattice.edges, strict=True)
+        return Edges(
+            np.searchsorted(starts, np.arange(lattice.num_nodes + 1)).astype(np.int32),
+            np.array(ends, np.int32),
+            np.array(scores, np.float64),
+            np.array([self._sounds.get(syllable, UNKNOWN_SOUND) for syllable in syllables], np.int32),
+        )
+
+    def _word(self, entry: int, syllables: tuple[str, ...], start: int) -> Word:
+        if entry != AS_IT_IS:
+            return Word(self.dictionary.words[entry], syllables, start, True)
+        (syllable,) = syllables
+        rare = self._rare_characters
+        char = rare.get(syllable) or (self.tone_cost < math.inf and rare.get(syllable.rstrip(TONES)))
+        return Word(char or f"〔{syllable}〕", syllables, start, False)
+
+    @functools.cached_property
+    def _rare_characters(self) -> dict[str, str]:
+        return rare_characters()

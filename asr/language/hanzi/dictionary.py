@@ -1,0 +1,189 @@
+"""Words by their pronunciation: a prefix tree over toned syllables, as compiled functions walk it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.files import read_lines
+from asr.base.types import UserError
+from asr.base.vocabulary import TONES
+
+Int32 = npt.NDArray[np.int32]
+Float32 = npt.NDArray[np.float32]
+
+# in place of a syllable's id
+ANY_TONE, ABSENT = -1, -2
+# in place of a word: none is read as this one syllable, which stands for itself; no syllable at all
+AS_IT_IS, NOTHING = -1, -2
+
+
+class Readings(NamedTuple):
+    """Words and how they are read; a word stands once for each of its readings."""
+
+    words: Sequence[str]
+    syllables: Sequence[str]  # each reading as one string, with spaces between its syllables
+    log_probs: Float32  # (N,) natural logarithm of the reading's probability given the word
+
+
+class Sound(NamedTuple):
+    """A syllable as the search takes it.
+
+    Attributes:
+        begin: id of the first syllable that differs from it in nothing but the tone.
+        end: the id after the last of them.
+        own: its id; `ANY_TONE` where it has no tone, `ABSENT` where no word has it.
+        instead: `AS_IT_IS` where no word is read as this one syllable, else 0.
+    """
+
+    begin: int
+    end: int
+    own: int
+    instead: int
+
+
+UNKNOWN_SOUND = Sound(0, 0, ABSENT, AS_IT_IS)
+NO_SOUND = Sound(0, 0, ABSENT, NOTHING)
+
+
+class Trie(NamedTuple):
+    """The prefix tree; node 0 is its root, and the children of a node follow one another.
+
+    Attributes:
+        syllables: (nodes,) id of the last syllable of the way from the root (which has none, 0); children are
+            sorted by it.
+        first_child: (nodes + 1,) the children of a node are those from its first to the next node's first.
+        first_entry: (nodes + 1,) the same for the readings that end at a node.
+        entry_words: (N,) id of the reading's word in the language model.
+        entry_log_probs: (N,) see `Readings`.
+    """
+
+    syllables: Int32
+    first_child: Int32
+    first_entry: Int32
+    entry_words: Int32
+    entry_log_probs: Float32
+
+
+class Dictionary:
+    """Which words a sequence of syllables may stand for.
+
+    Args:
+        syllables: by id; sorted.
+        trie: of the readings.
+        words: of the trie's entries.
+    """
+
+    def __init__(self, syllables: Sequence[str], trie: Trie, words: Sequence[str]) -> None:
+        self.syllables, self.trie, self.words = syllables, trie, words
+
+    @classmethod
+    def of_readings(cls, readings: Readings, word_ids: Mapping[str, int], unknown_id: int) -> Dictionary:
+        """A dictionary of words and how they are read.
+
+        Args:
+            readings: of all words.
+            word_ids: of the language model; a word it lacks counts as its unknown word.
+            unknown_id: id of that.
+        """
+        flat = " ".join(readings.syllables).split(" ")
+        syllables = sorted(set(flat))
+        ids = {syllable: index for index, syllable in enumerate(syllables)}
+        lengths = np.array([text.count(" ") + 1 for text in readings.syllables], np.int32)
+        columns = np.full((len(lengths), int(lengths.max(initial=0))), ABSENT, np.int32)
+        columns[np.arange(columns.shape[1]) < lengths[:, None]] = [ids[syllable] for syllable in flat]
+        trie, order = _trie(columns, lengths)
+        words = [readings.words[row] for row in order.tolist()]
+        entry_words = np.array([word_ids.get(word, unknown_id) for word in words], np.int32)
+        trie = trie._replace(entry_words=entry_words, entry_log_probs=readings.log_probs[order])
+        return cls(syllables, trie, words)
+
+    def sounds(self, soft_tones: bool) -> dict[str, Sound]:
+        """What each syllable of the dictionary sounds like, in any tone and without one."""
+        begin, end = self.trie.first_child[:2]
+        is_word = np.diff(self.trie.first_entry)[begin:end] > 0
+        alone = set(self.trie.syllables[begin:end][is_word].tolist())
+        ids = {syllable: index for index, syllable in enumerate(self.syllables)}
+        sounds = {}
+        for base, (begin, end) in _ranges_of_bases(self.syllables).items():
+            has_word = any(own in alone for own in range(begin, end))
+            sounds[base] = Sound(begin, end, ANY_TONE, 0 if has_word else AS_IT_IS)
+            for tone in TONES:
+                own = ids.get(base + tone, ABSENT)
+                found = has_word if soft_tones else own in alone
+                sounds[base + tone] = Sound(begin, end, own, 0 if found else AS_IT_IS)
+        return sounds
+
+
+def read_pronunciations(path: Path) -> Readings:
+    """Read a file of a word, its syllables and their natural log probability a line, with tabs between.
+
+    Raises:
+        UserError: the file cannot be read, or a line of it.
+    """
+    words, syllables, log_probs = [], [], []
+    for number, line in enumerate(read_lines(path, "pronunciation dictionary"), start=1):
+        try:
+            word, reading, log_prob = line.split("\t")
+            log_probs.append(float(log_prob))
+        except ValueError:
+            log_prob = "nan"
+        if not (line and word and reading.split(" ") == reading.split() and float(log_prob) <= 0):
+            raise UserError(
+                f"{path}:{number}: expected WORD<TAB>SYLLABLES<TAB>LOG PROBABILITY, received {line[:80]!r}; "
+                "make the folder again by `asr lm train`"
+            )
+        words.append(word)
+        syllables.append(reading)
+    return Readings(words, syllables, np.array(log_probs, np.float32))
+
+
+def _ranges_of_bases(syllables: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Where the tones of each toneless syllable begin and end among sorted syllables.
+
+    A tone's digit sorts before any letter: they follow one another.
+    """
+    ranges: dict[str, tuple[int, int]] = {}
+    for index, syllable in enumerate(syllables):
+        base = syllable.rstrip(TONES)
+        begin, _ = ranges.get(base, (index, index))
+        ranges[base] = (begin, index + 1)
+    return ranges
+
+
+def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
+    """The tree without its words, its nodes numbered level by level, and the order of its readings.
+
+    Args:
+        columns: (N, longest) ids of each reading's syllables.
+        lengths: (N,) how many they are.
+    """
+    order = np.lexsort(columns.T[::-1])
+    columns, lengths = columns[order], lengths[order]
+    syllables, parents = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    nodes = np.zeros(len(order), np.int64)  # of each reading, as deep as the levels go so far
+    num_nodes = 1
+    for depth in range(columns.shape[1]):
+        rows = np.flatnonzero(lengths > depth)
+        way = np.stack([nodes[rows], columns[rows, depth]], axis=1)
+        begins = np.ones(len(rows), bool)
+        begins[1:] = (way[1:] != way[:-1]).any(axis=1)
+        parents.append(way[begins, 0])
+        syllables.append(way[begins, 1])
+        nodes[rows] = num_nodes - 1 + np.cumsum(begins)
+        num_nodes += int(begins.sum())
+    by_node = np.argsort(nodes, kind="stable")
+    places = np.arange(num_nodes + 1)
+    trie = Trie(
+        np.concatenate(syllables).astype(np.int32),
+        # children are numbered in the order of their parents, from 1 on
+        (1 + np.searchsorted(np.concatenate(parents), places)).astype(np.int32),
+        np.searchsorted(nodes[by_node], places).astype(np.int32),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.float32),
+    )
+    return trie, order[by_node]

@@ -1,0 +1,145 @@
+"""A small model in one small file: probabilities of 8 bits, ids sorted, one byte of each beside the other."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.files import whole_file
+from asr.base.types import UserError
+from asr.language.hanzi.dictionary import Dictionary, Trie
+from asr.language.ngram.model import NGramModel, NGrams
+
+STEPS = 32.0  # per factor of ten, and per e in the readings: at most 1.6 % of a logarithm's unit is lost
+LARGEST = 255
+ID_BYTES = 3
+
+UInt8 = npt.NDArray[np.uint8]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
+
+
+def pack(path: Path, words: Sequence[str], ngrams: Sequence[NGrams], dictionary: Dictionary) -> None:
+    """Write a model; the same model gives the same bytes.
+
+    Args:
+        path: of the file, `.npz`.
+        words: by id.
+        ngrams: of each order, sorted by their words in reading order; the first words of each are n-grams.
+        dictionary: of words that the model has.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    trie = dictionary.trie
+    arrays: dict[str, npt.NDArray[np.generic]] = {
+        "words": _bytes("\n".join(words)),
+        "syllables": _bytes("\n".join(dictionary.syllables)),
+        "trie_syllables": _planes(trie.syllables),
+        "num_children": _planes(np.diff(trie.first_child)),
+        "num_entries": _planes(np.diff(trie.first_entry)),
+        "entry_words": _planes(trie.entry_words),
+        "entry_log_probs": _codes(trie.entry_log_probs),
+    }
+    for order, table in enumerate(ngrams, start=1):
+        arrays[f"probs_{order}"] = _codes(table.log10_probs)
+        arrays[f"backoffs_{order}"] = _backoff_codes(table.log10_backoffs)
+        if order > 1:
+            contexts = _places(table.ids[:, :-1], ngrams[order - 2].ids)
+            num_contexts = len(ngrams[order - 2].ids)
+            arrays[f"num_longer_{order}"] = _planes(np.bincount(contexts, minlength=num_contexts))
+            arrays[f"last_words_{order}"] = _planes(table.ids[:, -1])
+    with whole_file(path, "packed model") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def unpack(path: Path) -> tuple[NGramModel, Dictionary]:
+    """A model that `pack` wrote, ready to be asked.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    words, ngrams, dictionary = read_packed(path)
+    return NGramModel.of_ngrams(words, ngrams), dictionary
+
+
+def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
+    """What `pack` was given.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot read this model ({error}); install the program again") from None
+    words = arrays["words"].tobytes().decode().split("\n")
+    ids = np.arange(len(words), dtype=np.int32)[:, None]
+    ngrams = []
+    for order in range(1, sum(name.startswith("probs_") for name in arrays) + 1):
+        if order > 1:
+            contexts = np.repeat(ids, _numbers(arrays[f"num_longer_{order}"]), axis=0)
+            ids = np.column_stack([contexts, _numbers(arrays[f"last_words_{order}"])])
+        ngrams.append(NGrams(ids, _logs(arrays[f"probs_{order}"]), _logs(arrays[f"backoffs_{order}"])))
+    trie = Trie(
+        _numbers(arrays["trie_syllables"]),
+        _firsts(_numbers(arrays["num_children"]), 1),
+        _firsts(_numbers(arrays["num_entries"]), 0),
+        _numbers(arrays["entry_words"]),
+        _logs(arrays["entry_log_probs"]),
+    )
+    syllables = arrays["syllables"].tobytes().decode().split("\n")
+    entry_words = [words[word] for word in trie.entry_words.tolist()]
+    return words, ngrams, Dictionary(syllables, trie, entry_words)
+
+
+def _bytes(text: str) -> UInt8:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _planes(numbers: npt.NDArray[np.integer]) -> UInt8:
+    """Numbers (N,) as their bytes (3, N), lowest first."""
+    assert numbers.min(initial=0) >= 0
+    assert numbers.max(initial=0) < 256**ID_BYTES
+    return np.ascontiguousarray(numbers.astype("<u4")[:, None].view(np.uint8)[:, :ID_BYTES].T)
+
+
+def _numbers(planes: UInt8) -> Int32:
+    numbers = np.zeros(planes.shape[1], np.int32)
+    for place in range(ID_BYTES):
+        numbers |= planes[place].astype(np.int32) << (8 * place)
+    return numbers
+
+
+def _codes(logs: Float32) -> UInt8:
+    """Logarithms below 0 in steps."""
+    steps = np.round(logs.astype(np.float64) * -STEPS)
+    return np.clip(steps, 0, LARGEST).astype(np.uint8)
+
+
+def _backoff_codes(log10_backoffs: Float32) -> UInt8:
+    """Code 0 comes back as -0.0, which says that an n-gram begins no longer one: no other may become it."""
+    begins_longer = ~((log10_backoffs == 0) & np.signbit(log10_backoffs))
+    codes: UInt8 = np.maximum(_codes(log10_backoffs), begins_longer.astype(np.uint8))
+    return codes
+
+
+def _logs(codes: UInt8) -> Float32:
+    return (codes.astype(np.float32) / -STEPS).astype(np.float32)
+
+
+def _firsts(counts: Int32, first: int) -> Int32:
+    """Where each of several runs begins, and where the last one ends."""
+    return np.concatenate([[first], first + np.cumsum(counts)]).astype(np.int32)
+
+
+def _places(rows: Int32, table: Int32) -> Int64:
+    """Places of rows, all of which are there, in a sorted table."""
+    places = {row: place for place, row in enumerate(map(tuple, table.tolist()))}
+    return np.array([places[row] for row in map(tuple, rows.tolist())], np.int64)

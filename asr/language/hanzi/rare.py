@@ -1,0 +1,34 @@
+"""Characters for syllables that no word of a dictionary is read as."""
+
+from __future__ import annotations
+
+import functools
+
+from asr.base.vocabulary import TONES, spelled_as_usual
+
+COMMON_ROWS = range(0xB0, 0xD8)  # of GB 2312: its first level, the characters in daily use
+
+
+def rare_characters() -> dict[str, str]:
+    """The most usual character that pypinyin knows for each syllable, toned and without a tone."""
+    from pypinyin import pinyin_dict
+    from pypinyin.contrib.tone_convert import to_tone3
+
+    @functools.cache
+    def spelled(reading: str) -> str:
+        return spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
+
+    best: dict[str, tuple[int, int, int]] = {}
+    for code_point, readings in pinyin_dict.pinyin_dict.items():
+        for place, reading in enumerate(readings.split(",")):
+            usual = (place, _level(chr(code_point)), code_point)
+            syllable = spelled(reading)
+            for key in (syllable, syllable.rstrip(TONES)):
+                best[key] = min(usual, best.get(key, usual))
+    return {syllable: chr(code_point) for syllable, (_, _, code_point) in best.items()}
+
+
+def _level(char: str) -> int:
+    """0 for the characters in daily use, 1 for the others of GB 2312, 2 for the rest."""
+    encoded = char.encode("gb2312", errors="ignore")
+    return 2 if not encoded else 0 if encoded[0] in COMMON_ROWS else 1

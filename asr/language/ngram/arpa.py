@@ -1,0 +1,224 @@
+"""ARPA files: n-gram models as text, what every toolkit writes and reads.
+
+Written and read with the meaning that KenLM gives them: base-10 logarithms, `<unk>` at -100 where the file
+has none, and n-grams that a toolkit has pruned below longer ones put back with the probability of backoff.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.files import whole_file
+from asr.language.ngram.arpa_text import ArpaText, open_arpa, read_plain_lines
+from asr.language.ngram.backoff import completed
+from asr.language.ngram.listing import ngrams_of
+from asr.language.ngram.model import (
+    BUCKETS_PER_ENTRY,
+    MAX_ORDER,
+    NO_EXTENSION,
+    SENTENCE_BEGIN,
+    SENTENCE_END,
+    UNKNOWN,
+    Float32,
+    NGramModel,
+    NGrams,
+    Tables,
+)
+from asr.language.ngram.word_table import word_table
+
+UNKNOWN_CAPITAL = "<UNK>"  # as some toolkits spell it
+UNKNOWN_MISSING_LOG10_PROB = -100.0
+DATA, END = b"\\data\\", b"\\end\\"
+COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
+SPACES = re.compile(rb"[ \t\r]+")
+MOST_PER_GZIPPED_BYTE = 1032  # bytes that deflate can make of one
+ROWS_AT_ONCE = 1 << 16
+
+
+def read_arpa(path: Path) -> NGramModel:
+    """Read a model from an ARPA file, plain or gzipped.
+
+    Raises:
+        UserError: it cannot be read, is truncated, or a line is not as it should be.
+    """
+    with open_arpa(path) as text:
+        if (line := _first_line(text)) != DATA:
+            expected = "\\data\\, as an ARPA file begins, or a binary of KenLM"
+            raise text.error(expected, _shown(line), "name a language model; `asr lm train` makes them")
+        counts, line = _read_counts(text)
+        words, unigrams = _read_unigrams(text, line, counts[0])
+        ids = {word: index for index, word in enumerate(words)} | {UNKNOWN_CAPITAL: 0}
+        table = word_table(words, 0, len(words), BUCKETS_PER_ENTRY)
+        ngrams = [unigrams]
+        for order, count in enumerate(counts[1:], start=2):
+            _expect(text, text.line(), b"\\%d-grams:" % order, f"the end of the {counts[order - 2]:,} before")
+            ngrams.append(_read_ngrams(text, order, count, order == len(counts), table, ids))
+        _expect(text, text.line(), END, f"the end of the {counts[-1]:,} {len(counts)}-grams")
+        if (line := _next_line(text)) is not None:
+            raise text.error("nothing after \\end\\", _shown(line))
+    return NGramModel.of_ngrams(words, completed(path, words, ngrams))
+
+
+def write_arpa(path: Path, model: NGramModel) -> None:
+    """Write a model as ARPA text.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    ngrams = ngrams_of(model)
+    with whole_file(path, "language model") as file:
+        lines = [f"ngram {order}={len(table.ids)}\n" for order, table in enumerate(ngrams, start=1)]
+        file.write(f"\\data\\\n{''.join(lines)}".encode())
+        for order, table in enumerate(ngrams, start=1):
+            file.write(f"\n\\{order}-grams:\n".encode())
+            for begin in range(0, len(table.ids), ROWS_AT_ONCE):
+                end = begin + ROWS_AT_ONCE
+                rows = NGrams(
+                    table.ids[begin:end], table.log10_probs[begin:end], table.log10_backoffs[begin:end]
+                )
+                file.write(_lines(model.words, rows, order == len(ngrams)).encode())
+        file.write(b"\n\\end\\\n")
+
+
+def _lines(words: Sequence[str], ngrams: NGrams, longest: bool) -> str:
+    grams = [" ".join([words[index] for index in row]) for row in ngrams.ids.tolist()]
+    # the shortest digits that come back as the same 32-bit number
+    probs = [str(value) for value in ngrams.log10_probs.astype(np.float32)]
+    if longest:
+        return "".join(f"{prob}\t{gram}\n" for prob, gram in zip(probs, grams, strict=True))
+    backoffs = [str(value) for value in (ngrams.log10_backoffs + np.float32(0)).astype(np.float32)]
+    columns = zip(probs, grams, backoffs, strict=True)
+    return "".join(f"{prob}\t{gram}\t{backoff}\n" for prob, gram, backoff in columns)
+
+
+def _first_line(text: ArpaText) -> bytes | None:
+    """The first line that is neither empty nor a comment."""
+    while (line := _next_line(text)) is not None and line.startswith(b"#"):
+        pass
+    return line
+
+
+def _next_line(text: ArpaText) -> bytes | None:
+    """The next line that is not empty."""
+    while (line := text.line()) is not None and not line.strip():
+        pass
+    return line.strip() if line is not None else None
+
+
+def _expect(text: ArpaText, line: bytes | None, expected: bytes, after: str) -> None:
+    if line is not None and not line.strip():
+        line = _next_line(text)
+    if line is None or line.strip() != expected:
+        raise text.error(f"{expected.decode()}, after {after}", _shown(line))
+
+
+def _read_counts(text: ArpaText) -> tuple[list[int], bytes | None]:
+    """Number of n-grams of each order, and the line after them."""
+    counts: list[int] = []
+    while (line := _next_line(text)) is not None and (match := COUNT.fullmatch(line)):
+        if int(match[1]) != len(counts) + 1:
+            raise text.error(f"the number of {len(counts) + 1}-grams", _shown(line))
+        counts.append(int(match[2]))
+    if not 2 <= len(counts) <= MAX_ORDER:
+        raise text.error(
+            f"`ngram 1=...` and so on, to an order from 2 to {MAX_ORDER}",
+            f"{len(counts)} of them, then {_shown(line)}",
+            "train a model of such an order",
+        )
+    expansion = MOST_PER_GZIPPED_BYTE if text.bar.total is None else 1
+    room = text.path.stat().st_size * expansion
+    if sum(counts) * 4 > room:  # "0 a\n"
+        raise text.error("as many n-grams as the file has room for", f"{sum(counts):,} in {room:,} bytes")
+    return counts, line
+
+
+def _read_unigrams(text: ArpaText, line: bytes | None, count: int) -> tuple[list[str], NGrams]:
+    _expect(text, line, b"\\1-grams:", "the counts")
+    unknown = (UNKNOWN_MISSING_LOG10_PROB, float(NO_EXTENSION))
+    weights = {UNKNOWN: unknown}
+    given: set[str] = set()
+    for row in range(count):
+        prob, (word,), backoff = _read_line(text, 1, row, count, longest=False)
+        word = UNKNOWN if word == UNKNOWN_CAPITAL else word
+        if word in given:
+            raise text.error("words that differ", f"{word!r} again", "remove one of the two lines")
+        given.add(word)
+        weights[word] = (prob, backoff)
+    for word in (SENTENCE_BEGIN, SENTENCE_END):
+        if word not in given:
+            raise text.error(f"{word} among the words", "none", "train the model with marks of sentences")
+    values: Float32 = np.array(list(weights.values()), np.float32)
+    ids = np.arange(len(weights), dtype=np.int32)[:, None]
+    return list(weights), NGrams(ids, values[:, 0], values[:, 1])
+
+
+def _read_ngrams(
+    text: ArpaText, order: int, count: int, longest: bool, table: Tables, ids: Mapping[str, int]
+) -> NGrams:
+    ngrams = NGrams(
+        np.empty((count, order), np.int32), np.empty(count, np.float32), np.empty(count, np.float32)
+    )
+    row = 0
+    while row < count:
+        block = np.frombuffer(text.block, np.uint8)
+        row, text.place = read_plain_lines(block, text.place, table, *ngrams, row, longest)
+        if row < count and (text.place < len(text.block) or not text.next_block()):
+            prob, words, backoff = _read_line(text, order, row, count, longest)
+            ngrams.ids[row] = _ids_of(text, words, ids)
+            ngrams.log10_probs[row], ngrams.log10_backoffs[row] = prob, backoff
+            row += 1
+    return ngrams
+
+
+def _read_line(
+    text: ArpaText, order: int, row: int, count: int, longest: bool
+) -> tuple[float, list[str], float]:
+    """Probability, words and backoff of any line that has them."""
+    line = text.line()
+    what = f"{count:,} {order}-grams"
+    if line is None or not line.strip() or line.startswith(b"\\"):
+        raise text.error(what, f"{row:,}, then {_shown(line)}")
+    fields = SPACES.split(line.strip(b" \t\r"))
+    if len(fields) not in (order + 1, order + 2):
+        expected = f"a probability, {order} words" + ("" if longest else " and perhaps a backoff")
+        raise text.error(expected, _shown(line))
+    try:
+        words = [field.decode() for field in fields[1 : order + 1]]
+    except UnicodeDecodeError:
+        raise text.error("UTF-8", repr(line), "convert the file, as with `iconv -t UTF-8`") from None
+    prob = _number(text, fields[0])
+    if prob > 0:
+        raise text.error("a logarithm of a probability, 0 or less", str(prob), "train the model again")
+    backoff = _number(text, fields[-1]) if len(fields) == order + 2 else float(NO_EXTENSION)
+    if longest and backoff != 0:
+        raise text.error(f"no backoff after the longest n-grams, {order} words", str(backoff))
+    return prob, words, backoff
+
+
+def _number(text: ArpaText, field: bytes) -> float:
+    try:
+        value = float(field)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise text.error("a number", _shown(field))
+    return value
+
+
+def _ids_of(text: ArpaText, words: Sequence[str], ids: Mapping[str, int]) -> npt.NDArray[np.int32]:
+    for word in words:
+        if word not in ids:
+            raise text.error("a word that is among the 1-grams", repr(word))
+    return np.array([ids[word] for word in words], np.int32)
+
+
+def _shown(line: bytes | None) -> str:
+    if line is None:
+        return "the end of the file: it is truncated"
+    return repr(line[:80].decode(errors="replace")) if line.strip() else "an empty line"

@@ -1,0 +1,85 @@
+"""What a table of n-grams needs so that backing off finds every n-gram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.types import UserError
+from asr.language.ngram.model import Float32, Int32, NGrams, keys_of
+
+Keys = npt.NDArray[np.uint64]
+
+
+def completed(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) -> list[NGrams]:
+    """N-grams with those that are the last words of longer ones, but were pruned.
+
+    Args:
+        path: of the file, for errors.
+        words: by id.
+        ngrams: of each order.
+
+    Raises:
+        UserError: an n-gram stands twice, or its first words are no n-gram.
+    """
+    tables = list(ngrams)
+    num_given = [len(table.ids) for table in tables]
+    for place in range(len(tables) - 1, 1, -1):
+        tables[place - 1] = _with_pruned(tables[place - 1], tables[place].ids[:, 1:])
+    for place in range(1, len(tables)):
+        shorter, table, given = tables[place - 1], tables[place], num_given[place]
+        if place > 1 and (row := _first(~np.isin(_keys(table.ids[:, :-1]), _keys(shorter.ids)))) is not None:
+            gram, context = _said(words, table.ids[row]), _said(words, table.ids[row, :-1])
+            raise UserError(
+                f"{path}: expected {context!r} among the {place}-grams, as {gram!r} begins with it, "
+                "received none; prune only n-grams that begin no longer ones"
+            )
+        if (row := _repeated(_keys(table.ids))) is not None:
+            raise UserError(f"{path}: the {place + 1}-gram {_said(words, table.ids[row])!r} stands twice")
+        table.log10_probs[given:] = _weights(shorter, table.ids[given:, 1:], shorter.log10_probs) + _weights(
+            shorter, table.ids[given:, :-1], shorter.log10_backoffs
+        )
+    return tables
+
+
+def _with_pruned(table: NGrams, needed: Int32) -> NGrams:
+    """A table with n-grams that it lacks, at its end and yet without a probability."""
+    pruned = np.unique(needed[~np.isin(_keys(needed), _keys(table.ids))], axis=0)
+    zeros = np.zeros(len(pruned), np.float32)
+    return NGrams(
+        np.concatenate([table.ids, pruned]),
+        np.concatenate([table.log10_probs, zeros]),
+        np.concatenate([table.log10_backoffs, zeros]),
+    )
+
+
+def _weights(table: NGrams, ids: Int32, weights: Float32) -> Float32:
+    """Weights of n-grams that are in the table."""
+    if not len(ids):
+        return np.zeros(0, np.float32)
+    keys = _keys(table.ids)
+    order = np.argsort(keys)
+    return weights[order[np.searchsorted(keys, _keys(ids), sorter=order)]]
+
+
+def _keys(ids: Int32) -> Keys:
+    keys: Keys = keys_of(np.ascontiguousarray(ids))
+    return keys
+
+
+def _first(found: npt.NDArray[np.bool_]) -> int | None:
+    return int(found.argmax()) if found.any() else None
+
+
+def _repeated(keys: Keys) -> int | None:
+    """Place of a key that stands twice."""
+    order = np.argsort(keys, kind="stable")
+    row = _first(keys[order][1:] == keys[order][:-1])
+    return int(order[row + 1]) if row is not None else None
+
+
+def _said(words: Sequence[str], ids: Int32) -> str:
+    return " ".join(words[index] for index in ids)

@@ -1,0 +1,303 @@
+"""Counts of all n-grams of one length, in bounded memory: sorted runs on disk, merged block by block.
+
+An n-gram is turned round, the last word first, and packed into a few 64-bit integers. In their order the
+n-grams that end alike stand together, which is what Kneser-Ney smoothing asks of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.compiled import compiled
+from asr.base.files import cannot_write
+from asr.language.ngram.model import Int32
+
+Keys = npt.NDArray[np.uint64]  # (N, W), the first column counts most
+Counts = npt.NDArray[np.int64]
+
+BEGIN_ID, END_ID = 1, 2  # of <s> and </s>
+PAD_ID = 0  # stands before <s>; as a word, <unk> never occurs in a text that the vocabulary is made of
+BYTES_PER_KEY_WORD = 40  # of one column: the keys, their sorted copy, where they change, and what is merged
+MIN_ROOM = 1000  # n-grams
+
+
+class CountedRows(NamedTuple):
+    """Different n-grams in the order of their turned words, and how often each occurs."""
+
+    rows: Int32  # (N, order), the last word first
+    counts: Counts  # (N,)
+
+
+class Packing(NamedTuple):
+    """How turned n-grams are packed."""
+
+    order: int
+    bits: int
+
+    @classmethod
+    def of(cls, order: int, num_words: int) -> Packing:
+        """For n-grams over so many words."""
+        return cls(order, max(1, (num_words - 1).bit_length()))
+
+    @property
+    def per_column(self) -> int:
+        """Words in one integer."""
+        return 64 // self.bits
+
+    @property
+    def num_columns(self) -> int:
+        """Integers for one n-gram."""
+        return -(-self.order // self.per_column)
+
+
+class SortedCounts:
+    """N-grams and their counts, in order, in memory or in a nameless file.
+
+    Args:
+        packing: of the n-grams.
+        keys: (N, W) all of them, or none where they stand in a file.
+        counts: (N,) likewise.
+        run: of the file.
+        block_size: n-grams that are read at once.
+    """
+
+    def __init__(
+        self,
+        packing: Packing,
+        keys: Keys | None = None,
+        counts: Counts | None = None,
+        run: Run | None = None,
+        block_size: int = 0,
+    ) -> None:
+        self._packing, self._keys, self._counts = packing, keys, counts
+        self._run, self._block_size = run, block_size
+
+    def blocks(self) -> Iterator[CountedRows]:
+        """All of them, as often as asked."""
+        if self._run is None:
+            assert self._keys is not None
+            assert self._counts is not None
+            yield CountedRows(unpack(self._keys, self._packing.order, self._packing.bits), self._counts)
+            return
+        for begin in range(0, self._run.length, self._block_size):
+            keys, counts = self._run.read(begin, self._block_size)
+            yield CountedRows(unpack(keys, self._packing.order, self._packing.bits), counts)
+
+
+class Run:
+    """Sorted keys and counts in files without a name: whatever ends this process removes them."""
+
+    def __init__(self, folder: Path, num_columns: int) -> None:
+        self._folder, self._num_columns = folder, num_columns
+        self._keys, self._counts = temporary_file(folder), temporary_file(folder)
+        self.length = 0
+
+    def append(self, keys: Keys, counts: Counts) -> None:
+        """Write behind what is there."""
+        write_array(self._keys, keys, self._folder)
+        write_array(self._counts, counts, self._folder)
+        self.length += len(counts)
+
+    def read(self, begin: int, length: int) -> tuple[Keys, Counts]:
+        """So many of them from one on; fewer at the end."""
+        length = min(length, self.length - begin)
+        keys = read_array(
+            self._keys, np.dtype(np.uint64), begin * self._num_columns, length * self._num_columns
+        )
+        counts = read_array(self._counts, np.dtype(np.int64), begin, length)
+        return keys.reshape(length, self._num_columns), counts
+
+    def close(self) -> None:
+        """Give its space back."""
+        self._keys.close()
+        self._counts.close()
+
+
+def count_ngrams(
+    blocks: Iterable[Int32], order: int, num_words: int, memory_bytes: int, folder: Path
+) -> SortedCounts:
+    """Count all n-grams of one length.
+
+    Args:
+        blocks: whole sentences of word ids, each closed by `END_ID`, which stands nowhere else.
+        order: length; n-grams at a sentence's begin hold `BEGIN_ID` and, before it, `PAD_ID`.
+        num_words: ids are below it.
+        memory_bytes: what counting may take; more goes to disk.
+        folder: for files without a name.
+
+    Raises:
+        UserError: the folder cannot be written, or its disk is full.
+    """
+    packing = Packing.of(order, num_words)
+    room = max(MIN_ROOM, memory_bytes // (BYTES_PER_KEY_WORD * (packing.num_columns + 1)))
+    runs: list[Run] = []
+    waiting: list[Keys] = []
+    num_waiting = 0
+    for tokens in blocks:
+        for piece in _pieces(tokens, room):
+            if num_waiting + len(piece) > room and waiting:
+                _spill(waiting, runs, folder, packing)
+                waiting, num_waiting = [], 0
+            waiting.append(
+                _turned_ngrams(piece, order, packing.bits, packing.per_column, packing.num_columns)
+            )
+            num_waiting += len(piece)
+    if not runs:
+        return SortedCounts(packing, *_reduced(_joined(waiting, packing), None))
+    _spill(waiting, runs, folder, packing)
+    del waiting
+    merged = _merged(runs, folder, packing, max(MIN_ROOM, room // 2))
+    return SortedCounts(packing, run=merged, block_size=max(MIN_ROOM, room // 4))
+
+
+def temporary_file(folder: Path) -> IO[bytes]:
+    """A file without a name.
+
+    Raises:
+        UserError: none can be made in the folder.
+    """
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError as error:
+        raise cannot_write(folder, "temporary file", error) from None
+
+
+def write_array(file: IO[bytes], array: npt.NDArray[np.generic], folder: Path) -> None:
+    """Append an array's bytes to a temporary file.
+
+    Raises:
+        UserError: the disk is full.
+    """
+    try:
+        file.seek(0, 2)
+        file.write(np.ascontiguousarray(array).data)
+        file.flush()
+    except OSError as error:
+        raise cannot_write(folder, "temporary file", error) from None
+
+
+def read_array(file: IO[bytes], dtype: np.dtype[np.generic], begin: int, length: int) -> npt.NDArray[Any]:
+    """Elements of an array that `write_array` wrote."""
+    file.seek(begin * dtype.itemsize)
+    return np.frombuffer(file.read(length * dtype.itemsize), dtype)
+
+
+def _pieces(tokens: Int32, room: int) -> Iterator[Int32]:
+    """Whole sentences, about so many tokens at a time."""
+    ends = np.flatnonzero(tokens == END_ID) + 1
+    begin = 0
+    while begin < len(tokens):
+        place = max(np.searchsorted(ends, begin + room, "right") - 1, np.searchsorted(ends, begin, "right"))
+        yield tokens[begin : ends[place]]
+        begin = int(ends[place])
+
+
+def _spill(waiting: list[Keys], runs: list[Run], folder: Path, packing: Packing) -> None:
+    keys, counts = _reduced(_joined(waiting, packing), None)
+    run = Run(folder, packing.num_columns)
+    run.append(keys, counts)
+    runs.append(run)
+
+
+def _joined(keys: list[Keys], packing: Packing) -> Keys:
+    return np.concatenate(keys) if keys else np.zeros((0, packing.num_columns), np.uint64)
+
+
+def _reduced(keys: Keys, counts: Counts | None) -> tuple[Keys, Counts]:
+    """Each key once, in order, and its counts' sum; without counts each key counts once."""
+    if not len(keys):
+        return keys, np.zeros(0, np.int64)
+    if counts is None and keys.shape[1] == 1:
+        keys = np.sort(keys, axis=0)
+    else:
+        order = np.lexsort(keys.T[::-1])
+        keys = keys[order]
+        counts = counts[order] if counts is not None else None
+    begins = np.flatnonzero(np.concatenate([[True], (keys[1:] != keys[:-1]).any(axis=1)]))
+    if counts is None:
+        return keys[begins], np.diff(np.append(begins, len(keys)))
+    return keys[begins], np.add.reduceat(counts, begins)
+
+
+def _merged(runs: list[Run], folder: Path, packing: Packing, room: int) -> Run:
+    """All runs as one; each is read a little at a time."""
+    merged = Run(folder, packing.num_columns)
+    share = max(MIN_ROOM // 10, room // len(runs))
+    places = [0] * len(runs)
+    heads = [run.read(0, share) for run in runs]
+    while any(len(counts) for _, counts in heads):
+        # what no run can still hold more of: up to the least of the last keys that were read
+        lasts = [keys[-1] for keys, _ in heads if len(keys)]
+        limit = min(lasts, key=lambda key: tuple(key.tolist()))
+        ready = [_num_not_above(keys, limit) for keys, _ in heads]
+        taken = [(keys[:n], counts[:n]) for (keys, counts), n in zip(heads, ready, strict=True)]
+        merged.append(*_reduced(np.concatenate([k for k, _ in taken]), np.concatenate([c for _, c in taken])))
+        for index, run in enumerate(runs):
+            if ready[index]:
+                places[index] += ready[index]
+                heads[index] = run.read(places[index], share)
+    for run in runs:
+        run.close()
+    return merged
+
+
+@compiled
+def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
+    """How many of these sorted keys are at most the limit."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        above = False
+        for column in range(keys.shape[1]):
+            if keys[middle, column] != limit[column]:
+                above = keys[middle, column] > limit[column]
+                break
+        if above:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def _turned_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_columns: int) -> Keys:
+    """The n-gram that ends with each token, turned and packed."""
+    keys = np.empty((len(tokens), num_columns), np.uint64)
+    window = np.empty(order, np.uint64)  # the last words, the latest first
+    window[:] = PAD_ID
+    window[0] = BEGIN_ID
+    for place in range(len(tokens)):
+        for index in range(order - 1, 0, -1):
+            window[index] = window[index - 1]
+        window[0] = tokens[place]
+        for column in range(num_columns):
+            key = np.uint64(0)
+            for index in range(column * per_column, min(order, (column + 1) * per_column)):
+                key = (key << np.uint64(bits)) | window[index]
+            keys[place, column] = key
+        if tokens[place] == END_ID:
+            window[:] = PAD_ID
+            window[0] = BEGIN_ID
+    return keys
+
+
+@compiled
+def unpack(keys: Keys, order: int, bits: int) -> Int32:
+    """(N, order) turned n-grams of packed ones."""
+    rows = np.empty((len(keys), order), np.int32)
+    per_column = 64 // bits
+    mask = np.uint64((1 << bits) - 1)
+    for row in range(len(keys)):
+        for column in range(keys.shape[1]):
+            key = keys[row, column]
+            begin = column * per_column
+            for index in range(min(order, begin + per_column) - 1, begin - 1, -1):
+                rows[row, index] = np.int32(key & mask)
+                key >>= np.uint64(bits)
+    return rows

@@ -1,0 +1,96 @@
+"""KenLM's binary files: probing ones are mapped and written, tries are read.
+
+After the header come the hashes of the words, the n-grams, and the words themselves (github.com/kpu/kenlm,
+lm/vocab.cc, lm/search_hashed.hh). A probing file's n-grams lie as `Tables` wants them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from asr.language.ngram.backoff import completed
+from asr.language.ngram.kenlm_header import (
+    COPY,
+    PROBING,
+    REBUILD,
+    Header,
+    header_of,
+    read_header,
+    truncated,
+    unfit,
+)
+from asr.language.ngram.kenlm_trie import read_trie
+from asr.language.ngram.model import (
+    LONGEST_WORDS,
+    MIDDLE_WORDS,
+    SENTENCE_BEGIN,
+    SENTENCE_END,
+    UNIGRAM_WORDS,
+    UNKNOWN,
+    NGramModel,
+    num_buckets,
+    tables_of,
+)
+from asr.language.ngram.word_table import Bytes, word_table
+
+VOCABULARY_HEADER = struct.Struct("<II")  # version, number of words
+
+
+def read_kenlm(path: Path) -> NGramModel:
+    """A model; a probing file stays on the disk until its pages are asked for.
+
+    Raises:
+        UserError: it cannot be read, is damaged, or of a kind that is not read here.
+    """
+    header = read_header(path)
+    # a private map may be written to, as the arrays of a model made in memory: one type for compiled code
+    file = np.memmap(path, np.uint8, mode="c").view(np.ndarray)
+    if header.kind == PROBING:
+        return _map_probing(path, file, header)
+    ngrams, end = read_trie(path, file, header)
+    words = _read_words(path, file, end, len(ngrams[0].ids))
+    return NGramModel.of_ngrams(words, completed(path, words, ngrams))
+
+
+def write_kenlm(file: BinaryIO, model: NGramModel) -> None:
+    """Write a model as a probing file, which KenLM reads."""
+    file.write(header_of(model.counts, model.buckets_per_entry))
+    file.write(VOCABULARY_HEADER.pack(0, len(model.words)))
+    # KenLM keeps <unk>, which is 0, out of the table
+    file.write(word_table(model.words, 1, model.counts[0], model.buckets_per_entry).memory.data)
+    file.write(model.tables.memory.data)
+    file.write("".join(f"{word}\0" for word in model.words).encode())
+
+
+def _map_probing(path: Path, file: Bytes, header: Header) -> NGramModel:
+    counts, per_entry = header.counts, header.buckets_per_entry
+    begin = header.size_bytes + VOCABULARY_HEADER.size + 4 * LONGEST_WORDS * num_buckets(counts[0], per_entry)
+    buckets = [num_buckets(count, per_entry) for count in counts[1:]]
+    sizes = [number * MIDDLE_WORDS for number in buckets[:-1]] + [buckets[-1] * LONGEST_WORDS]
+    *begins, num_words = itertools.accumulate(sizes, initial=(counts[0] + 1) * UNIGRAM_WORDS)
+    end = begin + 4 * num_words
+    if len(file) < end:
+        raise truncated(path, end, len(file))
+    version, vocabulary_size = VOCABULARY_HEADER.unpack_from(file.data, header.size_bytes)
+    if version != 0 or not counts[0] <= vocabulary_size <= counts[0] + 1:  # <unk> may not be counted
+        raise unfit(path, f"{counts[0]:,} words", f"{vocabulary_size:,} (version {version})", COPY)
+    words = _read_words(path, file, end, vocabulary_size)
+    return NGramModel(words, tables_of(file[begin:end].view(np.uint32), begins, buckets), counts, per_entry)
+
+
+def _read_words(path: Path, file: Bytes, begin: int, count: int) -> list[str]:
+    try:
+        *words, rest = file[begin:].tobytes().decode().split("\0")
+    except UnicodeDecodeError as error:
+        found = repr(error.object[error.start : error.end])
+        raise unfit(path, "words in UTF-8", f"the bytes {found}", f"{REBUILD} in UTF-8") from None
+    if rest or len(words) != count or words[0] != UNKNOWN:
+        raise unfit(path, f"{count:,} words at the end, {UNKNOWN} first", f"{len(words):,}", COPY)
+    if missing := {SENTENCE_BEGIN, SENTENCE_END} - set(words):
+        raise unfit(path, f"{' and '.join(sorted(missing))} among the words", "none", "train on sentences")
+    return words

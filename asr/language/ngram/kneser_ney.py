@@ -1,0 +1,287 @@
+"""Interpolated modified Kneser-Ney smoothing.
+
+Chen and Goodman (1998), "An Empirical Study of Smoothing Techniques for Language Modeling"; sentence begins
+and pruning as in Heafield et al. (2013), "Scalable Modified Kneser-Ney Language Model Estimation": an n-gram
+that begins a sentence keeps its own count in every order, and what pruning leaves out goes to the backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.compiled import compiled
+from asr.language.ngram.counting import BEGIN_ID, PAD_ID, Counts, SortedCounts
+from asr.language.ngram.model import Int32
+
+Float64 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small, or too regular, to tell its own
+LEAST_PROBABILITY = 1e-99  # of <s>, which nothing predicts
+
+
+class Estimates(NamedTuple):
+    """The n-grams of one order; longer ones hold the places of their parts among those one word shorter.
+
+    Attributes:
+        rows: (N, order) turned: the last word first; sorted by them.
+        counts: (N,) how often each occurs.
+        probs: (N,) of the last word after the others.
+        backoffs: (N,) weight of shorter contexts after this one; 1 where it begins no longer n-gram.
+        begins_longer: (N,) whether it begins a longer n-gram.
+        contexts: (N,) place of all words but the last.
+        endings: (N,) place of all words but the first.
+    """
+
+    rows: Int32
+    counts: Counts
+    probs: Float64
+    backoffs: Float64
+    begins_longer: Mask
+    contexts: Counts
+    endings: Counts
+
+    def chosen(self, mask: Mask) -> Estimates:
+        """These n-grams alone; the places stay those among all."""
+        return Estimates._make(column[mask] for column in self)
+
+
+class _Counted(NamedTuple):
+    """N-grams of one order, or a block of them.
+
+    Attributes:
+        rows: (N, order) turned.
+        counts: (N,) how often each occurs.
+        adjusted: (N,) words that stand before it, or how often it occurs where it cannot have any.
+    """
+
+    rows: Int32
+    counts: Counts
+    adjusted: Counts
+
+    def chosen(self, mask: Mask) -> _Counted:
+        return _Counted(self.rows[mask], self.counts[mask], self.adjusted[mask])
+
+
+class Smoothing(NamedTuple):
+    """What was found.
+
+    Attributes:
+        estimates: of each order from 1 on.
+        discounts: (order, 3) of n-grams seen once, twice and oftener.
+        fallback_orders: those whose discounts a text as this one does not tell.
+    """
+
+    estimates: list[Estimates]
+    discounts: list[Float64]
+    fallback_orders: tuple[int, ...]
+
+
+def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int]) -> Smoothing:
+    """Estimate a model of all n-grams that a text holds.
+
+    Args:
+        counts: of the longest n-grams.
+        order: their length, 2 at least.
+        num_words: of the vocabulary, with <unk>, <s> and </s>.
+        prune: for each order, n-grams that occur so often or less are left out; the first is 0, and none
+            is less than the one before it.
+
+    Returns:
+        Estimates of fewer orders where no sentence is long enough.
+    """
+    assert prune[0] == 0
+    assert list(prune) == sorted(prune)
+    shorter = _shorter_orders(counts, order, num_words)
+    discounts, fallback_orders = [], []
+    for length in range(1, order + 1):
+        blocks = [shorter[length - 1]] if length < order else _longest(counts)
+        found = _discounts(blocks)
+        if found is None:
+            fallback_orders.append(length)
+        discounts.append(np.array([0.0, *(FALLBACK_DISCOUNTS if found is None else found)]))
+
+    estimates = [_unigrams(shorter[0], discounts[0])]
+    places = np.arange(num_words)  # of the order before, among its estimates; -1 where it was left out
+    for length in range(2, order + 1):
+        context_table = shorter[length - 2]
+
+        def blocks_of(length: int = length) -> Iterator[_Counted]:
+            return iter([shorter[length - 1]]) if length < order else _longest(counts)
+
+        longer, kept = _next_order(
+            blocks_of, context_table, estimates, places, discounts[length - 1], prune[length - 1]
+        )
+        if not len(longer.rows):
+            break
+        estimates.append(longer)
+        if length < order:
+            places = np.where(kept, np.cumsum(kept) - 1, -1)
+    told = [number for number in fallback_orders if number <= len(estimates)]
+    return Smoothing(estimates, [table[1:] for table in discounts[: len(estimates)]], tuple(told))
+
+
+def _longest(counts: SortedCounts) -> Iterator[_Counted]:
+    """The longest n-grams, without those that a sentence's begin cuts short."""
+    for rows, numbers in counts.blocks():
+        whole = rows[:, -1] != PAD_ID
+        yield _Counted(rows[whole], numbers[whole], numbers[whole])
+
+
+def _shorter_orders(counts: SortedCounts, order: int, num_words: int) -> list[_Counted]:
+    """All n-grams of each order below the longest one; the unigrams by id."""
+    longer = _stitched([_endings(rows, numbers) for rows, numbers in counts.blocks()])
+    tables = [longer]
+    for _ in range(order - 2):
+        tables.insert(0, _endings(tables[0].rows, tables[0].counts))
+    unigrams = _Counted(
+        np.arange(num_words, dtype=np.int32)[:, None],
+        np.zeros(num_words, np.int64),
+        np.zeros(num_words, np.int64),
+    )
+    seen = tables[0].rows[:, 0]
+    unigrams.counts[seen], unigrams.adjusted[seen] = tables[0].counts, tables[0].adjusted
+    return [unigrams, *(table.chosen(table.rows[:, -1] != PAD_ID) for table in tables[1:])]
+
+
+def _endings(rows: Int32, counts: Counts) -> _Counted:
+    """The n-grams that sorted n-grams one word longer end with."""
+    differs = (rows[1:, :-1] != rows[:-1, :-1]).any(axis=1)
+    begins = np.flatnonzero(np.concatenate([[True], differs])) if len(rows) else np.zeros(0, np.int64)
+    totals = np.add.reduceat(counts, begins) if len(rows) else counts
+    kinds = np.diff(np.append(begins, len(rows)))
+    # no word but <s> stands before an n-gram that begins a sentence
+    return _Counted(rows[begins, :-1], totals, np.where(rows[begins, -1] == PAD_ID, totals, kinds))
+
+
+def _stitched(blocks: list[_Counted]) -> _Counted:
+    """Blocks as one; the last n-gram of a block may be the first of the next one."""
+    rows, counts, adjusted = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    begins = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)]))
+    return _Counted(rows[begins], np.add.reduceat(counts, begins), np.add.reduceat(adjusted, begins))
+
+
+def _discounts(blocks: Iterable[_Counted]) -> list[float] | None:
+    """Discounts of n-grams with a count of 1, 2, 3 and more; None where the text does not tell them."""
+    kinds = np.zeros(5)
+    for block in blocks:
+        kinds += np.bincount(np.minimum(block.adjusted, 5), minlength=6)[:5]
+    if not kinds[1:].all():
+        return None
+    y = kinds[1] / (kinds[1] + 2 * kinds[2])
+    discounts = [k - (k + 1) * y * kinds[k + 1] / kinds[k] for k in (1, 2, 3)]
+    return discounts if all(0 <= d <= k for k, d in enumerate(discounts, start=1)) else None
+
+
+def _unigrams(table: _Counted, discounts: Float64) -> Estimates:
+    num_words = len(table.rows)
+    total = table.adjusted.sum()
+    taken = discounts[np.minimum(table.adjusted, 3)]
+    # what discounting leaves is shared by all words that may come, <unk> among them, and not <s>
+    probs = (table.adjusted - taken) / total + taken.sum() / total / (num_words - 1)
+    probs[BEGIN_ID] = LEAST_PROBABILITY
+    nothing = np.zeros(num_words, np.int64)
+    return Estimates(
+        table.rows, table.counts, probs, np.ones(num_words), np.zeros(num_words, np.bool_), nothing, nothing
+    )
+
+
+def _next_order(
+    blocks_of: Callable[[], Iterator[_Counted]],
+    table: _Counted,
+    estimates: Sequence[Estimates],
+    places: Counts,
+    discounts: Float64,
+    prune: int,
+) -> tuple[Estimates, Mask]:
+    """Estimates one word longer; those before learn their backoffs.
+
+    Args:
+        blocks_of: the n-grams of this order, as often as it is called.
+        table: all n-grams one word shorter.
+        estimates: of all shorter orders.
+        places: of the table's rows among the estimates.
+        discounts: by count.
+        prune: n-grams that occur so often or less are left out.
+
+    Returns:
+        The estimates, and which of this order's n-grams are among them.
+    """
+    before = estimates[-1]
+    firsts = np.searchsorted(table.rows[:, 0], np.arange(table.rows[:, 0].max(initial=0) + 2))
+    totals, freed = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    extended = np.zeros(len(table.rows), np.bool_)
+    for block in blocks_of():
+        contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
+        _share(contexts, block.counts, block.adjusted, discounts, prune, totals, freed, extended)
+    weights = np.divide(freed, totals, out=np.ones_like(freed), where=totals > 0)
+    kept_before = places >= 0
+    before.backoffs[places[kept_before]] = weights[kept_before]
+    before.begins_longer[places[kept_before]] = extended[kept_before]
+
+    parts, kept_of = [], []
+    for block in blocks_of():
+        kept = block.counts > prune
+        kept_of.append(kept)
+        block = block.chosen(kept)
+        contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
+        endings = places[find_rows(block.rows[:, :-1], table.rows, firsts)]
+        own = (block.adjusted - discounts[np.minimum(block.adjusted, 3)]) / totals[contexts]
+        probs = own + weights[contexts] * before.probs[endings]
+        nothing = np.ones(len(probs)), np.zeros(len(probs), np.bool_)
+        parts.append(Estimates(block.rows, block.counts, probs, *nothing, places[contexts], endings))
+    longer = Estimates(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return longer, np.concatenate(kept_of)
+
+
+@compiled
+def _share(
+    contexts: Counts,
+    counts: Counts,
+    adjusted: Counts,
+    discounts: Float64,
+    prune: int,
+    totals: Float64,
+    freed: Float64,
+    extended: Mask,
+) -> None:
+    """Add up by context how often it occurs, what discounting and pruning free, and what is kept."""
+    for place in range(len(contexts)):
+        context, count = contexts[place], adjusted[place]
+        totals[context] += count
+        if counts[place] > prune:
+            freed[context] += discounts[min(count, 3)]
+            extended[context] = True
+        else:
+            freed[context] += count
+
+
+@compiled
+def find_rows(wanted: Int32, rows: Int32, firsts: Counts) -> Counts:
+    """Places of rows that are all there among sorted ones.
+
+    Args:
+        wanted: (N, order)
+        rows: (M, order) sorted.
+        firsts: by first word, where its rows begin; one more at the end.
+    """
+    found = np.empty(len(wanted), np.int64)
+    for place in range(len(wanted)):
+        low, high = firsts[wanted[place, 0]], firsts[wanted[place, 0] + 1] - 1
+        while low < high:
+            middle = (low + high) // 2
+            below = False
+            for column in range(1, rows.shape[1]):
+                if rows[middle, column] != wanted[place, column]:
+                    below = rows[middle, column] < wanted[place, column]
+                    break
+            if below:
+                low = middle + 1
+            else:
+                high = middle
+        found[place] = low
+    return found

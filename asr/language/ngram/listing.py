@@ -1,0 +1,108 @@
+"""The n-grams of a model, told back from its hash tables, which keep no words.
+
+An n-gram is looked for wherever its first words begin a longer one and its last words end one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from asr.base.compiled import compiled
+from asr.language.ngram.model import (
+    LONGEST_WORDS,
+    MIDDLE_WORDS,
+    UNIGRAM_WORDS,
+    Int32,
+    NGramModel,
+    NGrams,
+    Tables,
+    chained,
+    find,
+    key_of,
+    keys_of,
+)
+
+PAIRS_AT_ONCE = 1 << 24
+
+
+def ngrams_of(model: NGramModel) -> list[NGrams]:
+    """All n-grams of a model by order.
+
+    Where its words are many, this takes a while: the pairs to look for grow with their square.
+    """
+    num_words = len(model.words)
+    weights = model.tables.floats[: num_words * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
+    listed = [NGrams(np.arange(num_words, dtype=np.int32)[:, None], *weights.T)]
+    for place in range(model.order - 1):
+        entry_words = LONGEST_WORDS if place == model.order - 2 else MIDDLE_WORDS
+        listed.append(_longer(model.tables, place, entry_words, listed[-1]))
+    return [table._replace(log10_probs=-np.abs(table.log10_probs)) for table in listed]
+
+
+def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams) -> NGrams:
+    """N-grams of the next order, sorted."""
+    begin, num_buckets = tables.begins[place], tables.buckets[place]
+    entries = tables.memory[begin : begin + num_buckets * entry_words].reshape(-1, entry_words)
+    num_entries = int(np.count_nonzero(entries[:, 0] | entries[:, 1]))
+    begun = shorter.ids[~((shorter.log10_backoffs == 0) & np.signbit(shorter.log10_backoffs))]
+    ended = shorter.ids[~np.signbit(shorter.log10_probs)]
+    ids = np.empty((num_entries, shorter.ids.shape[1] + 1), np.int32)
+    places = np.empty(num_entries, np.int64)
+    count = 0
+    with tqdm(total=num_entries, desc=f"{ids.shape[1]}-grams", unit_scale=True, delay=2, leave=False) as bar:
+        for firsts, lasts, joined in _pieces(begun, ended):
+            before, count = (
+                count,
+                look_up(tables, place, entry_words, firsts, lasts, joined, ids, places, count),
+            )
+            bar.update(count - before)
+    order = np.lexsort(ids[:count].T[::-1])
+    ids, places = ids[order], places[order]
+    probs = tables.floats[places + 2]
+    backoffs = tables.floats[places + 3] if entry_words == MIDDLE_WORDS else np.zeros_like(probs)
+    return NGrams(ids, probs, backoffs)
+
+
+def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDArray[np.int64]]]:
+    """First words, last words, and for each of the first the range of last ones that overlap with it."""
+    if begun.shape[1] == 1:
+        overlaps = np.tile(np.array([0, len(ended)]), (len(begun), 1))
+    else:
+        keys = keys_of(np.ascontiguousarray(ended[:, :-1]))
+        order = np.argsort(keys)
+        ended, keys = ended[order], keys[order]
+        wanted = keys_of(np.ascontiguousarray(begun[:, 1:]))
+        overlaps = np.column_stack([np.searchsorted(keys, wanted, side) for side in ("left", "right")])
+    pieces = np.cumsum(overlaps[:, 1] - overlaps[:, 0]) // PAIRS_AT_ONCE
+    for rows in np.split(np.arange(len(begun)), np.flatnonzero(np.diff(pieces)) + 1):
+        yield begun[rows], ended, overlaps[rows]
+
+
+@compiled
+def look_up(
+    tables: Tables,
+    place: int,
+    entry_words: int,
+    begun: Int32,
+    ended: Int32,
+    overlaps: npt.NDArray[np.int64],
+    ids: Int32,
+    places: npt.NDArray[np.int64],
+    count: int,
+) -> int:
+    """Write the n-grams that are in a table, and where, from a row on; the row after the last."""
+    length = ids.shape[1]
+    for row in range(len(begun)):
+        for last in range(overlaps[row, 0], overlaps[row, 1]):
+            key = chained(key_of(ended[last]), begun[row, 0])
+            found = find(tables, place, key, entry_words)
+            if found >= 0:
+                ids[count, 0] = begun[row, 0]
+                ids[count, 1:length] = ended[last]
+                places[count] = found
+                count += 1
+    return count

@@ -1,0 +1,61 @@
+"""A language model as a file: ARPA text, plain or gzipped, or a binary of KenLM, told apart by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asr.base.files import whole_file
+from asr.base.types import UserError
+from asr.language.ngram.arpa import read_arpa
+from asr.language.ngram.kenlm import read_kenlm, write_kenlm
+from asr.language.ngram.kenlm_header import KINDS, is_kenlm, read_header
+from asr.language.ngram.model import NGramModel
+
+BEGINNING_BYTES = 64
+
+
+def load_model(path: Path) -> NGramModel:
+    """Read a model.
+
+    Raises:
+        UserError: there is none, or it is truncated, damaged or of a kind that is not read here.
+    """
+    return read_kenlm(path) if is_binary(path) else read_arpa(path)
+
+
+def kind_of(path: Path) -> str:
+    """What a file is, for a person to read.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    if is_binary(path):
+        return f"KenLM binary ({KINDS[read_header(path).kind]})"
+    return "ARPA"
+
+
+def is_binary(path: Path) -> bool:
+    """Whether a file is KenLM's; if not, it can only be ARPA.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    if path.is_dir():
+        raise UserError(f"{path}: expected a language model, received a folder; name a file in it")
+    try:
+        with path.open("rb") as file:
+            return is_kenlm(file.read(BEGINNING_BYTES))
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot read this language model ({error.strerror}); `asr lm train` makes one"
+        ) from None
+
+
+def save_model(path: Path, model: NGramModel) -> None:
+    """Write a model as a probing binary of KenLM.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    with whole_file(path, "language model") as file:
+        write_kenlm(file, model)

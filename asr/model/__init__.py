@@ -1,0 +1,1 @@
+"""The acoustic model: features, networks, loss."""

@@ -1,0 +1,119 @@
+"""Layers that the networks share. All keep padding out: a mask is 1 on real frames and 0 on padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from asr.base.types import Tensor
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class MaskedBatchNorm(keras.layers.Layer):
+    """Batch normalisation whose statistics count real frames alone (Ioffe & Szegedy, 2015).
+
+    Takes inputs that are 0 on padding, and returns outputs that are. Computes in float32 whatever its inputs
+    are, and returns what they are. When frozen (`trainable = False`), it uses its moving statistics in
+    training, too, and keeps them.
+
+    Args:
+        momentum: share of the moving statistics that a batch leaves as it was.
+        epsilon: added to the variance.
+        synchronized: whether, trained on several devices, a batch's statistics are those of all devices'
+            rows (`tf.distribute.get_replica_context` sums them), not of each device's own.
+    """
+
+    def __init__(
+        self, *, momentum: float = 0.95, epsilon: float = 1e-3, synchronized: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.momentum, self.epsilon, self.synchronized = momentum, epsilon, synchronized
+
+    def build(self, input_shape: Any) -> None:
+        """(B, T, C) or (B, T, F, C)."""
+        shape = (input_shape[-1],)
+        self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones", autocast=False)
+        self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros", autocast=False)
+        # of several replicas of a tf.distribute.Strategy, all take the mean
+        moving = {"shape": shape, "trainable": False, "aggregation": "mean", "autocast": False}
+        self.moving_mean = self.add_weight(name="moving_mean", initializer="zeros", **moving)
+        self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **moving)
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """Normalise over all axes but the last.
+
+        Args:
+            inputs: (B, T, ..., C), 0 where the mask is.
+            mask: (B, T, ..., 1) with 1 for the axes in between.
+            training: whether to use the batch's statistics, and to move the moving ones: not by those that
+                are infinite or NaN, which would be left for good.
+        """
+        inputs, mask = ops.cast(inputs, "float32"), ops.cast(mask, "float32")
+        mean, variance = self.moving_mean, self.moving_variance
+        if training and self.trainable:
+            axes = tuple(range(len(inputs.shape) - 1))
+            positions_per_frame = ops.prod(ops.shape(inputs)[2:-1])
+            count = ops.sum(mask) * ops.cast(positions_per_frame, mask.dtype)
+            sums = [count, ops.sum(inputs, axis=axes), ops.sum(ops.square(inputs), axis=axes)]
+            if self.synchronized:
+                sums = tf.distribute.get_replica_context().all_reduce("SUM", sums)
+            count, total, total_of_squares = sums
+            mean = total / count
+            variance = total_of_squares / count - ops.square(mean)
+            finite = ops.all(ops.isfinite(mean) & ops.isfinite(variance))
+            variance = ops.maximum(variance, 0.0)
+            for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                moved = moving * self.momentum + ops.stop_gradient(batch) * (1 - self.momentum)
+                moving.assign(ops.where(finite, moved, moving))
+        scale = self.gamma * ops.rsqrt(variance + self.epsilon)
+        return ops.cast((inputs * scale + (self.beta - mean * scale)) * mask, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """For Keras."""
+        own = {"momentum": self.momentum, "epsilon": self.epsilon, "synchronized": self.synchronized}
+        return {**super().get_config(), **own}
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class SumOfParts(keras.layers.Layer):
+    """A dense layer whose outputs add up rows they share.
+
+    Output v's weights are the sum of one row for each of its parts: a toned syllable that training saw
+    once still has its initial, its final and its tone from thousands of others.
+
+    Args:
+        parts: (V, P) ids of each output's parts.
+        seed: of the initial weights.
+    """
+
+    def __init__(self, parts: Any, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.parts, self.seed = np.asarray(parts, np.int32), seed
+
+    def build(self, input_shape: Any) -> None:
+        """(B, T, C)."""
+        num_parts = int(self.parts.max()) + 1
+        shape = (num_parts, input_shape[-1])
+        # summed in float32, whatever the layer computes in
+        self.rows = self.add_weight(
+            name="rows",
+            shape=shape,
+            initializer=keras.initializers.GlorotUniform(self.seed),
+            autocast=False,
+        )
+        self.bias = self.add_weight(name="bias", shape=(num_parts,), initializer="zeros", autocast=False)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, V)."""
+        kernel = ops.sum(ops.take(self.rows, self.parts, axis=0), axis=1)  # (V, C)
+        bias = ops.sum(ops.take(self.bias, self.parts, axis=0), axis=1)  # (V,)
+        kernel, bias = ops.cast(kernel, self.compute_dtype), ops.cast(bias, self.compute_dtype)
+        return ops.matmul(inputs, ops.transpose(kernel)) + bias
+
+    def get_config(self) -> dict[str, Any]:
+        """For Keras."""
+        return {**super().get_config(), "parts": self.parts.tolist(), "seed": self.seed}

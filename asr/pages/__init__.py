@@ -1,0 +1,1 @@
+"""HTML pages: shell, charts, histograms, pictures."""

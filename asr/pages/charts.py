@@ -1,0 +1,283 @@
+"""Line charts over epochs, inline SVG with their values as tooltips; `asr/pages/page.py` has their style."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from asr.pages.page import element
+
+HEIGHT = 240
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36  # margins around the plot, in pixels
+LABEL_PX = 13  # height of a line's label, and width of its characters at most
+LOG_ABOVE = 5.0  # a wider range than this is drawn on a logarithmic scale
+MAX_LOG_RANGE = 1000.0  # smaller values lie on the lower edge of a logarithmic scale
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: in the legend, and where an epoch is pointed at.
+        kind: class in the style sheet: train, dev, rate, "run r1" to "run r6"; of layers: device, waiting,
+            evaluation.
+        values: one an epoch; those not finite are left out.
+        label: a letter or two at the end of the line, in place of the legend.
+        ring_epoch: an epoch whose value is ringed.
+    """
+
+    name: str
+    kind: str
+    values: Sequence[float]
+    label: str = ""
+    ring_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to the share of the axis below them."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool = False
+
+    def share(self, value: float) -> float:
+        """Where a value lies: 0 at the low end, 1 at the high end."""
+        value = min(max(value, self.low), self.high)
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def line_chart(
+    title: str,
+    quantity: str,
+    epochs: Sequence[int],
+    lines: Sequence[Line],
+    *,
+    show: Callable[[float], str],
+    best_epoch: int | None = None,
+    width: int = 400,
+    may_be_logarithmic: bool = True,
+    x_label: str = "epoch",
+) -> Element:
+    """A figure: curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
+
+    Args:
+        title: above the chart.
+        quantity: what the vertical axis measures.
+        epochs: of the values, ascending, at least one.
+        lines: the curves.
+        show: a value as text.
+        best_epoch: one of `epochs`, or None for no mark.
+        width: in pixels; the figure shrinks with its column.
+        may_be_logarithmic: where the values' range is wide.
+        x_label: what the horizontal axis counts.
+    """
+    y_axis = axis_over([value for line in lines for value in line.values], may_be_logarithmic)
+    x_axis = Axis(epochs[0] - 0.5, epochs[0] + 0.5, epochs) if len(epochs) == 1 else epoch_axis(epochs)
+    right = RIGHT + LABEL_PX * max(len(line.label) for line in lines)
+    plot = Plot(width, x_axis, y_axis, show, x_label, right)
+    scale = ", log scale" if y_axis.logarithmic else ""
+    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
+    svg.extend(plot.grid())
+    svg.extend(part for line in lines for part in plot.curve(epochs, line))
+    svg.extend(plot.labels(epochs, lines))
+    if best_epoch is not None and len(epochs) > 1:
+        svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
+    svg.extend(plot.tooltips(epochs, lines))
+    unlabelled = [line for line in lines if not line.label] if len(lines) > 1 else []
+    return figure(title, svg, unlabelled, width)
+
+
+def stacked_chart(
+    title: str,
+    quantity: str,
+    epochs: Sequence[int],
+    layers: Sequence[Line],
+    *,
+    show: Callable[[float], str],
+    width: int = 400,
+) -> Element:
+    """A figure: shares of a whole over epochs, one above the other.
+
+    Args:
+        title: above the chart.
+        quantity: what the vertical axis measures.
+        epochs: of the values, ascending, at least one.
+        layers: the shares, which add up to 1 at each epoch; the first at the bottom.
+        show: a value as text.
+        width: in pixels; the figure shrinks with its column.
+    """
+    x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
+    plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), show, "epoch")
+    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg.append(element("text", quantity, class_="label", x=4, y=12))
+    floor = [0.0] * len(epochs)
+    for layer in layers:
+        top = [min(1.0, low + value) for low, value in zip(floor, layer.values, strict=True)]
+        svg.append(plot.band(epochs, floor, top, layer.kind))
+        floor = top
+    svg.extend(plot.grid())
+    svg.extend(plot.tooltips(epochs, layers))
+    return figure(title, svg, layers, width)
+
+
+def figure(title: str, svg: Element, legend: Sequence[Line], width: int) -> Element:
+    """A chart under its title and legend."""
+    keys = [element("span", line.name, class_=f"key {line.kind}") for line in legend]
+    caption = element("figcaption", element("strong", title), *keys)
+    return element("figure", caption, svg, style=f"--width:{width}")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The area between the axes."""
+
+    width: int
+    x_axis: Axis
+    y_axis: Axis
+    show: Callable[[float], str]
+    x_label: str
+    right: int = RIGHT
+
+    def x(self, epoch: float) -> float:
+        """Pixels from the left."""
+        return round(LEFT + self.x_axis.share(epoch) * (self.width - LEFT - self.right), 1)
+
+    def y(self, value: float) -> float:
+        """Pixels from the top."""
+        return round(HEIGHT - BOTTOM - self.y_axis.share(value) * (HEIGHT - TOP - BOTTOM), 1)
+
+    def grid(self) -> list[Element]:
+        """Both axes with their ticks."""
+        right, floor = self.width - self.right, HEIGHT - BOTTOM
+        parts = []
+        for value in self.y_axis.ticks:
+            y = self.y(value)
+            parts.append(element("line", class_="grid", x1=LEFT, x2=right, y1=y, y2=y))
+            parts.append(element("text", self.show(value), x=LEFT - 6, y=y + 4, text_anchor="end"))
+        for epoch in self.x_axis.ticks:
+            x = self.x(epoch)
+            parts.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
+            parts.append(element("text", f"{epoch:g}", x=x, y=floor + 17, text_anchor="middle"))
+        parts.append(element("line", class_="axis", x1=LEFT, x2=right, y1=floor, y2=floor))
+        middle = (LEFT + right) / 2
+        parts.append(
+            element("text", self.x_label, class_="label", x=middle, y=HEIGHT - 3, text_anchor="middle")
+        )
+        return parts
+
+    def curve(self, epochs: Sequence[int], line: Line) -> list[Element]:
+        """A line through its values; where there is only one, a dot."""
+        known = known_points(epochs, line)
+        if len(known) == 1:
+            epoch, value = known[0]
+            return [element("circle", class_=line.kind, cx=self.x(epoch), cy=self.y(value), r=4)]
+        points = " ".join(f"{self.x(epoch)},{self.y(value)}" for epoch, value in known)
+        rings = [
+            element("circle", class_=f"ring {line.kind}", cx=self.x(epoch), cy=self.y(value), r=4)
+            for epoch, value in known
+            if epoch == line.ring_epoch
+        ]
+        return [element("polyline", class_=line.kind, points=points), *rings]
+
+    def labels(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
+        """Each line's label at its end, moved up or down where another one stands."""
+        ends = [(known_points(epochs, line), line) for line in lines if line.label]
+        places = [(self.x(known[-1][0]), self.y(known[-1][1]), line) for known, line in ends if known]
+        places.sort(key=lambda place: place[1])
+        heights = spread_out([y for _, y, _ in places], LABEL_PX, HEIGHT - BOTTOM)
+        return [
+            element("text", line.label, class_=f"end {line.kind}", x=x + 7, y=round(y + 4, 1))
+            for y, (x, _, line) in zip(heights, places, strict=True)
+        ]
+
+    def band(self, epochs: Sequence[int], low: Sequence[float], high: Sequence[float], kind: str) -> Element:
+        """The area between two stairs, a step an epoch."""
+        edges = [(self.x(epoch - 0.5), self.x(epoch + 0.5)) for epoch in epochs]
+        upper = [(x, self.y(y)) for pair, y in zip(edges, high, strict=True) for x in pair]
+        lower = [(x, self.y(y)) for pair, y in zip(edges, low, strict=True) for x in pair]
+        points = " ".join(f"{x},{y}" for x, y in [*upper, *reversed(lower)])
+        return element("polygon", class_=kind, points=points)
+
+    def best_mark(self, epoch: int, value: float) -> list[Element]:
+        """A vertical line at the best epoch, named, and a ring around its value."""
+        x = self.x(epoch)
+        on_left = self.x_axis.share(epoch) > 0.5
+        label_x, anchor = (x - 6, "end") if on_left else (x + 6, "start")
+        label = f"best: epoch {epoch}, {self.show(value)}"
+        parts = [
+            element("line", class_="best", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
+            element("text", label, class_="best", x=label_x, y=TOP + 12, text_anchor=anchor),
+        ]
+        if math.isfinite(value):
+            parts.append(element("circle", class_="best", cx=x, cy=self.y(value), r=5))
+        return parts
+
+    def tooltips(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
+        """An invisible band for each epoch that tells its values when pointed at."""
+        spacing = (epochs[-1] - epochs[0]) / max(1, len(epochs) - 1) or 1.0
+        band = (self.width - LEFT - self.right) * spacing / (self.x_axis.high - self.x_axis.low)
+        parts = []
+        for place, epoch in enumerate(epochs):
+            values = "".join(
+                f"\n{line.name} {self.show(line.values[place])}"
+                for line in lines
+                if not math.isnan(line.values[place])
+            )
+            area = {"x": round(self.x(epoch) - band / 2, 1), "width": round(band, 1)}
+            tooltip = element("title", f"{self.x_label} {epoch}{values}")
+            parts.append(element("rect", tooltip, class_="tip", y=TOP, height=HEIGHT - TOP - BOTTOM, **area))
+        return parts
+
+
+def known_points(epochs: Sequence[int], line: Line) -> list[tuple[int, float]]:
+    """(epoch, value) where the value is finite."""
+    return [(e, v) for e, v in zip(epochs, line.values, strict=True) if math.isfinite(v)]
+
+
+def spread_out(heights: Sequence[float], apart: float, highest: float) -> list[float]:
+    """Ascending values moved as little as needs be: so far apart, and none above the highest."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max(height, moved[-1] + apart) if moved else height)
+    for place in range(len(moved) - 1, -1, -1):
+        limit = moved[place + 1] - apart if place + 1 < len(moved) else highest
+        moved[place] = min(moved[place], limit)
+    return moved
+
+
+def axis_over(values: Sequence[float], may_be_logarithmic: bool = True) -> Axis:
+    """An axis for values from 0 up; logarithmic where a few high ones would press the rest flat."""
+    known = [value for value in values if math.isfinite(value)]
+    high = max(known, default=0.0)
+    if high <= 0:
+        return Axis(0.0, 1.0, [0.0, 1.0])
+    low = max(min(value for value in known if value > 0), high / MAX_LOG_RANGE)
+    if high / low <= LOG_ABOVE or not may_be_logarithmic:
+        step = round_up(high / 5)
+        count = math.ceil(high / step - 1e-9)
+        return Axis(0.0, count * step, [index * step for index in range(count + 1)])
+    ticks = [10.0**exponent * m for exponent in range(-12, 12) for m in (1, 2, 5)]
+    first = max(index for index, tick in enumerate(ticks) if tick <= low or index == 0)
+    last = min(index for index, tick in enumerate(ticks) if tick >= high or index == len(ticks) - 1)
+    return Axis(ticks[first], ticks[last], ticks[first : last + 1], logarithmic=True)
+
+
+def epoch_axis(epochs: Sequence[int]) -> Axis:
+    """From the first epoch to the last, a handful of ticks between."""
+    step = max(1, int(round_up((epochs[-1] - epochs[0]) / 8)))
+    between = [tick for tick in range(0, epochs[-1] + 1, step) if tick > epochs[0] + step / 2]
+    return Axis(epochs[0], epochs[-1], [epochs[0], *between])
+
+
+def round_up(value: float) -> float:
+    """The next of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ..."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9))

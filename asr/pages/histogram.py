@@ -1,0 +1,76 @@
+"""How values are spread, as bars of inline SVG with their counts as tooltips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from asr.base.wording import counted
+from asr.pages.charts import round_up
+from asr.pages.page import element
+
+HEIGHT = 200
+LEFT, RIGHT, TOP, BOTTOM = 12, 12, 24, 36  # margins around the bars, in pixels
+MOST_BARS = 40
+NUM_TICKS = 6
+LEAST_PIXELS = 1.5  # a bar of one clip among a hundred thousand is still to be seen
+
+
+def histogram(
+    title: str,
+    quantity: str,
+    values: Sequence[float],
+    *,
+    show: Callable[[float], str],
+    noun: str,
+    width: int = 400,
+) -> Element:
+    """A figure: how many values lie in each range.
+
+    Args:
+        title: above the chart.
+        quantity: what the horizontal axis measures.
+        values: those not finite are left out.
+        show: a value as text.
+        noun: what is counted, such as "clip".
+        width: in pixels; the figure shrinks with its column.
+    """
+    edges, counts = bins(values)
+    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    floor, highest = HEIGHT - BOTTOM, max(counts, default=0)
+    step = (width - LEFT - RIGHT) / max(1, len(counts))
+    for place, count in enumerate(counts):
+        x = round(LEFT + place * step, 1)
+        height = max(LEAST_PIXELS, (floor - TOP) * count / highest) if count else 0.0
+        bar = {"x": x + 0.5, "width": round(step - 1, 1), "y": round(floor - height, 1)}
+        svg.append(element("rect", height=round(height, 1), style="fill:var(--dev)", **bar))
+        reach = f"{show(edges[place])} to {show(edges[place + 1])}: {counted(count, noun)}"
+        tip = {"x": x, "width": round(step, 1), "y": TOP, "height": floor - TOP}
+        svg.append(element("rect", element("title", reach), class_="tip", **tip))
+    for place in range(0, len(edges), max(1, math.ceil(len(counts) / NUM_TICKS))):
+        x = round(LEFT + place * step, 1)
+        svg.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
+        svg.append(element("text", show(edges[place]), x=x, y=floor + 17, text_anchor="middle"))
+    svg.append(element("line", class_="axis", x1=LEFT, x2=width - RIGHT, y1=floor, y2=floor))
+    label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
+    svg.append(element("text", quantity, class_="label", **label))
+    svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=12))
+    caption = element("figcaption", element("strong", title))
+    return element("figure", caption, svg, style=f"--width:{width}")
+
+
+def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Round edges of equal ranges, one more than there are ranges, and how many values lie in each."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    if not len(known):
+        return [0.0, 1.0], [0]
+    low, high = float(known.min()), float(known.max())
+    size = round_up((high - low) / MOST_BARS) if high > low else max(abs(low), 1.0) / 10
+    first = math.floor(low / size)
+    num_bars = math.floor(high / size) - first + 1
+    places = np.clip(np.floor(known / size).astype(int) - first, 0, num_bars - 1)
+    counts = np.bincount(places, minlength=num_bars)
+    return [round((first + place) * size, 10) for place in range(num_bars + 1)], counts.tolist()

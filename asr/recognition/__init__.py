@@ -1,0 +1,1 @@
+"""Audio to text: decoding, long recordings, streams, alignment."""

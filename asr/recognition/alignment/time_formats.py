@@ -1,0 +1,246 @@
+"""Timed tokens as a TextGrid for Praat, as subtitles (SRT), as JSON, or as a table."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from asr.base.files import whole_file
+
+TimeFormat: TypeAlias = Literal["table", "textgrid", "srt", "json"]
+
+SUFFIXES: dict[str, TimeFormat] = {".textgrid": "textgrid", ".srt": "srt", ".json": "json", ".tsv": "table"}
+LINE_COLUMNS = 40  # of a subtitle: 20 hanzi, which are two columns wide each
+LINE_S = 7.0
+PAUSE_S = 0.5  # ends a subtitle
+SENTENCE_ENDS = "。！？；!?;…\n"
+PHRASE_ENDS = "，、：,:—"
+PHRASE_COLUMNS = 20  # a subtitle ends with a phrase once it is so wide
+
+
+@dataclass(frozen=True, slots=True)
+class TimedToken:
+    """A token and when it is said.
+
+    Attributes:
+        token: of the vocabulary.
+        start_s: seconds from the recording's start.
+        end_s: at or after `start_s`; at or before the next token's `start_s`.
+        confidence: from 0 to 1.
+        text: as it was written, up to where the next token's text begins; empty where no text was given.
+    """
+
+    token: str
+    start_s: float
+    end_s: float
+    confidence: float
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stretch of time and its label."""
+
+    start_s: float
+    end_s: float
+    label: str
+
+
+def formatted(tokens: Sequence[TimedToken], duration_s: float, format_name: TimeFormat, tier: str) -> str:
+    """The contents of a file.
+
+    Args:
+        tokens: in order.
+        duration_s: of the recording.
+        format_name: which.
+        tier: what the tokens are: "syllables", "characters", "words".
+    """
+    if format_name == "textgrid":
+        return textgrid(tokens, duration_s, tier)
+    if format_name == "srt":
+        return srt(tokens)
+    return as_json(tokens, duration_s, tier) if format_name == "json" else table(tokens)
+
+
+def write_formatted(path: Path, contents: str) -> None:
+    """Write a file whole, as UTF-8.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    with whole_file(path, "alignment") as file:
+        file.write(contents.encode())
+
+
+def textgrid(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
+    """Praat's long text format: the tokens, their characters and words where a text was given, subtitles.
+
+    Intervals of each tier cover the recording; their labels are empty where nothing is said.
+    """
+    tiers = {tier: [Interval(t.start_s, t.end_s, t.token) for t in tokens]}
+    if any(_bare(token.text) not in ("", token.token) for token in tokens):
+        written = [Interval(t.start_s, t.end_s, _bare(t.text)) for t in tokens]
+        if tier == "syllables":
+            tiers["characters"] = written
+        if tier != "words" and any(token.text.endswith(" ") for token in tokens):
+            words = map(_joined, _words(tokens))
+            tiers["words"] = [Interval(word.start_s, word.end_s, _bare(word.label)) for word in words]
+    tiers["lines"] = [_joined(line) for line in subtitle_lines(tokens)]
+    lines = [
+        'File type = "ooTextFile"',
+        'Object class = "TextGrid"',
+        "",
+        *_span(0.0, duration_s, ""),
+        "tiers? <exists>",
+        f"size = {len(tiers)}",
+        "item []:",
+    ]
+    for number, (name, intervals) in enumerate(tiers.items(), start=1):
+        lines.append(f"    item [{number}]:")
+        lines += _tier_lines(name, _without_gaps(intervals, duration_s), duration_s)
+    return "\n".join(lines) + "\n"
+
+
+def srt(tokens: Sequence[TimedToken]) -> str:
+    """SubRip subtitles: a number, a time, a line, an empty line."""
+    blocks = []
+    for number, line in enumerate(map(_joined, subtitle_lines(tokens)), start=1):
+        times = f"{_srt_time(line.start_s)} --> {_srt_time(line.end_s)}"
+        blocks.append(f"{number}\n{times}\n{line.label}\n")
+    return "\n".join(blocks)
+
+
+def as_json(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
+    """An object with `duration_s`, `unit` and `tokens`, a list of each token's fields."""
+    fields = [
+        {
+            "token": token.token,
+            "text": token.text.strip(),
+            "start_s": round(token.start_s, 3),
+            "end_s": round(token.end_s, 3),
+            "confidence": round(token.confidence, 4),
+        }
+        for token in tokens
+    ]
+    document = {"duration_s": round(duration_s, 3), "unit": tier, "tokens": fields}
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
+def table(tokens: Sequence[TimedToken]) -> str:
+    """Tab-separated start, end, token, text and confidence, below a row of names."""
+    rows = ["start_s\tend_s\ttoken\ttext\tconfidence"]
+    for token in tokens:
+        times = f"{token.start_s:.3f}\t{token.end_s:.3f}"
+        rows.append(f"{times}\t{token.token}\t{_bare(token.text)}\t{token.confidence:.3f}")
+    return "\n".join(rows) + "\n"
+
+
+def subtitle_lines(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
+    """Tokens in lines that a reader takes in: cut where a sentence ends and at pauses, then at the room."""
+    line: list[TimedToken] = []
+    for token in tokens:
+        if line and not _goes_on(line, token):
+            yield line
+            line = []
+        line.append(token)
+    if line:
+        yield line
+
+
+def _goes_on(line: Sequence[TimedToken], token: TimedToken) -> bool:
+    last, label = line[-1], _joined(line).label
+    after = set(_after(last.text))
+    if token.start_s - last.end_s >= PAUSE_S or after & set(SENTENCE_ENDS):
+        return False
+    if after & set(PHRASE_ENDS) and _columns(label) >= PHRASE_COLUMNS:
+        return False
+    if last.text.isascii() and last.text.isalpha():
+        return True  # inside a word
+    longer = _columns(_joined([*line, token]).label)
+    return longer <= LINE_COLUMNS and token.end_s - line[0].start_s <= LINE_S
+
+
+def _words(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
+    """Tokens of each word, where white space or punctuation separates words."""
+    word: list[TimedToken] = []
+    for token in tokens:
+        word.append(token)
+        if token.text != _bare(token.text):
+            yield word
+            word = []
+    if word:
+        yield word
+
+
+def _joined(tokens: Sequence[TimedToken]) -> Interval:
+    """Tokens as one interval, labelled as they were written, or else with the tokens."""
+    written = "".join(token.text for token in tokens)
+    label = " ".join(written.split()) or " ".join(token.token for token in tokens)
+    return Interval(tokens[0].start_s, tokens[-1].end_s, label)
+
+
+def _tier_lines(name: str, intervals: Sequence[Interval], duration_s: float) -> list[str]:
+    lines = ['        class = "IntervalTier"', f"        name = {_quoted(name)}"]
+    lines += _span(0.0, duration_s, " " * 8)
+    lines.append(f"        intervals: size = {len(intervals)}")
+    for place, interval in enumerate(intervals, start=1):
+        lines.append(f"        intervals [{place}]:")
+        lines += _span(interval.start_s, interval.end_s, " " * 12)
+        lines.append(f"            text = {_quoted(interval.label)}")
+    return lines
+
+
+def _without_gaps(intervals: Sequence[Interval], duration_s: float) -> list[Interval]:
+    covering: list[Interval] = []
+    now_s = 0.0
+    for interval in intervals:
+        start_s, end_s = round(interval.start_s, 6), round(interval.end_s, 6)
+        if end_s <= start_s:
+            continue  # an interval of Praat's has a length
+        if start_s > now_s:
+            covering.append(Interval(now_s, start_s, ""))
+        covering.append(Interval(start_s, end_s, interval.label))
+        now_s = end_s
+    if now_s < round(duration_s, 6):
+        covering.append(Interval(now_s, duration_s, ""))
+    return covering
+
+
+def _span(start_s: float, end_s: float, indent: str) -> list[str]:
+    return [f"{indent}xmin = {start_s:.6f}", f"{indent}xmax = {end_s:.6f}"]
+
+
+def _quoted(label: str) -> str:
+    return '"' + label.replace('"', '""') + '"'
+
+
+def _srt_time(seconds: float) -> str:
+    ms = round(seconds * 1000)
+    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
+
+
+def _bare(text: str) -> str:
+    """A token's text without what is not said: `《好，` -> `好`."""
+    start, end = 0, len(text)
+    while start < end and _is_silent(text[start]):
+        start += 1
+    while end > start and _is_silent(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _after(text: str) -> str:
+    """What of a token's text follows it: `《好，` -> `，`."""
+    return text.rpartition(_bare(text))[2] if _bare(text) else text
+
+
+def _is_silent(char: str) -> bool:
+    return char.isspace() or unicodedata.category(char)[0] == "P"
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

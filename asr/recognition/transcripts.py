@@ -1,0 +1,130 @@
+"""Files to transcribe, and transcripts as text, JSON Lines or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from asr.base.files import whole_file
+from asr.base.types import Hypothesis, UserError
+
+STANDARD_INPUT = "-"
+AUDIO_SUFFIXES = {
+    *(".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf"),
+    *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".sd2", ".htk"),
+}
+FIELDS = ("file", "text", "tokens", "score", "error")
+
+Result: TypeAlias = Hypothesis | UserError
+"""What was heard in a file, or why nothing was."""
+
+
+def audio_files(arguments: Sequence[str]) -> list[Path]:
+    """Files, with each folder replaced by the audio files below it in order of their names.
+
+    What of a folder is no audio by its name is counted on standard error.
+
+    Raises:
+        UserError: a folder holds no audio file.
+    """
+    files: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
+        if not os.path.isdir(argument):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
+            files.append(path)
+            continue
+        everything = sorted(p for p in path.rglob("*") if p.is_file())
+        below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
+        if not below:
+            raise UserError(f"{path}: no audio file below this folder (looked for *.wav, *.flac, *.mp3, ...)")
+        if len(below) < len(everything):
+            others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
+            num_others = len(everything) - len(below)
+            print(
+                f"{path}: {num_others} files are no audio by their names: {', '.join(others)}",
+                file=sys.stderr,
+            )
+        files += below
+    return files
+
+
+class TranscriptWriter:
+    """Writes one result after the other.
+
+    Args:
+        file: where to.
+        format_name: text, jsonl or csv.
+        with_names: whether text lines begin with the file's name.
+    """
+
+    def __init__(self, file: TextIO, format_name: str, with_names: bool) -> None:
+        self._file, self._format, self._with_names = file, format_name, with_names
+        self._csv = csv.writer(file, lineterminator="\n")
+        if format_name == "csv":
+            self._csv.writerow(FIELDS)
+
+    def write(self, name: str, result: Result) -> None:
+        """Write what was heard in a file, or why nothing was; text leaves failures to standard error."""
+        if self._format == "csv":
+            self._csv.writerow(_row(name, result))
+        elif self._format == "jsonl":
+            self._file.write(json.dumps(_record(name, result), ensure_ascii=False) + "\n")
+        elif not isinstance(result, UserError):
+            self._file.write((f"{name}\t" if self._with_names else "") + result.text + "\n")
+        self._file.flush()
+
+
+def standard_output_writer(format_name: str, num_files: int) -> TranscriptWriter:
+    """A writer to standard output."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return TranscriptWriter(sys.stdout, format_name, num_files > 1)
+
+
+def write_transcripts(
+    path: Path, format_name: str, sources: Sequence[Path], results: Iterable[Result]
+) -> None:
+    """Write a file of results, which takes its name when all are written.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    with whole_file(path, "list of transcripts") as file:
+        # a file's name may be no UTF-8
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+        writer = TranscriptWriter(text, format_name, len(sources) > 1)
+        for source, result in zip(sources, results, strict=True):
+            writer.write(str(source), result)
+        text.flush()
+        text.detach()
+
+
+def _row(name: str, result: Result) -> tuple[str, ...]:
+    if isinstance(result, UserError):
+        return name, "", "", "", str(result)
+    return name, result.text, " ".join(result.tokens), f"{result.score:.3f}", ""
+
+
+def _record(name: str, result: Result) -> dict[str, object]:
+    if isinstance(result, UserError):
+        return {"file": name, "error": str(result)}
+    record: dict[str, object] = {
+        "file": name,
+        "text": result.text,
+        "tokens": result.tokens,
+        "times_s": result.times_s,
+        "confidences": [round(confidence, 3) for confidence in result.confidences],
+        "score": round(result.score, 4),
+    }
+    if result.alternatives:
+        record["alternatives"] = [
+            {"text": other.text, "tokens": other.tokens, "score": round(other.score, 4)}
+            for other in result.alternatives
+        ]
+    return record

@@ -1,0 +1,1 @@
+"""A run's directory: what is in it, its state, its checkpoints."""

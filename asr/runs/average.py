@@ -1,0 +1,194 @@
+"""The mean of the weights of a run's best epochs: one model, as fast as each of them, and often better.
+
+Averaging checkpoints is from Vaswani et al., 2017 (arXiv:1706.03762), section 6.1. The moving means and
+variances of batch normalisation are averaged as well, not computed anew on the training set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from asr.base.files import cannot_write, whole_file
+from asr.base.types import UserError
+from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint, write_weights
+from asr.runs.progress import EpochMetrics, Progress, best_first
+from asr.runs.run import Run
+
+FILE = "average.json"
+
+
+@dataclass(frozen=True)
+class Average:
+    """A mean of weights.
+
+    Attributes:
+        weights: by the paths of variables.
+        progress: of the run when the latest of the epochs was done.
+        epochs: averaged, the one with the lowest dev error first.
+    """
+
+    weights: Arrays
+    progress: Progress
+    epochs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run directory that holds an average is made of.
+
+    Attributes:
+        run: directory of the run.
+        epochs: averaged.
+        dev_error: of the average; None where it was not evaluated.
+    """
+
+    run: str
+    epochs: tuple[int, ...]
+    dev_error: float | None = None
+
+    def in_words(self) -> str:
+        """For a person."""
+        return f"of epochs {', '.join(map(str, sorted(self.epochs)))} of {self.run}"
+
+
+def average_best(run: Run, num_best: int, tell: Callable[[str], None]) -> Average:
+    """Average the epochs with the lowest dev error whose checkpoints are kept.
+
+    Args:
+        run: trained for two epochs at least.
+        num_best: how many, or all that there are.
+        tell: takes a line about each checkpoint that cannot be read, and one where there are too few.
+
+    Raises:
+        UserError: fewer than two can be read, or they are of different models.
+    """
+    mean = _Mean()
+    for metrics in kept_epochs(run):
+        if len(mean.epochs) == num_best:
+            break
+        try:
+            checkpoint = read_checkpoint(run.epoch_checkpoint(metrics.epoch), ("model", "ema"))
+        except UserError as error:
+            tell(f"left out: {error}")
+            continue
+        mean.add(metrics.epoch, checkpoint)
+    if len(mean.epochs) < 2:
+        raise UserError(
+            f"{run.directory}: expected the checkpoints of 2 epochs at least to average, received "
+            f"{len(mean.epochs)}; train for more epochs, with a higher train.keep_best"
+        )
+    if len(mean.epochs) < num_best:
+        tell(
+            f"{run.directory}: the checkpoints of only {len(mean.epochs)} epochs are there, and averaged; "
+            "train.keep_best says how many a run keeps"
+        )
+    return mean.result()
+
+
+def kept_epochs(run: Run) -> list[EpochMetrics]:
+    """The epochs whose checkpoints are there, the lowest dev error first; of equals the later."""
+    kept = [metrics for metrics in run.metrics() if run.epoch_checkpoint(metrics.epoch).exists()]
+    return best_first(kept)
+
+
+def write_average(run: Run, average: Average, target: Path) -> None:
+    """Make a run directory that holds the average, whole or not at all; it decodes as every other.
+
+    Args:
+        run: that it is an average of.
+        average: of its weights.
+        target: the new directory.
+
+    Raises:
+        UserError: something is there already, or it cannot be written.
+    """
+    refuse_existing(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
+            made = Run.create(Path(folder) / target.name, run.config(), run.vocabulary())
+            path = made.epoch_checkpoint(max(average.epochs))
+            write_weights(path, average.weights, average.progress)
+            write_origin(made.directory, Origin(str(run.directory), average.epochs))
+            made.directory.rename(target)
+    except OSError as error:
+        raise cannot_write(target, "run directory", error) from None
+
+
+def refuse_existing(target: Path) -> None:
+    """Raise a UserError where something is there already."""
+    if target.exists() or target.is_symlink():
+        raise UserError(f"{target}: is there already, and stays; remove it, or name another --out")
+
+
+def write_origin(directory: Path, origin: Origin) -> None:
+    """Keep what an average is made of."""
+    with whole_file(directory / FILE, "origin of the average") as file:
+        file.write(json.dumps(dataclasses.asdict(origin), indent=2).encode() + b"\n")
+
+
+def read_origin(directory: Path) -> Origin | None:
+    """What an average is made of; None of a run that is none.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    path = directory / FILE
+    try:
+        record = json.loads(path.read_bytes())
+        dev_error = record["dev_error"]
+        return Origin(
+            run=str(record["run"]),
+            epochs=tuple(int(epoch) for epoch in record["epochs"]),
+            dev_error=None if dev_error is None else float(dev_error),
+        )
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read this ({error.strerror}); mend its rights") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UserError(f"{path}: damaged; remove {directory}, and make the average anew") from None
+
+
+class _Mean:
+    """A running sum of weights, in double precision."""
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+        self._sums: Arrays = {}
+        self._latest: Checkpoint | None = None
+
+    def add(self, epoch: int, checkpoint: Checkpoint) -> None:
+        """Add the weights that one would decode with after an epoch."""
+        weights = checkpoint.decoding_weights
+        if self._latest and _shapes(weights) != _shapes(self._latest.decoding_weights):
+            raise UserError(
+                f"{checkpoint.path}: holds other variables than {self._latest.path}; one of them is another "
+                "run's: remove it"
+            )
+        for name, value in weights.items():
+            if np.issubdtype(value.dtype, np.floating):
+                self._sums[name] = self._sums.get(name, 0.0) + value.astype(np.float64)
+        if not self.epochs or epoch > max(self.epochs):
+            self._latest = checkpoint
+        self.epochs.append(epoch)
+
+    def result(self) -> Average:
+        """The mean, in the precision of the weights; what is no real number is the latest epoch's."""
+        assert self._latest
+        weights = {
+            name: (self._sums[name] / len(self.epochs)).astype(value.dtype) if name in self._sums else value
+            for name, value in self._latest.decoding_weights.items()
+        }
+        return Average(weights, self._latest.progress, tuple(self.epochs))
+
+
+def _shapes(weights: Arrays) -> dict[str, tuple[tuple[int, ...], str]]:
+    return {name: (value.shape, value.dtype.str) for name, value in weights.items()}

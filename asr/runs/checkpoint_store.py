@@ -1,0 +1,162 @@
+"""Which checkpoints a run has: written in the background, the latest and the best kept, damaged ones told.
+
+with CheckpointStore(run, keep_last=2, keep_best=5) as store:
+    store.save(state_of(model, optimizer), progress)   # returns at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from asr.base.files import cannot_write
+from asr.base.interrupt import Interrupted
+from asr.base.types import UserError
+from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
+from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
+from asr.runs.run import Run
+
+
+class CheckpointStore:
+    """The checkpoints of a run.
+
+    Args:
+        run: its directory.
+        keep_last: of the latest.
+        keep_best: of the epochs with the lowest dev error.
+    """
+
+    def __init__(self, run: Run, keep_last: int, keep_best: int) -> None:
+        self.run, self.keep_last, self.keep_best = run, keep_last, keep_best
+        self._writer = BackgroundWriter()
+
+    def __enter__(self) -> CheckpointStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._writer.finish()
+        elif not (isinstance(error, Interrupted) and error.at_once):
+            with contextlib.suppress(Exception):  # what ends the run is told, not what comes of it
+                self._writer.finish()
+
+    def save(self, arrays: Arrays, progress: Progress) -> None:
+        """Write a checkpoint and the metrics, in this order, after those that are being written.
+
+        Raises:
+            UserError: the one before could not be written.
+        """
+
+        def write() -> None:
+            self.run.require()
+            write_checkpoint(self.run.checkpoint_at(progress), arrays, progress)
+            self.run.write_metrics(progress.history)
+            self._remove_others(progress.history)
+
+        self._writer.start(write)
+
+    def finish(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            UserError: something could not be.
+        """
+        self._writer.finish()
+
+    def raise_if_failed(self) -> None:
+        """Raise what the writer met, if it met anything.
+
+        Raises:
+            UserError: a checkpoint could not be written.
+        """
+        self._writer.raise_if_failed()
+
+    def newest(self, tell: Callable[[str], None], mend: bool = True) -> Checkpoint | None:
+        """The latest that is whole; None where there is none yet.
+
+        Args:
+            tell: takes a line about each damaged one.
+            mend: whether damaged ones are put aside, under another name, with what a killed process left.
+
+        Raises:
+            UserError: all are damaged.
+        """
+        if mend:
+            self._remove_unfinished()
+        paths = self.run.checkpoints()
+        for number, path in enumerate(reversed(paths), 1):
+            try:
+                return read_checkpoint(path)
+            except DamagedCheckpointError as error:
+                if number == len(paths):
+                    raise UserError(
+                        f"{error}, and no other is left: start another run under --name NAME"
+                    ) from None
+                tell(f"{error}; going on from the one before it")
+                if mend:
+                    with contextlib.suppress(OSError):
+                        path.replace(path.with_name(f"{path.name}.damaged"))
+            except UserError:
+                if path.exists():  # else another worker has put it aside meanwhile
+                    raise
+        if metrics := self.run.metrics():
+            raise UserError(
+                f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; bring one back, or "
+                "start another run under --name NAME"
+            )
+        return None
+
+    def _remove_others(self, history: Sequence[EpochMetrics]) -> None:
+        kept = set(self.run.checkpoints()[-self.keep_last :])
+        epochs = {metrics.epoch for metrics in best_first(history)[: self.keep_best]}
+        epochs.add(best_epoch(history))
+        kept |= {self.run.epoch_checkpoint(epoch) for epoch in epochs}
+        for path in self.run.checkpoints():
+            if path not in kept:
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise cannot_write(path.parent, "folder", error) from None
+
+    def _remove_unfinished(self) -> None:
+        for path in self.run.directory.glob("checkpoints/*.part"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+class BackgroundWriter:
+    """Runs one job after the other, beside the caller."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Run a job when the one before it is done; waits for that one."""
+        self.finish()
+        # a daemon: where the disk hangs, the program can still be stopped
+        self._thread = threading.Thread(target=self._run, args=(job,), name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the job, and raise what it raised."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.raise_if_failed()
+
+    def raise_if_failed(self) -> None:
+        """Raise what a job raised."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _run(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:
+            self._error = error

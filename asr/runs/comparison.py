@@ -1,0 +1,147 @@
+"""Runs side by side: in what settings they differ, and what came of it.
+
+runs = read_runs([Path("runs/a"), Path("runs/b")])
+differing(settings_of(runs))  # {"train.epochs": ("40", "60")}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+
+from asr.base.config import Config
+from asr.base.types import UserError
+from asr.base.wording import duration, percent
+from asr.runs.average import Origin, read_origin
+from asr.runs.progress import EpochMetrics, best_epoch, throughput
+from asr.runs.run import Run
+
+Rows = Mapping[str, tuple[str, ...]]
+"""By the name of a setting or of a result, its value in each run."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One of the runs.
+
+    Attributes:
+        letter: stands for it in tables and charts.
+        name: as short as tells it apart from the others.
+        directory: of the run.
+        config: its settings; what an old run does not know has its default.
+        metrics: of the epochs so far.
+        origin: what it is an average of; None for a run that was trained.
+    """
+
+    letter: str
+    name: str
+    directory: Path
+    config: Config
+    metrics: Sequence[EpochMetrics]
+    origin: Origin | None = None
+
+    @property
+    def best(self) -> EpochMetrics | None:
+        """The epoch whose weights are those to decode with."""
+        best = best_epoch(self.metrics)
+        return next((epoch for epoch in self.metrics if epoch.epoch == best), None)
+
+    @property
+    def dev_error(self) -> float | None:
+        """Of these weights; None before the first epoch."""
+        if self.origin:
+            return self.origin.dev_error
+        return self.best.dev_error if self.best else None
+
+
+def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
+    """The runs to be compared, in their order.
+
+    Raises:
+        UserError: there are fewer than 2 or more than 26; one is named twice; one is no run, or is damaged.
+    """
+    if not 2 <= len(directories) <= len(ascii_uppercase):
+        raise UserError(
+            f"expected 2 to {len(ascii_uppercase)} runs to compare, received {len(directories)}; "
+            "name their directories, such as runs/a runs/b"
+        )
+    seen: dict[Path, Path] = {}
+    for directory in directories:
+        first = seen.setdefault(directory.resolve(), directory)
+        if first is not directory:
+            same = f"the same run as {first}" if first != directory else "named twice"
+            raise UserError(f"{directory}: {same}; name each run once")
+    names = short_names(directories)
+    runs = []
+    for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
+        run = Run.open(directory)
+        origin = read_origin(directory)
+        runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin))
+    return runs
+
+
+def short_names(directories: Sequence[Path]) -> list[str]:
+    """The last part of each path, or where two have the same, the paths as they were given."""
+    names = [directory.resolve().name for directory in directories]
+    return names if len(set(names)) == len(names) else [str(directory) for directory in directories]
+
+
+def settings_of(runs: Sequence[ComparedRun]) -> Rows:
+    """Every setting, as `section.key`."""
+    return {
+        f"{section.name}.{key.name}": tuple(
+            shown(getattr(getattr(run.config, section.name), key.name)) for run in runs
+        )
+        for section in dataclasses.fields(Config)
+        for key in dataclasses.fields(getattr(runs[0].config, section.name))
+    }
+
+
+def shown(value: object) -> str:
+    """A setting's value as TOML, a bare word without its quotes."""
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def differing(rows: Rows) -> Rows:
+    """Those that are not the same in all runs."""
+    return {name: values for name, values in rows.items() if len(set(values)) > 1}
+
+
+def results_of(runs: Sequence[ComparedRun]) -> Rows:
+    """What came of each run so far; empty where a run has no epoch behind it."""
+    columns = [results_of_run(run) for run in runs]
+    names = dict.fromkeys(name for column in columns for name in column)
+    return {name: tuple(column.get(name, "") for column in columns) for name in names}
+
+
+def results_of_run(run: ComparedRun) -> dict[str, str]:
+    """By name."""
+    if run.origin:
+        results = {"epochs": f"average of {len(run.origin.epochs)}"}
+    else:
+        results = {"epochs": f"{len(run.metrics)} of {run.config.train.epochs}"}
+    if run.dev_error is not None:
+        results["best dev error"] = percent(run.dev_error)
+    if not run.metrics:
+        return results
+    last = run.metrics[-1]
+    return results | {
+        "at epoch": str(run.best.epoch) if run.best else "",
+        "last training error": percent(last.train_error),
+        "last training loss": f"{last.loss:.3f}",
+        "last dev loss": f"{last.dev_loss:.3f}",
+        "throughput": f"{throughput(run.metrics):,.0f} s/s",
+        "training time": duration(last.train_s),
+        "skipped batches": f"{sum(epoch.skipped for epoch in run.metrics):,}",
+    }
+
+
+def leaders(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
+    """Those with the lowest dev error: more than one where they are equal, none before the first epoch."""
+    errors = [math.inf if run.dev_error is None else run.dev_error for run in runs]
+    return [run for run, error in zip(runs, errors, strict=True) if error == min(errors) < math.inf]

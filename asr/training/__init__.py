@@ -1,0 +1,1 @@
+"""Training: the loop, its step, and what watches it."""

@@ -1,0 +1,386 @@
+"""The loop: train -> train_epoch -> train_step.
+
+trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
+trainer.train()
+
+All that a step reads is in the model's and the optimiser's variables, in `Progress`, or follows from them
+and the configuration: so a run that is stopped after any step and resumed is the run that was not stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import keras
+
+from asr.base.config import Config, dump_config
+from asr.base.interrupt import Interrupted, StopRequest
+from asr.base.types import Batch, UserError, Utterance
+from asr.base.vocabulary import Vocabulary
+from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
+from asr.evaluation.metrics import total_edits
+from asr.model.acoustic_model import AcousticModel
+from asr.recognition.decoding.greedy import labels_of
+from asr.runs.checkpoint import restore_state, state_of
+from asr.runs.checkpoint_store import CheckpointStore
+from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
+from asr.runs.run import Run
+from asr.training.callbacks import Callbacks
+from asr.training.engine import Engine
+from asr.training.moving_average import MovingAverage
+from asr.training.optimizer import (
+    learning_rate_of,
+    loss_scale_of,
+    make_optimizer,
+    plateau_factor,
+    set_plateau,
+    stops_early,
+    warmup_steps_of,
+)
+from asr.training.out_of_memory import out_of_memory_told
+from asr.training.profiler import Profiler
+from asr.training.progress_bar import ProgressBar
+from asr.training.step import Step, StepResult, make_step, reference_labels
+from asr.training.tensorboard import STEPS_APART, TensorBoard
+from asr.training.trouble import Watch
+
+SHOWN_EVERY_S = 60.0  # of training: pictures take a while to make
+
+
+class TrainingData(Protocol):
+    """What the loop needs of a training set; `data_pipeline.dataset.Dataset` is one."""
+
+    @property
+    def utterances(self) -> Sequence[Utterance]:
+        """The rows."""
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio in all."""
+
+    @property
+    def checksum(self) -> int:
+        """Differs where the utterances do."""
+
+    def epoch(
+        self,
+        epoch: int,
+        seed: int,
+        fits: Any,
+        own_rows: Callable[[Sequence[int]], list[int]],
+        first_batch: int = 0,
+    ) -> tuple[list[list[int]], Iterator[Batch]]:
+        """The rows of each batch, and the batches with those of them that are this process's own."""
+
+
+class Trainer:
+    """Trains one model on one set.
+
+    Args:
+        engine: runs the steps, on one device or many.
+        model: its weights made in the engine's scope.
+        config: of the run.
+        vocabulary: of the labels.
+        train_data: batches by epoch.
+        dev_data: batches to evaluate on after every epoch.
+        run: where everything is written.
+        stop: tells when to stop before the end.
+        callbacks: Keras's, which are told what `Model.fit` would tell them.
+        profile: whether to record what some steps do on the device.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: AcousticModel,
+        config: Config,
+        vocabulary: Vocabulary,
+        train_data: TrainingData,
+        dev_data: EvaluationData,
+        run: Run,
+        stop: StopRequest | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        profile: bool = False,
+    ) -> None:
+        self.engine, self.model, self.config = engine, model, config
+        self.train_data, self.dev_data, self.run = train_data, dev_data, run
+        self.stop = stop or StopRequest()
+        self.vocabulary = vocabulary
+        self.evaluator = Evaluator(model, vocabulary, engine.spread)
+        self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
+        self.progress = Progress(data_checksum=train_data.checksum)
+        self.num_epochs = config.train.epochs
+        plan, _ = self._epoch(0, first_batch=0)
+        num_steps = len(plan) * self.num_epochs
+        with engine.scope():
+            self.optimizer = make_optimizer(config.train, num_steps)
+            self.optimizer.build(model.trainable_variables)
+        self.average = None
+        if config.train.ema_decay:
+            self.average = MovingAverage(model, config.train.ema_decay, engine.devices[0])
+        self.watch = Watch(config.train, warmup_steps_of(config.train, num_steps))
+        self.callbacks = Callbacks(callbacks, model, self.optimizer, self.num_epochs, len(plan))
+        self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
+        self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
+        self._saved_at_s = time.monotonic()
+        self._shown_at_s = 0.0
+
+    def resume(self, tell: Callable[[str], None] = print) -> None:
+        """Go on where the last whole checkpoint stopped; a run without one yet begins anew.
+
+        Args:
+            tell: takes a line on where that is, and one on each checkpoint that is damaged.
+
+        Raises:
+            UserError: no checkpoint can be read, or the training set has changed since.
+        """
+        checkpoint = self.store.newest(tell, mend=self.engine.is_chief)
+        if checkpoint is None:
+            return
+        if checkpoint.progress.data_checksum != self.progress.data_checksum:
+            raise UserError(
+                f"{self.run.directory}: its training set is another one than when it began (recordings were "
+                "added, mended, or cannot be read now); bring it back, or start another run under --name NAME"
+            )
+        restore_state(checkpoint, self.model, self.optimizer, self._averages)
+        self.progress = checkpoint.progress
+        self.watch = Watch(self.config.train, self.watch.warmup_steps, self.progress.told)
+        tell(f"{self.run.directory}: going on after {self.progress.place()}")
+
+    def train(self) -> Progress:
+        """Train what is left of the epochs; returns how far the run has come.
+
+        Raises:
+            Interrupted: a signal came; after the first, everything up to the last step is saved.
+            UserError: memory or the disk does not suffice, or too many batches had to be skipped.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.store)
+            if self.board is not None:
+                stack.enter_context(self.board)
+                self.board.configuration(dump_config(self.config))
+            if self.profiler is not None:
+                stack.callback(self.profiler.close)
+            bar = stack.enter_context(self._progress_bar())
+            stack.enter_context(self.stop.after_the_step())
+            self.callbacks.train_begin()
+            while not self._is_done() and self.train_epoch(bar):
+                self._finish_epoch(bar)
+            self.callbacks.train_end()
+            self.store.finish()
+        self.stop.raise_if_requested()
+        return self.progress
+
+    def train_epoch(self, bar: ProgressBar) -> bool:
+        """The batches that are left of an epoch; returns whether no callback ended training."""
+        if self.config.train.schedule == "plateau":
+            set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
+        number = self.progress.epochs_done
+        if not self.progress.epoch.batches:
+            self.callbacks.epoch_begin(number)
+        plan, batches = self._epoch(number, self.progress.epoch.batches)
+        began_s = asked_s = time.monotonic()
+        for places, batch in self._saved_if_unreadable(zip(plan, batches, strict=True)):
+            waiting_s = time.monotonic() - asked_s
+            epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch, bar)
+            ended_s = time.monotonic()
+            epoch = epoch.with_time(ended_s - began_s, waiting_s)
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            began_s = ended_s
+            self._save_if_due()
+            asked_s = time.monotonic()
+            if self.callbacks.stop_training:
+                self._save()
+                return False
+        return True
+
+    def train_step(self, batch: Batch, num_rows: int) -> StepResult:
+        """One update of the weights.
+
+        Args:
+            batch: this process's rows.
+            num_rows: of all processes that train together.
+        """
+        return self._compiled_step(batch, num_rows)
+
+    def _train_batch(self, rows: Sequence[Utterance], batch: Batch, bar: ProgressBar) -> EpochSoFar:
+        """Train on a batch and tell how that went; returns the epoch with it."""
+        step = self.progress.step + 1
+        self.callbacks.batch_begin(self.progress.epoch.batches)
+        # to ask for the rate takes a while, and of the rest the first of a session counts
+        rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
+        own_rows = self.engine.own_rows(range(len(rows)))
+        with out_of_memory_told(
+            [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
+        ):
+            result = self.train_step(batch, num_rows=len(rows))
+            loss, gradient_norm = float(result.loss), float(result.gradient_norm)
+        if self.profiler is not None:
+            self.profiler.step()
+        if self.board is not None:
+            self.board.step(step, loss, gradient_norm, rate)
+        if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._has_scaled()):
+            return self._skipped(rows, loss, gradient_norm, bar)
+        if self.average is not None and math.isfinite(gradient_norm):
+            self.average.update(step)
+        heard = labels_of(result.path)
+        said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
+        edits = total_edits(zip(said, heard, strict=True))
+        self.callbacks.batch_end(self.progress.epoch.batches, {"loss": loss, "error": edits.rate})
+        bar.advance(sum(utterance.duration_s for utterance in rows), loss, edits)
+        return self.progress.epoch.with_batch(len(rows), loss, gradient_norm, edits)
+
+    def _skipped(
+        self, rows: Sequence[Utterance], loss: float, gradient_norm: float, bar: ProgressBar
+    ) -> EpochSoFar:
+        """Tell that a batch changed nothing; returns the epoch with it."""
+        epoch = self.progress.epoch.with_skipped()
+        try:
+            lines = self.watch.after_skipped(
+                loss,
+                gradient_norm,
+                rows,
+                self.progress.epochs_done + 1,
+                self.progress.skipped + 1,
+                learning_rate_of(self.optimizer),
+            )
+        except UserError:
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            self._save()
+            raise
+        for line in lines:
+            bar.write(line)
+        bar.skip(sum(utterance.duration_s for utterance in rows))
+        return epoch
+
+    def _has_scaled(self) -> bool:
+        """Whether gradients are infinite only since the loss was scaled, as happens with float16."""
+        return self.config.train.precision == "float16" and float(loss_scale_of(self.optimizer)) >= 1
+
+    def _finish_epoch(self, bar: ProgressBar) -> None:
+        """Evaluate, tell, and keep what the epoch brought."""
+        began_s = time.monotonic()
+        edits = self.progress.epoch.edits
+        try:
+            with self._decoding_weights():
+                evaluation = self.evaluator.evaluate(self.dev_data, self.stop)
+        except Interrupted as interrupt:
+            if not interrupt.at_once:  # which may have come while weights were being exchanged
+                self._save()
+                self.store.finish()
+            raise
+        if not math.isfinite(evaluation.loss):
+            raise UserError(
+                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}, the weights are "
+                "worth nothing any more: start another run under --name NAME, with a train.learning_rate "
+                f"below {self.config.train.learning_rate:g}"
+            )
+        metrics = self._metrics(evaluation, dev_s=time.monotonic() - began_s)
+        history = (*self.progress.history, metrics)
+        bar.tell(metrics)
+        self.callbacks.epoch_end(metrics.epoch - 1, metrics)
+        for line in self.watch.after_epoch(history, edits):
+            bar.write(line)
+        self.progress = dataclasses.replace(
+            self.progress, history=history, epoch=EpochSoFar(), told=self.watch.told
+        )
+        self._save()
+        self._show(metrics)
+        self._stop_if_requested()
+
+    def _show(self, metrics: EpochMetrics) -> None:
+        """Give TensorBoard the epoch."""
+        if self.board is not None:
+            self.board.epoch(metrics)
+            if self._shown_at_s and metrics.train_s - self._shown_at_s < SHOWN_EVERY_S:
+                return
+            self._shown_at_s = metrics.train_s
+            num = self.config.train.tensorboard_utterances
+            with self._decoding_weights():
+                self.board.utterances(self.model, self.vocabulary, self.dev_data, num, metrics.epoch)
+
+    def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Within, the model has the weights to decode with: the moving average where there is one."""
+        return self.average.in_model() if self.average else contextlib.nullcontext()
+
+    def _is_done(self) -> bool:
+        if self.progress.epochs_done >= self.num_epochs or self.callbacks.stop_training:
+            return True
+        return stops_early(self._dev_errors, self.config.train.early_stopping_epochs)
+
+    def _metrics(self, dev: Evaluation, dev_s: float) -> EpochMetrics:
+        """Of the epoch whose batches are done."""
+        epoch, before = self.progress.epoch, self.progress
+        return EpochMetrics(
+            epoch=before.epochs_done + 1,
+            loss=epoch.mean_loss,
+            train_error=epoch.edits.rate,
+            dev_loss=dev.loss,
+            dev_error=dev.edits.rate,
+            learning_rate=learning_rate_of(self.optimizer),
+            audio_s_per_s=self.train_data.duration_s / max(epoch.train_s, 1e-9),
+            train_s=before.train_s,
+            best=is_best(dev.edits, before.best_dev_error),
+            step=before.step,
+            gradient_norm=epoch.mean_gradient_norm,
+            skipped=epoch.skipped,
+            waiting_share=epoch.waiting_s / max(epoch.train_s, 1e-9),
+            dev_s=dev_s,
+        )
+
+    def _saved_if_unreadable(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches; where one cannot be read, what was learned so far is kept."""
+        try:
+            yield from batches
+        except UserError:
+            self._save()
+            raise
+
+    def _save_if_due(self) -> None:
+        """Keep what the last step brought, if it is time; end here, if a signal says so."""
+        self.store.raise_if_failed()
+        if time.monotonic() - self._saved_at_s > self.config.train.checkpoint_s or self.stop.requested:
+            self._save()
+        self._stop_if_requested()
+
+    def _stop_if_requested(self) -> None:
+        if self.stop.requested:
+            self.store.finish()
+            self.stop.raise_if_requested()
+
+    def _save(self) -> None:
+        """Write a checkpoint in the background; the chief alone writes."""
+        self._saved_at_s = time.monotonic()
+        if self.engine.is_chief:
+            self.store.save(state_of(self.model, self.optimizer, self._averages), self.progress)
+
+    @property
+    def _averages(self) -> list[Any] | None:
+        return self.average.variables if self.average else None
+
+    @property
+    def _dev_errors(self) -> list[float]:
+        return [metrics.dev_error for metrics in self.progress.history]
+
+    def _progress_bar(self) -> ProgressBar:
+        epoch_s, done = self.train_data.duration_s, self.progress.epochs_done
+        done_s = epoch_s * done
+        if self.progress.epoch.batches:
+            plan, _ = self._epoch(done, self.progress.epoch.batches)
+            left = [self.train_data.utterances[place].duration_s for places in plan for place in places]
+            done_s += epoch_s - sum(left)
+        return ProgressBar(epoch_s * self.num_epochs, done_s, self.num_epochs, self.engine)
+
+    @functools.cached_property
+    def _compiled_step(self) -> Step:
+        return make_step(self.engine, self.model, self.optimizer, self.config.train)
+
+    def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:
+        seed = self.config.train.seed
+        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)

@@ -1,0 +1,249 @@
+"""Signs of trouble in training, each told in one line with its remedy, once in a run.
+
+watch = Watch(config.train, warmup_steps)
+for line in watch.after_epoch(history, edits):
+    print(line)
+checkpoint(told=watch.told)              # a resumed run: Watch(config.train, warmup_steps, told)
+
+What is told follows from the epochs' metrics alone, so that a resumed run tells the same. The thresholds come
+from curves of the demo, sound ones and spoilt ones: tests/asr/training/test_trouble.py has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+
+from asr.base.config import TrainConfig
+from asr.base.types import EditCounts, Utterance
+from asr.base.wording import counted
+from asr.runs.progress import EpochMetrics
+from asr.training import skipped_batches
+
+SURE_STEPS, SURE_EPOCHS = 600, 3  # what every CTC model goes through at its start is over by then
+SURE_STEPS_OF_ONE_EPOCH = 4000  # of a large corpus
+BLANK_SHARE = 0.98  # of the labels that are missed
+LEARNED_ERROR = 0.8  # below it a model has begun to hear
+SMALL_FALL = 0.02
+LOSS_RISE, RISEN_EPOCHS, ERROR_RISE = 1.08, 3, 0.01
+NORM_RISE = 10.0
+SKIPPED_IN_A_BURST = 5
+STALLED_EPOCHS, PROGRESS = 10, 0.95  # by chance the lowest error falls a little for ever
+WAITING_SHARE = 0.2
+LONG_WAIT_S = 1.0  # in an epoch; a handful of clips waits for less
+START_UP_S = 120.0  # no session waits longer for its first batches
+
+
+class Watch:
+    """Looks at a run after every epoch and every skipped batch.
+
+    Args:
+        config: of the run.
+        warmup_steps: until the learning rate is at its highest.
+        told: what the `told` of an earlier session of the run was.
+    """
+
+    def __init__(self, config: TrainConfig, warmup_steps: int, told: Collection[str] = ()) -> None:
+        self.config, self.warmup_steps = config, warmup_steps
+        self._told = list(told)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of what has been told, and of the utterances that were skipped; to be kept."""
+        return tuple(self._told)
+
+    def after_epoch(self, history: Sequence[EpochMetrics], edits: EditCounts) -> list[str]:
+        """What is to be told after an epoch.
+
+        Args:
+            history: all epochs so far, the one that has just ended last.
+            edits: the errors made in that epoch's training.
+        """
+        signs: dict[str, Callable[[], str]] = {
+            "blank": lambda: self._only_blanks(history, edits),
+            "unlearned": lambda: self._learns_nothing(history),
+            "rate": lambda: self._rate_too_high(history),
+            "stalled": lambda: self._stalled(history),
+            "starved": lambda: _starved(history),
+        }
+        lines = []
+        for name, look in signs.items():
+            if name not in self._told and (line := look()):
+                self._told.append(name)
+                lines.append(f"epoch {history[-1].epoch}: {line}")
+        return lines
+
+    def after_skipped(
+        self,
+        loss: float,
+        gradient_norm: float,
+        utterances: Sequence[Utterance],
+        epoch: int,
+        num_skipped: int,
+        learning_rate: float,
+    ) -> list[str]:
+        """What is to be told after a batch whose loss or gradients were not finite.
+
+        Args:
+            loss: of the batch.
+            gradient_norm: of the batch.
+            utterances: of the batch.
+            epoch: from 1.
+            num_skipped: batches skipped in the run so far, this one included.
+            learning_rate: at this step.
+
+        Raises:
+            UserError: the budget, `train.max_skipped`, is spent.
+        """
+        again = [f"skipped {u.id}" in self._told for u in utterances]
+        repeated = [u for u, seen in zip(utterances, again, strict=True) if seen]
+        self._told += [f"skipped {u.id}" for u, seen in zip(utterances, again, strict=True) if not seen]
+        if num_skipped > self.config.max_skipped:
+            raise skipped_batches.skipped_too_often(
+                loss, gradient_norm, utterances, repeated, epoch, num_skipped, self.config, learning_rate
+            )
+        if not skipped_batches.is_told(num_skipped):
+            return []
+        return [
+            skipped_batches.skipped_line(
+                loss, gradient_norm, utterances, epoch, num_skipped, self.config.max_skipped, learning_rate
+            )
+        ]
+
+    def _only_blanks(self, history: Sequence[EpochMetrics], edits: EditCounts) -> str:
+        missed = edits.deletions / max(edits.reference_length, 1)
+        if missed < BLANK_SHARE:
+            return ""
+        before = [metrics.train_error for metrics in history[:-1]]
+        if min(before, default=1.0) < LEARNED_ERROR:
+            return (
+                f"the model writes (nearly) nothing, {missed:.1%} of the labels are missed, although "
+                f"training error had been down to {min(before):.1%}: it has collapsed to blanks. "
+                f"{self._lower_rate()}"
+            )
+        sure = self._sure_epochs(history)
+        if not sure or any(abs(metrics.train_error - 1) > 1 - BLANK_SHARE for metrics in history[-sure:]):
+            return ""
+        return (
+            f"for {_epochs(sure)} the model has written (nearly) nothing but blanks; it should have begun to "
+            f"hear by now. Either the learning rate is wrong ({self._lower_rate(bare=True)}), "
+            "or the labels do not belong to the audio: see `asr inspect` and `asr doctor`"
+        )
+
+    def _learns_nothing(self, history: Sequence[EpochMetrics]) -> str:
+        sure = self._sure_epochs(history)
+        if not sure or "blank" in self._told or len(history) <= sure:
+            return ""
+        before, now = history[-1 - sure].train_error, history[-1].train_error
+        lowest = min(metrics.train_error for metrics in history)
+        if lowest < LEARNED_ERROR or before - now > SMALL_FALL:
+            return ""
+        return (
+            f"training error is still {now:.1%} and hardly falls (it was {before:.1%} {_epochs(sure)} ago): "
+            "do the labels belong to the audio? See `asr inspect` and `asr doctor`; if they do, try another "
+            f"train.learning_rate (now {self.config.learning_rate:g})"
+        )
+
+    def _rate_too_high(self, history: Sequence[EpochMetrics]) -> str:
+        now, remedy = history[-1], self._lower_rate()
+        if now.skipped >= SKIPPED_IN_A_BURST:
+            return f"{now.skipped} batches with infinite loss or gradients in one epoch. {remedy}"
+        learned = [metrics for metrics in history if math.isfinite(metrics.loss + metrics.gradient_norm)]
+        if not learned:  # every batch was skipped, and told
+            return ""
+        lowest = min(learned, key=lambda metrics: metrics.loss)
+        recent = history[-RISEN_EPOCHS:]
+        moving = now.learning_rate > 0.3 * self.config.learning_rate  # else it is low by the schedule
+        if moving and "blank" not in self._told and all(_has_risen(metrics, lowest) for metrics in recent):
+            return (
+                f"the loss has been above its lowest, {lowest.loss:.2f} in epoch {lowest.epoch}, for "
+                f"{_epochs(now.epoch - lowest.epoch)}, now {now.loss:.2f}. {remedy}"
+            )
+        norm = min(metrics.gradient_norm for metrics in learned)
+        if now.loss > lowest.loss and now.gradient_norm > NORM_RISE * max(norm, self.config.clip_norm):
+            return (
+                f"gradients have grown to a norm of {now.gradient_norm:.3g} (it was {norm:.3g}; "
+                f"train.clip_norm is {self.config.clip_norm:g}) while the loss rises. {remedy}"
+            )
+        return ""
+
+    def _stalled(self, history: Sequence[EpochMetrics]) -> str:
+        """Where the dev error no longer falls, unless early stopping is to see to that."""
+        since, now = _last_progress(history), history[-1]
+        patience = max(STALLED_EPOCHS, math.ceil(self.config.epochs / 4))
+        if self.config.early_stopping_epochs or now.epoch - since.epoch < patience:
+            return ""
+        if not 0 < since.dev_error < LEARNED_ERROR:
+            return ""
+        lowest = min(metrics.dev_error for metrics in history)
+        stalled = (
+            f"dev error has hardly fallen for {_epochs(now.epoch - since.epoch)}, from {since.dev_error:.1%} "
+            f"(epoch {since.epoch}) to {lowest:.1%} at the lowest"
+        )
+        if now.train_error < 0.9 * since.train_error:
+            return (
+                f"{stalled}, while training error fell from {since.train_error:.1%} to "
+                f"{now.train_error:.1%}: the model learns its training set by heart. More augmentation "
+                "([augment]) or data, a smaller model.size, or train.early_stopping_epochs to stop in time"
+            )
+        decayed = now.learning_rate < 0.1 * self.config.learning_rate
+        if decayed or self.config.schedule == "plateau":  # the rate leaves nothing to move, as it should
+            return ""
+        return (
+            f"{stalled}, and training error stands still ({now.train_error:.1%}): try train.schedule = "
+            f"plateau or a lower train.learning_rate (now {self.config.learning_rate:g}), else a larger "
+            "model.size"
+        )
+
+    def _sure_epochs(self, history: Sequence[EpochMetrics]) -> int:
+        """Of the latest epochs, how many suffice for a verdict; 0 where those after the warm-up do not."""
+        now = history[-1].step
+        for count, base in enumerate(reversed(history[:-1]), start=1):
+            if base.step < self.warmup_steps:
+                return 0
+            steps = now - base.step
+            if steps >= SURE_STEPS_OF_ONE_EPOCH or (count >= SURE_EPOCHS and steps >= SURE_STEPS):
+                return count
+        return 0
+
+    def _lower_rate(self, bare: bool = False) -> str:
+        rate = self.config.learning_rate
+        lower = skipped_batches.lower_rate(rate)
+        text = f"train.learning_rate is {rate:g}: set it to {lower:g}, or lengthen train.warmup_share"
+        return text if bare else f"{text} (now {self.config.warmup_share:g})"
+
+
+def _last_progress(history: Sequence[EpochMetrics]) -> EpochMetrics:
+    """The last epoch whose dev error was well below the lowest before."""
+    last = history[0]
+    for metrics in history[1:]:
+        if metrics.dev_error < PROGRESS * last.dev_error:
+            last = metrics
+    return last
+
+
+def _has_risen(now: EpochMetrics, lowest: EpochMetrics) -> bool:
+    """Since the epoch with the lowest loss; a loss that is not a number has."""
+    return (
+        now.epoch > lowest.epoch
+        and not now.loss <= LOSS_RISE * lowest.loss
+        and now.train_error > lowest.train_error + ERROR_RISE
+    )
+
+
+def _starved(history: Sequence[EpochMetrics]) -> str:
+    """Waiting for batches for two epochs, or longer than a session waits for its first ones."""
+    now = history[-1]
+    before = history[-2] if len(history) > 1 else None
+    waiting_s = now.waiting_share * (now.train_s - (before.train_s if before else 0.0))
+    lasting = before is not None and before.waiting_share > WAITING_SHARE and waiting_s > LONG_WAIT_S
+    if now.waiting_share <= WAITING_SHARE or not (lasting or waiting_s > START_UP_S):
+        return ""
+    return (
+        f"{now.waiting_share:.0%} of the time was spent waiting for batches: reading is faster after `asr "
+        "pack` or from a faster disk, preparing is faster with fewer effects in [augment] or more cores"
+    )
+
+
+def _epochs(count: int) -> str:
+    return counted(count, "epoch")

@@ -1,0 +1,195 @@
+import io
+import struct
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.recording import AudioHeader, audio_duration_s, audio_header, read_audio, write_wav
+from asr.base.types import UserError
+
+
+def tone(rate_hz, frequency_hz=440, duration_s=0.5, channels=1):
+    wave = 0.5 * np.sin(2 * np.pi * frequency_hz * np.arange(int(rate_hz * duration_s)) / rate_hz)
+    return np.stack([wave] * channels, axis=1)
+
+
+def loudest_hz(waveform):
+    spectrum = np.abs(np.fft.rfft(waveform))
+    return spectrum.argmax() * 16000 / len(waveform)
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 16000, 22050, 44100, 48000])
+@pytest.mark.parametrize("channels", [1, 2, 6])
+def test_any_rate_and_channel_count_keeps_pitch_length_and_level(tmp_path, rate_hz, channels):
+    soundfile.write(tmp_path / "a.wav", tone(rate_hz, channels=channels), rate_hz)
+    waveform = read_audio(tmp_path / "a.wav")
+    assert waveform.dtype == np.int16
+    assert len(waveform) == pytest.approx(8000, abs=2)
+    assert loudest_hz(waveform) == pytest.approx(440, abs=4)
+    assert np.abs(waveform[500:-500]).max() == pytest.approx(16384, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "subtype"),
+    [
+        ("a.wav", "PCM_24"),
+        ("a.wav", "FLOAT"),
+        ("a.wav", "ULAW"),
+        ("a.flac", "PCM_16"),
+        ("a.ogg", "VORBIS"),
+        ("a.ogg", "OPUS"),
+        ("a.mp3", "MPEG_LAYER_III"),
+        ("a.aiff", "PCM_16"),
+    ],
+)
+def test_any_container_is_read(tmp_path, name, subtype):
+    soundfile.write(tmp_path / name, tone(16000), 16000, subtype=subtype)
+    waveform = read_audio(tmp_path / name)
+    assert loudest_hz(waveform) == pytest.approx(440, abs=15)
+    assert np.abs(waveform[1000:6000]).max() == pytest.approx(16384, rel=0.1)
+
+
+def test_what_16_khz_cannot_hold_is_filtered_out_before_resampling(tmp_path):
+    soundfile.write(tmp_path / "a.wav", tone(44100, frequency_hz=11000), 44100)
+    assert np.abs(read_audio(tmp_path / "a.wav")[500:-500]).max() < 164  # 40 dB below what came in
+
+
+def test_a_pipe_is_read(tmp_path):
+    soundfile.write(tmp_path / "a.flac", tone(16000), 16000)
+
+    class Pipe(io.RawIOBase):
+        data = io.BytesIO((tmp_path / "a.flac").read_bytes())
+
+        def read(self, size=-1):
+            return self.data.read(size)
+
+    assert len(read_audio(Pipe())) == 8000
+
+
+def test_16_bit_mono_comes_back_bit_for_bit(tmp_path):
+    waveform = np.random.default_rng(0).integers(-32768, 32767, 5000).astype(np.int16)
+    write_wav(tmp_path / "a.wav", waveform)
+    np.testing.assert_array_equal(read_audio(tmp_path / "a.wav"), waveform)
+    assert audio_duration_s(tmp_path / "a.wav") == 5000 / 16000
+
+
+def two_mp3s():
+    """The length that the first one tells is not that of both."""
+    noise = np.random.default_rng(0).normal(0, 0.2, 160_000)
+    mp3 = io.BytesIO()
+    soundfile.write(mp3, noise, 16000, format="MP3")
+    return 2 * mp3.getvalue()
+
+
+def bad_file(path, kind):
+    wav = io.BytesIO()
+    soundfile.write(wav, tone(16000), 16000, format="WAV")
+    flac = io.BytesIO()
+    soundfile.write(flac, tone(16000), 16000, format="FLAC")
+    content = {
+        "empty": b"",
+        "text": b"this is no sound at all, only text\n" * 20,
+        "cut off": wav.getvalue()[:5000],
+        "cut flac": flac.getvalue()[: len(flac.getvalue()) // 2],
+        "header only": wav.getvalue()[:44],
+        "half a header": wav.getvalue()[:20],
+        "no samples": wav.getvalue()[:4]
+        + struct.pack("<I", 36)
+        + wav.getvalue()[8:40]
+        + struct.pack("<I", 0),
+        "half declared": wav.getvalue()[:40] + (8000).to_bytes(4, "little") + wav.getvalue()[44:],
+        "unfinished": wav.getvalue()[:40] + bytes(4) + wav.getvalue()[44:],
+        "wild rate": wav.getvalue()[:24] + struct.pack("<I", 100_000_007) + wav.getvalue()[28:],
+        "part of an mp3": two_mp3s(),
+        "short": wav.getvalue()[:40] + struct.pack("<I", 600) + wav.getvalue()[44:644],
+    }[kind]
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("empty", "empty file"),
+        ("text", "not audio that libsndfile reads"),
+        ("cut off", r"cut off: its header declares 0\.50 s, 0\.15 s are there"),
+        ("cut flac", "cut off|broken"),
+        ("header only", "cut off"),
+        ("half a header", "not audio"),
+        ("no samples", "0 samples at 16 kHz"),
+        ("half declared", r"declares 0\.25 s, 0\.50 s are there"),
+        ("unfinished", "declares no samples, 16000 bytes of them are there"),
+        ("wild rate", "100000007 samples per second"),
+        ("part of an mp3", "an MP3 without its length"),
+        ("short", "300 samples at 16 kHz, at least 400"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, kind, message):
+    path = bad_file(tmp_path / "bad.wav", kind)
+    with pytest.raises(UserError, match=message) as error:
+        read_audio(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.wav: cannot read this file \(No such file"):
+        read_audio(tmp_path / "none.wav")
+    with pytest.raises(UserError, match="a folder, expected an audio file"):
+        read_audio(tmp_path)
+
+
+@pytest.mark.parametrize("declared", [0xFFFFFFFF, 0x7FFFF000], ids=["ffmpeg", "sox"])
+def test_a_length_unknown_to_its_writer_is_no_error(tmp_path, declared):
+    wav = io.BytesIO()
+    soundfile.write(wav, tone(16000), 16000, format="WAV")
+    content = bytearray(wav.getvalue())
+    content[4:8] = content[40:44] = struct.pack("<I", declared)
+    (tmp_path / "piped.wav").write_bytes(content)
+    assert len(read_audio(tmp_path / "piped.wav")) == 8000
+
+
+def test_a_header_that_declares_hours_allocates_nothing(tmp_path):
+    flac = io.BytesIO()
+    soundfile.write(flac, tone(16000), 16000, format="FLAC")
+    content = bytearray(flac.getvalue())
+    content[21] |= 0x0F  # the highest bits of the number of samples: 2 ** 36, 128 GB
+    (tmp_path / "lies.flac").write_bytes(content)
+    with pytest.raises(UserError, match=r"cut off|broken"):
+        read_audio(tmp_path / "lies.flac")
+
+
+@pytest.mark.parametrize(
+    "behind", [b"LIST\xfa\x01\x00\x00INFOISFT" + bytes(494), bytes(4000), b"TAG" + bytes(125)]
+)
+def test_chunks_tags_and_padding_behind_the_samples_are_no_fault(behind):
+    wav = io.BytesIO()
+    soundfile.write(wav, np.full(800, 1000, np.int16), 16000, format="WAV")
+    np.testing.assert_array_equal(read_audio(io.BytesIO(wav.getvalue() + behind)), 1000)
+
+
+@pytest.mark.parametrize("num_channels", [1, 2])
+@pytest.mark.parametrize("rate_hz", [8000, 16000, 44100])
+def test_a_wav_read_straight_is_what_libsndfile_reads(num_channels, rate_hz, tmp_path):
+    samples = np.random.default_rng(0).integers(-3000, 3000, (rate_hz, num_channels), np.int16)
+    soundfile.write(tmp_path / "x.wav", samples, rate_hz)
+    soundfile.write(tmp_path / "x.flac", samples, rate_hz)
+    np.testing.assert_array_equal(read_audio(tmp_path / "x.wav"), read_audio(tmp_path / "x.flac"))
+    assert audio_header(tmp_path / "x.wav") == AudioHeader(rate_hz, num_channels, 1.0, "WAV")
+    assert audio_header(tmp_path / "x.flac") == AudioHeader(rate_hz, num_channels, 1.0, "FLAC")
+
+
+@pytest.mark.parametrize("coding", [2, 0x55])
+def test_a_wav_with_coded_samples_is_not_read_as_plain_ones(coding):
+    wav = io.BytesIO()
+    soundfile.write(wav, np.arange(800, dtype=np.int16), 16000, format="WAV")
+    coded = wav.getvalue()[:20] + struct.pack("<H", coding) + wav.getvalue()[22:]
+    with pytest.raises(UserError, match="not audio that libsndfile reads"):
+        read_audio(io.BytesIO(coded))
+
+
+def test_zeros_behind_a_header_are_soon_given_up():
+    data = io.BytesIO(b"RIFF\xff\xff\xff\x7fWAVE" + bytes(50_000_000))
+    with pytest.raises(UserError, match="not audio"):
+        read_audio(data)

@@ -1,0 +1,74 @@
+import pytest
+
+from asr.base.config import BUILT_IN, Config, dump_config, find_config, load_config
+from asr.base.types import UserError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(name, text):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def test_a_file_wins_over_what_it_extends_and_set_over_both(write):
+    write("base.toml", "[train]\nepochs = 3\nseed = 4\nbatch_s = 9.5\n")
+    path = write("child.toml", 'extends = "base.toml"\n[train]\nepochs = 5\n')
+    train = load_config(path, ["train.seed=6"]).train
+    assert (train.epochs, train.seed, train.batch_s) == (5, 6, 9.5)
+
+
+def test_what_is_dumped_reads_back_the_same(write):
+    config = load_config(BUILT_IN / "demo.toml", ['data.source=a "quoted" ü\\path', "train.learning_rate=1"])
+    assert load_config(write("config.toml", dump_config(config))) == config
+    assert config.train.learning_rate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[train]\nepoch = 3", r"train\.epoch: no such key \(did you mean epochs\?\)"),
+        ("[trian]\nepochs = 3", r"trian: no such section \(did you mean train\?\)"),
+        ("[train]\nepochs = 3.5", r"train\.epochs: expected int, received 3\.5"),
+        ("[train]\nepochs = true", r"train\.epochs: expected int, received True"),
+        ('[features]\nkind = "mfccs"', r"features\.kind: expected one of .*\(did you mean mfcc\?\)"),
+        ("[train]\nepochs = 0", r"train\.epochs: expected 1 to 1e\+09, received 0"),
+        ("[train]\nclip_norm = inf", r"train\.clip_norm: expected 1e-09 to 1e\+09, received inf"),
+        ("[train]\nbatch_s = nan", r"train\.batch_s: expected"),
+        ("[augment]\nspeed_min = 0", r"augment\.speed_min: expected 0\.25 to 4"),
+        ('[model]\nfamily = "seperable"', r"model\.family: expected one of .*\(did you mean separable\?\)"),
+        ("[data]\nsource = 2024", r"data\.source: expected str, received 2024; put it in quotes"),
+        ("train = 3", r"train: expected a section \[train\], received 3"),
+        ("[train\n", r"not valid TOML"),
+        ("extends = 3", r"extends: expected the name of a file"),
+        ('extends = "none.toml"', r"none\.toml: cannot read"),
+        ('extends = "bad.toml"', r"extends itself"),
+    ],
+)
+def test_mistakes_name_the_file_the_key_and_what_was_expected(write, text, message):
+    path = write("bad.toml", text)
+    with pytest.raises(UserError, match=message) as error:
+        load_config(path)
+    assert str(path.parent) in str(error.value)
+
+
+@pytest.mark.parametrize("override", ["train.epochs", "epochs=3", "=", "train.epochs=many"])
+def test_malformed_overrides_are_refused(override):
+    with pytest.raises(UserError, match="--set"):
+        load_config(BUILT_IN / "demo.toml", [override])
+
+
+def test_every_built_in_configuration_loads():
+    for path in BUILT_IN.glob("*.toml"):
+        assert isinstance(load_config(path), Config)
+
+
+def test_configurations_are_found_by_name_and_by_path(write):
+    assert find_config("demo") == BUILT_IN / "demo.toml"
+    path = write("mine.toml", "")
+    assert find_config(str(path)) == path
+    with pytest.raises(UserError, match=r"no such configuration \(did you mean demo\?\)"):
+        find_config("dmo")

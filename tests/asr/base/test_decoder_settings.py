@@ -1,0 +1,32 @@
+"""The settings of a decoder are written, read and refused by name."""
+
+import dataclasses
+
+import pytest
+
+from asr.base.decoder_settings import DecoderSettings, load_settings, save_settings
+from asr.base.types import UserError
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    settings = dataclasses.replace(DecoderSettings(), beam=24, language_model='模"型\\', token_bonus=-0.75)
+    save_settings(tmp_path / "decoder.toml", settings)
+    assert load_settings(tmp_path / "decoder.toml") == settings
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("beems = 3", "beems: no such key (did you mean beam?)"),
+        ("beam = 0", "beam: expected 1 to 4096, received 0"),
+        ('lm_weight = "much"', "lm_weight: expected float, received 'much'"),
+        ("beam =", "not valid TOML"),
+    ],
+)
+def test_what_is_no_setting_is_refused_by_file_and_name(tmp_path, line, told):
+    path = tmp_path / "decoder.toml"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        load_settings(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert told in str(error.value)

@@ -1,0 +1,80 @@
+import pytest
+
+from asr.base.types import UserError, Utterance
+from asr.base.vocabulary import BLANK, Vocabulary, mandarin_syllables, split_syllable
+
+
+def utterance(tokens):
+    return Utterance("u", "u.wav", 1.0, "", tuple(tokens.split()))
+
+
+def test_ids_start_behind_the_blank_and_survive_the_disk(tmp_path):
+    vocabulary = Vocabulary(["ma1", "an4"])
+    assert vocabulary.encode(["an4", "ma1", "an4"]) == [2, 1, 2]
+    vocabulary.save(tmp_path / "v.txt")
+    assert Vocabulary.load(tmp_path / "v.txt").tokens == (BLANK, "ma1", "an4")
+
+
+def test_the_order_of_utterances_does_not_change_ids():
+    one = Vocabulary.of_utterances([utterance("b a"), utterance("c a")])
+    other = Vocabulary.of_utterances([utterance("a c"), utterance("b")])
+    assert one.tokens == other.tokens
+
+
+def test_unknown_label_is_named():
+    with pytest.raises(UserError, match="'xyz9' is not among the 2 tokens"):
+        Vocabulary(["a1", "b1"]).encode(["a1", "xyz9"])
+
+
+@pytest.mark.parametrize("tokens", [["a", "a"], ["a b"], [""], [BLANK]])
+def test_tokens_that_would_be_ambiguous_are_refused(tokens):
+    with pytest.raises(UserError, match="vocabulary: "):
+        Vocabulary(tokens)
+
+
+def test_file_without_the_blank_is_refused(tmp_path):
+    (tmp_path / "v.txt").write_text("a\nb\n")
+    with pytest.raises(UserError, match="expected <blank> on the first line"):
+        Vocabulary.load(tmp_path / "v.txt")
+    (tmp_path / "v.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="not UTF-8"):
+        Vocabulary.load(tmp_path / "v.txt")
+
+
+@pytest.mark.parametrize(
+    ("syllable", "parts"),
+    [
+        ("zhong1", ("zh", "ong", "1")),
+        ("an4", ("", "an", "4")),
+        ("ju2", ("j", "v", "2")),
+        ("lv4", ("l", "v", "4")),
+        ("yuan2", ("y", "van", "2")),
+        ("shi4", ("sh", "-i", "4")),
+        ("xi1", ("x", "i", "1")),
+        ("er5", ("", "er", "5")),
+        ("seven", ("", "seven", "")),
+    ],
+)
+def test_syllables_split_by_sound(syllable, parts):
+    assert split_syllable(syllable) == parts
+
+
+def test_mandarin_holds_every_common_syllable_once():
+    syllables = mandarin_syllables()
+    assert len(set(syllables)) == len(syllables)
+    assert {"de5", "lv4", "nve4", "zhuang1", "er2", "yo1", "ma5"} <= set(syllables)
+    assert 1500 < len(syllables) < 2000
+
+
+def test_characters_are_joined_without_spaces_and_syllables_with():
+    assert Vocabulary(["你", "好"]).join(["你", "好"]) == "你好"
+    assert Vocabulary(["ni3", "hao3"]).join(["ni3", "hao3"]) == "ni3 hao3"
+
+
+def test_syllables_share_parts_and_other_tokens_do_not():
+    parts = Vocabulary(["ma1", "ma3", "an4", "a"]).syllable_parts()
+    assert len({len(row) for row in parts}) == 1
+    blank, ma1, ma3, an4, letter = map(set, parts)
+    assert len(ma1 & ma3) == 2  # initial and final
+    assert not blank & (ma1 | an4 | letter)
+    assert not letter & (ma1 | an4)

@@ -1,0 +1,171 @@
+"""`asr align` on clips and a run of two epochs: what it writes, and what it says of mistakes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers import ROOT
+from praatio import textgrid as praat
+
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+from asr.cli.main import main
+from asr.recognition.recognizer import Recognizer
+from data_pipeline.aligned_text import text_of, unit_of, written_tokens
+
+
+@pytest.fixture(scope="module")
+def recognizer(trained_run):
+    return Recognizer.load(trained_run, hanzi=False)
+
+
+@pytest.fixture
+def loaded(recognizer, monkeypatch):
+    """Spare a test the loading of the model."""
+    monkeypatch.setattr(Recognizer, "load", lambda *_, **__: recognizer)
+
+
+def align(run, *arguments):
+    return main(["align", str(run), *map(str, arguments)])
+
+
+def test_the_command_writes_each_format_by_the_files_name(trained_run, clips, tmp_path):
+    """In a process of its own, as users run it; text as a file, hanzi and tokens in step."""
+    clip = clips[0]
+    text = tmp_path / "said.txt"
+    text.write_text(" ".join(clip.tokens), encoding="utf-8")
+    outs = [tmp_path / name for name in ("a.TextGrid", "a.srt", "a.json", "a.tsv")]
+    command = [sys.executable, "-m", "asr", "align", trained_run, clip.audio_path, text, "--out", *outs]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    grid = praat.openTextgrid(str(outs[0]), includeEmptyIntervals=True, reportingMode="error")
+    labels = [entry.label for entry in grid.getTier("syllables").entries if entry.label]
+    document = json.loads(outs[2].read_text(encoding="utf-8"))
+    tokens = [token["token"] for token in document["tokens"]]
+    assert tuple(labels) == tuple(tokens) == clip.tokens
+    assert grid.maxTimestamp == pytest.approx(clip.duration_s, abs=1e-3) == document["duration_s"]
+    assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\n", outs[1].read_text(encoding="utf-8"))
+    assert len(outs[3].read_text(encoding="utf-8").splitlines()) == 1 + len(clip.tokens)
+
+
+def test_without_a_file_a_table_is_printed(trained_run, clips, loaded, capsys):
+    clip = clips[0]
+    assert align(trained_run, clip.audio_path, " ".join(clip.tokens)) == 0
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in rows[1:]] == list(clip.tokens)
+    assert all(0 <= float(row[0]) < float(row[1]) <= clip.duration_s for row in rows[1:])
+
+
+def test_hanzi_keep_their_syllables(trained_run, clips, loaded, recognizer, capsys):
+    clip = next(c for c in clips if c.tokens == labelled(c.text, recognizer))
+    assert align(trained_run, clip.audio_path, clip.text, "--format", "json") == 0
+    tokens = json.loads(capsys.readouterr().out)["tokens"]
+    assert tuple(token["token"] for token in tokens) == clip.tokens
+    assert "".join(token["text"] for token in tokens) == clip.text
+
+
+def labelled(text, recognizer):
+    try:
+        return tuple(token.token for token in written_tokens(text, recognizer.vocabulary))
+    except UserError:
+        return ()
+
+
+def test_a_long_recording_is_aligned_with_its_whole_text(trained_run, clips, loaded, tmp_path, capsys):
+    """Longer than a window."""
+    parts = [read_audio(clip.audio_path) for clip in clips] * 5
+    write_wav(tmp_path / "long.wav", np.concatenate(parts))
+    tokens = [token for clip in clips for token in clip.tokens] * 5
+    assert sum(map(len, parts)) > 45 * SAMPLE_RATE_HZ
+    assert align(trained_run, tmp_path / "long.wav", " ".join(tokens)) == 0
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[2] for row in rows] == tokens
+    starts = [float(row[0]) for row in rows]
+    assert starts == sorted(starts)
+
+
+def test_a_text_that_does_not_fit_is_warned_of(trained_run, clips, loaded, capsys):
+    clip, other = clips[0], clips[5]
+    assert align(trained_run, clip.audio_path, " ".join(other.tokens[::-1])) == 0
+    assert f"warning: {clip.audio_path}: " in capsys.readouterr().err
+
+
+def test_mistakes_are_one_line(trained_run, clips, loaded, tmp_path, capsys):
+    audio, tokens = clips[0].audio_path, " ".join(clips[0].tokens)
+    silence = tmp_path / "silence.wav"
+    write_wav(silence, np.zeros(SAMPLE_RATE_HZ, np.int16))
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n \n")
+    missing = tmp_path / "missing.wav"
+    for arguments, told in (
+        ((missing, tokens), "missing.wav: cannot read"),
+        ((silence, tokens), "silence.wav: no sound in it"),
+        ((audio, ""), "TEXT: empty"),
+        ((audio, empty), "empty.txt: empty"),
+        ((audio, "。。！"), "nothing in it is spoken"),
+        ((audio, tmp_path / "missing.txt"), "missing.txt: no such file"),
+        ((audio, "文本.txt"), "文本.txt: no such file"),
+        ((audio, "字幕.SRT"), "字幕.SRT: no such file"),
+        ((audio, tmp_path / "文本.json"), "文本.json: no such file"),
+        ((audio, tmp_path), f"{tmp_path}: a folder; give the text itself"),
+        ((audio, "龘龘"), "龘"),
+        ((audio, "2019"), "digits"),
+        ((audio, "zhuang4 cuo4bie2"), "cuo4bie2"),
+        ((audio, " ".join([tokens] * 50)), "frames"),
+        ((audio, tokens, "--out", tmp_path / "a.docx"), ".TextGrid, .srt, .json"),
+        ((audio, tokens, "--out", audio, "--format", "srt"), "the recording itself"),
+        ((audio, tokens, "--out", tmp_path, "--format", "srt"), "expected a file"),
+    ):
+        assert align(trained_run, *arguments) == 2, arguments
+        error = capsys.readouterr().err.strip()
+        assert error.splitlines()[-1].startswith("error: "), arguments
+        assert told in error
+        assert "Traceback" not in error
+
+
+def test_a_format_may_be_named_where_the_files_name_does_not_tell(trained_run, clips, loaded, tmp_path):
+    clip = clips[0]
+    tokens = " ".join(clip.tokens)
+    assert align(trained_run, clip.audio_path, tokens, "--out", tmp_path / "a.sub", "--format", "srt") == 0
+    assert " --> " in (tmp_path / "a.sub").read_text(encoding="utf-8")
+
+
+CHARACTERS = Vocabulary("helowrd▁你好")
+WORDS = Vocabulary(["hello", "world", "don't"])
+SYLLABLES = Vocabulary(["ta1", "shuo1", "ni3", "hao3", "qu4", "yin2", "hang2", "wo3"])
+
+
+@pytest.mark.parametrize(
+    ("text", "vocabulary", "tokens", "texts"),
+    [
+        ("他说：“你好！”\n我去《银行》", SYLLABLES, "ta1 shuo1 ni3 hao3 wo3 qu4 yin2 hang2",
+         ["他", "说：", "“你", "好！", "我", "去", "《银", "行》"]),
+        ("ni3 hao3\nwo3", SYLLABLES, "ni3 hao3 wo3", ["ni3 ", "hao3\n", "wo3"]),
+        ("Hello. World 你好", CHARACTERS, "h e l l o ▁ w o r l d 你 好",
+         [*"Hell", "o", ". ", *"Worl", "d ", "你", "好"]),
+        ("Hello, ＤＯＮ’Ｔ (world)!", WORDS, "hello don't world", ["Hello, ", "ＤＯＮ’Ｔ ", "(world)!"]),
+    ],
+)  # fmt: skip
+def test_each_token_keeps_what_it_was_written_as(text, vocabulary, tokens, texts):
+    written = written_tokens(text, vocabulary)
+    assert [token.token for token in written] == tokens.split()
+    assert [token.text for token in written] == texts
+
+
+def test_the_unit_is_told_by_the_vocabulary():
+    assert [unit_of(v) for v in (SYLLABLES, CHARACTERS, WORDS)] == ["syllables", "characters", "words"]
+
+
+def test_an_error_quotes_no_whole_book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("你好" * 20000 + "B" + "你好" * 20000, encoding="utf-8")
+    with pytest.raises(UserError, match="Latin letters") as raised:
+        written_tokens(text_of(str(path)), SYLLABLES)
+    assert len(str(raised.value)) < 400

@@ -1,0 +1,317 @@
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from asr.base.types import UserError
+from asr.cli.main import main
+from asr.recognition.recognizer import Recognizer
+from asr.runs.run import Run
+from data_pipeline.manifest import read_manifest, write_manifest
+
+
+def asr(*arguments, **options):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "asr", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, cwd=ROOT, check=False, **options)
+
+
+def one_line_error(capsys):
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("error: ")
+    return error
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["transcribe"], ["synthesize"]])
+def test_help_imports_no_tensorflow(command):
+    program = (
+        "import sys; from asr.cli.main import main\n"
+        f"try: main({[*command, '--help']!r})\n"
+        "except SystemExit: pass\n"
+        "print('heavy:', sorted({'tensorflow', 'keras', 'scipy', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert "usage: asr" in done.stdout
+    assert "heavy: []" in done.stdout
+
+
+def test_a_run_directory_holds_what_a_person_reads(trained_run):
+    names = {path.name for path in trained_run.iterdir()}
+    assert {
+        "config.toml",
+        "vocabulary.txt",
+        "checkpoints",
+        "metrics.jsonl",
+        "state.json",
+        "tensorboard",
+        "token_counts.tsv",
+        "report.html",
+    } <= names
+    names = {path.name for path in (trained_run / "checkpoints").iterdir()}
+    assert names == {"epoch-0001.npz", "epoch-0002.npz"}
+    metrics = [json.loads(line) for line in (trained_run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in metrics] == [1, 2]
+    assert list((trained_run / "tensorboard").rglob("events*"))
+
+
+def test_train_ends_with_a_command_that_works(clip_config, clips):
+    done = subprocess.run(
+        [sys.executable, "train.py", clip_config, "--name", "shown", "--set", "train.epochs=1"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    assert "said " in done.stdout
+    assert "heard " in done.stdout
+    assert "syllable error rate" in done.stdout
+    command = done.stdout.strip().splitlines()[-1].strip()
+    assert "transcribe" in command
+    heard = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert heard.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr + heard.stderr
+
+
+def test_an_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config, capsys):
+    assert main(["train", str(clip_config)]) == 2
+    assert "--resume" in one_line_error(capsys)
+    last = Run(trained_run).checkpoints()[-1]
+    before = last.read_bytes()
+    assert main(["train", str(clip_config), "--resume"]) == 0
+    assert last.read_bytes() == before  # its two epochs are done
+    assert main(["train", str(clip_config), "--resume", "--set", "train.epochs=9"]) == 2
+    assert "keeps its settings" in one_line_error(capsys)
+    # what does not change what is learned may be changed, such as to go on after memory did not suffice
+    assert main(["train", str(clip_config), "--resume", "--set", "train.accumulate=2"]) == 0
+
+
+def test_evaluate_prints_a_table_and_writes_a_report(trained_run, clip_config, capsys):
+    manifest = clip_config.parent / "dev.jsonl"
+    assert main(["evaluate", str(trained_run), str(manifest)]) == 0
+    printed = capsys.readouterr().out
+    assert "syllable error rate" in printed
+    report = Path(re.search(r"Report: (\S+)", printed)[1])
+    assert report.name == f"report-{manifest.parent.name}-dev.html"
+    for clip in read_manifest(manifest):
+        assert clip.id in report.read_text(encoding="utf-8")
+
+
+def test_evaluate_counts_labels_that_the_model_cannot_write(trained_run, clips, tmp_path, capsys):
+    strange = [clips[0], *(type(c)(c.id, c.audio_path, c.duration_s, "?", ("xyz1",) * 3) for c in clips[1:2])]
+    write_manifest(tmp_path / "strange.jsonl", strange)
+    assert main(["evaluate", str(trained_run), str(tmp_path / "strange.jsonl")]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        f"1 utterances hold tokens that the model cannot write, which count as errors: {clips[1].id}"
+        in printed
+    )
+    row = next(line for line in printed.splitlines() if "token error rate" in line)
+    assert row.split()[-4] == str(len(clips[0].tokens) + 3)
+
+
+def test_transcribe_takes_files_folders_and_standard_input(trained_run, clips, tmp_path):
+    for clip in clips[:3]:
+        shutil.copy(clip.audio_path, tmp_path)
+    expected = [
+        h.text for h in Recognizer.load(trained_run).transcribe_files([Path(c.audio_path) for c in clips])
+    ]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    folder = asr("transcribe", trained_run, tmp_path, "--format", "jsonl")
+    assert folder.returncode == 0
+    records = [json.loads(line) for line in folder.stdout.splitlines()]
+    assert [Path(record["file"]).name for record in records] == names
+    by_name = {Path(clip.audio_path).name: text for clip, text in zip(clips, expected, strict=True)}
+    assert [record["text"] for record in records] == [by_name[name] for name in names]
+    piped = asr("transcribe", trained_run, "-", input=Path(clips[0].audio_path).read_bytes())
+    assert piped.stdout.decode().strip() == expected[0]
+
+
+def test_one_bad_file_does_not_stop_the_others(trained_run, clips, tmp_path, capsys):
+    (tmp_path / "text.wav").write_text("not sound")
+    (tmp_path / "empty.wav").touch()
+    out = tmp_path / "out.csv"
+    files = [
+        clips[0].audio_path,
+        str(tmp_path / "text.wav"),
+        str(tmp_path / "empty.wav"),
+        clips[1].audio_path,
+    ]
+    missing = str(tmp_path / "missing.wav")
+    assert main(["transcribe", str(trained_run), *files, missing, "--format", "csv", "--out", str(out)]) == 2
+    errors = capsys.readouterr().err
+    for name, reason in (("text", "not audio"), ("empty", "empty file"), ("missing", "No such file")):
+        assert re.search(rf"error: .*{name}\.wav: .*{reason}", errors)
+    assert "Traceback" not in errors
+    assert len(out.read_text().splitlines()) == 6
+
+
+def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_config, tmp_path, capsys):
+    (tmp_path / "text.wav").write_text("not sound")
+    bad = {
+        "missing": ("none.wav", "ni3", "No such file"),
+        "text": (str(tmp_path / "text.wav"), "ni3", "not audio"),
+        "label": (clips[0].audio_path, "xyz9", "'xyz9' is not among"),
+        "crowded": (clips[0].audio_path, "shi4 " * 60, "do not fit the model's frames"),
+        "unlabelled": (clips[0].audio_path, "", "no label"),
+    }
+    manifest = tmp_path / "train.jsonl"
+    write_manifest(manifest, clips)
+    with manifest.open("a") as file:
+        for name, (audio, tokens, _) in bad.items():
+            record = {"id": name, "audio": audio, "duration_s": clips[0].duration_s, "tokens": tokens}
+            file.write(json.dumps(record) + "\n")
+    vocabulary = clip_config.parent / "runs" / "clips" / "vocabulary.txt"
+    arguments = [
+        f"data.train={manifest}",
+        f"data.vocabulary={vocabulary}",
+        f"train.runs_dir={tmp_path}",
+        "train.epochs=1",
+    ]
+    overrides = [part for argument in arguments for part in ("--set", argument)]
+    assert main(["train", str(clip_config), *overrides]) == 0
+    printed = capsys.readouterr().out
+    assert f"5 of {len(clips) + 5} recordings left out" in printed
+    for _, _, reason in bad.values():
+        assert reason in printed
+
+
+def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
+    manifest = tmp_path / "bad.jsonl"
+    record = {"id": "a", "audio": "none.wav", "duration_s": 1, "tokens": "a1"}
+    manifest.write_text(json.dumps(record))
+    settings = [f"data.{split}={manifest}" for split in ("train", "dev", "test")] + [
+        f"train.runs_dir={tmp_path}/runs"
+    ]
+    assert main(["train", "base", *(part for setting in settings for part in ("--set", setting))]) == 2
+    assert "no utterance can be trained on" in one_line_error(capsys)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["transcribe", "{run}/none", "a.wav"], "no run here"),
+        (["transcribe", "{empty}", "a.wav"], "no checkpoint yet; train this run first"),
+        (["evaluate", "{run}", "none.jsonl"], "cannot read this manifest"),
+        (["train", "none"], "no such configuration"),
+        (["synthesize", "{empty}", "--num", "0"], "expected a number of utterances from 1"),
+        (["train", "demo", "--set", "train.epoch=1"], "did you mean epochs?"),
+        (["train", "{config}", "--name", "none", "--resume"], "no run here"),
+        (["train", "{config}", "--name", "../elsewhere"], "expected a name, not a path"),
+        (
+            ["train", "hsk_words", "--set", "data.source=/none", "--set", "data.prepared_dir={empty}"],
+            "data.source=FOLDER",
+        ),
+        (["train", "demo", "--set", "data.corpus=none"], "expected one of mandarin_demo"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_status_2(
+    arguments, message, trained_run, clip_config, tmp_path, capsys
+):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for name in ("config.toml", "vocabulary.txt"):
+        shutil.copy(trained_run / name, empty)
+    filled = [a.format(run=trained_run, empty=empty, config=clip_config) for a in arguments]
+    assert main(filled) == 2
+    assert message in one_line_error(capsys)
+
+
+def test_recognizer_hears_the_same_alone_and_among_others(trained_run, clips):
+    recognizer = Recognizer.load(trained_run)
+    paths = [Path(clip.audio_path) for clip in clips]
+    together = list(recognizer.transcribe_files(paths))
+    for path, heard in zip(paths, together, strict=True):
+        assert recognizer.transcribe(path).tokens == heard.tokens
+        assert recognizer.transcribe(path.open("rb")).tokens == heard.tokens
+
+
+def test_recognizer_of_a_damaged_file_raises(trained_run, tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    with pytest.raises(UserError, match=r"a\.wav"):
+        Recognizer.load(trained_run).transcribe(tmp_path / "a.wav")
+
+
+def start_training(clip_config, name, until):
+    """A training in a process of its own that has printed a line beginning with `until`."""
+    command = [sys.executable, "train.py", str(clip_config), "--name", name, "--set", "train.epochs=4"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout
+    assert any(line.startswith(until) for line in process.stdout)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_stopping_ends_with_the_command_that_goes_on(clip_config, number, status, capsys):
+    process = start_training(clip_config, f"stopped{status}", until="epoch   2")
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert "Traceback" not in errors
+    runs = str(clip_config.parent / "runs")
+    assert main(["runs", runs]) == 0
+    assert "interrupted" in capsys.readouterr().out
+    command = next(line.strip() for line in errors.splitlines() if "--resume" in line)
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.findall(r"epoch +(\d)/4", done.stdout)[-1] == "4"
+    assert "syllable error rate" in done.stdout
+
+
+def test_a_run_that_is_being_trained_is_left_to_its_process(clip_config, capsys):
+    process = start_training(clip_config, "busy", until="epoch   1")
+    try:
+        assert main(["train", str(clip_config), "--name", "busy", "--resume"]) == 2
+        assert "another asr train is at work there" in one_line_error(capsys)
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+def test_transcripts_never_overwrite_a_recording(trained_run, clips, tmp_path, capsys):
+    wav = shutil.copy(clips[0].audio_path, tmp_path / "a.wav")
+    before = wav.read_bytes()
+    assert main(["transcribe", str(trained_run), str(wav), "--out", str(wav)]) == 2
+    assert "one of the recordings" in one_line_error(capsys)
+    assert wav.read_bytes() == before
+
+
+def test_a_named_pipe_is_read_among_files(trained_run, clips, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = subprocess.Popen(["sh", "-c", f"cat {clips[0].audio_path} > {pipe}"])
+    done = asr("transcribe", trained_run, pipe, clips[0].audio_path, "--format", "jsonl")
+    writer.wait(timeout=10)
+    assert done.returncode == 0
+    one, other = (json.loads(line)["text"] for line in done.stdout.splitlines())
+    assert one == other
+
+
+def test_a_reader_that_goes_away_is_no_traceback(trained_run, clips):
+    command = (
+        f"{sys.executable} -m asr transcribe {trained_run} {Path(clips[0].audio_path).parent} | head -n 1"
+    )
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_what_tensorflow_greets_with_is_not_shown(trained_run, clips):
+    quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = asr("transcribe", trained_run, clips[0].audio_path, env=quiet)
+    assert done.returncode == 0
+    assert done.stderr == b""

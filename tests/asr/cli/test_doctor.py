@@ -1,0 +1,143 @@
+import argparse
+import json
+import subprocess
+import sys
+
+import pytest
+from helpers.corpora.defects import SmallCorpus
+
+from asr.base.types import UserError
+from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
+from data_pipeline.manifest import read_manifest, write_manifest
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    return SmallCorpus(tmp_path / "corpus")
+
+
+def doctor(*arguments) -> int:
+    parser = argparse.ArgumentParser()
+    add_doctor_arguments(parser)
+    return doctor_command(parser.parse_args([str(argument) for argument in arguments]))
+
+
+def test_a_sound_corpus_exits_with_0_and_says_so(corpus, capsys):
+    assert doctor(*corpus.paths) == 0
+    told = capsys.readouterr().out
+    assert "sound: 0 errors, 0 warnings, 0 notes" in told
+    assert "train.jsonl (train): 24 utterances, 34 s, 3 speakers" in told
+    assert "the model of the configuration 'demo'; name yours by --config" in told.replace(
+        "separable xs ", ""
+    )
+    assert (corpus.folder.parent / "doctor.html").is_file()
+
+
+def test_problems_are_counted_with_example_and_remedy_and_exit_with_1(corpus, capsys):
+    for number in (2, 4):
+        corpus.audio(number).unlink()
+    corpus.test()["speaker"] = ""
+    assert doctor(*corpus.save()) == 1
+    told = capsys.readouterr().out
+    assert "       2  audio file missing or not to be opened: correct the path, or copy it" in told
+    assert f"e.g. {corpus.folder}/train.jsonl:3 train-2: cannot read this file" in told
+    assert "problems found: 2 errors, 0 warnings, 1 note\n" in told
+    assert told.index("missing") < told.index("no speaker given")
+
+
+def test_warnings_alone_exit_with_0(corpus):
+    corpus.test()["speaker"] = corpus.train()["speaker"]
+    assert doctor(*corpus.save()) == 0
+
+
+def test_broken_manifests_are_findings_and_the_others_are_examined(corpus, capsys):
+    (corpus.folder / "dev.jsonl").write_bytes('{"id": "你"}\n'.encode("gbk") + b"not json\n")
+    assert doctor(*corpus.paths, corpus.folder / "dev.jsonl", corpus.folder / "none.jsonl") == 1
+    told = capsys.readouterr().out
+    assert "2  line that is no utterance" in told
+    assert "1  manifest cannot be read" in told
+    assert "24 utterances" in told
+
+
+def test_json_goes_to_standard_output_alone_or_to_a_file(corpus, capsys, tmp_path):
+    corpus.audio().unlink()
+    assert doctor(*corpus.save(), "--json", "-") == 1
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert [finding["code"] for finding in report["findings"]] == ["missing-audio"]
+    assert "problems found" in printed.err
+    doctor(*corpus.paths, "--json", tmp_path / "out" / "doctor.json")
+    assert json.loads((tmp_path / "out" / "doctor.json").read_text(encoding="utf-8")) == report
+
+
+def test_clean_manifests_are_examined_as_sound(corpus, capsys):
+    corpus.audio(1).write_bytes(b"")
+    corpus.train(2)["tokens"] = ""
+    assert doctor(*corpus.save(), "--write-clean", "clean") == 1
+    assert "clean/train.jsonl: 22 utterances" in capsys.readouterr().out
+    assert len(read_manifest(corpus.folder.parent / "clean" / "train.jsonl")) == 22
+    assert doctor("clean/train.jsonl", "clean/test.jsonl") == 0
+
+
+def test_the_configurations_own_model_vocabulary_and_batches_are_asked(corpus, tmp_path, capsys):
+    corpus.train().update(tokens="si4 er4 " * 7 + "san1", text="")  # 15 tokens; 1.2 s are 14 or 15 frames
+    corpus.save()
+    (tmp_path / "tokens.txt").write_text("<blank>\nyi1\ner4\nsan1\nsi4\n", encoding="utf-8")
+    config = tmp_path / "mine.toml"
+    config.write_text(
+        f'[data]\ntrain = "{corpus.paths[0]}"\nvocabulary = "{tmp_path}/tokens.txt"\n'
+        "[train]\nbatch_s = 1.65\n"
+    )
+
+    def codes(*options):
+        doctor("--config", config, "--json", "doctor.json", *options)
+        report = json.loads((tmp_path / "doctor.json").read_text(encoding="utf-8"))
+        assert report["manifests"][0]["path"] == str(corpus.paths[0])
+        return {finding["code"] for finding in report["findings"]}
+
+    assert {"unknown-token", "longer-than-batch"} <= codes()
+    assert "too-many-tokens" not in codes()
+    # 118 windows: three halvings that keep an odd last frame leave 15 frames, those that drop it 14
+    assert "too-many-tokens" in codes("--set", "model.family=dcnn24")
+    assert "dcnn24 model of the configuration 'mine'" in capsys.readouterr().out
+
+
+def test_a_vocabulary_with_a_token_twice_is_a_finding(corpus, tmp_path, capsys):
+    (tmp_path / "tokens.txt").write_text("<blank>\nyi1\ner4\nyi1\n", encoding="utf-8")
+    options = ["--config", "demo", "--set", f"data.vocabulary={tmp_path}/tokens.txt"]
+    assert doctor(*corpus.paths, *options) == 1
+    assert "'yi1' stands twice" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--config", "none"], "none: no such configuration"),
+        (["--config", "demo", "--set", "data.corpus=", "--set", "data.train="], "no manifest to examine"),
+        (["a.jsonl", "./a.jsonl"], "given twice"),
+        (["corpus/train.jsonl", "--write-clean", "corpus"], "would overwrite this manifest"),
+        (["corpus/train.jsonl", "--set", "model.size=huge"], "expected one of xs"),
+    ],
+)
+def test_mistakes_in_the_command_are_told_before_anything_is_heard(corpus, arguments, message, capsys):
+    with pytest.raises(UserError, match=message):
+        doctor(*arguments)
+    assert "listening" not in capsys.readouterr().err
+
+
+def test_terminals_never_see_control_characters_of_a_manifest(corpus, capsys):
+    corpus.train().update(id="\x1b[31mred", tokens="")
+    doctor(*corpus.save())
+    assert "\x1b[31m" not in capsys.readouterr().out
+
+
+def test_real_clips_are_examined_in_a_process_of_its_own(clips, tmp_path):
+    write_manifest(tmp_path / "train.jsonl", clips)
+    ran = subprocess.run(
+        [sys.executable, "-m", "asr", "doctor", "train.jsonl"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "12 utterances" in ran.stdout
+    assert "Traceback" not in ran.stderr

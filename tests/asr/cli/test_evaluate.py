@@ -1,0 +1,176 @@
+"""`asr evaluate` as its user runs it: what it writes, and the comparison of two evaluations."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from asr.base.decoder_settings import GENERAL, DecoderSettings
+from asr.cli.commands.evaluate import _described
+from asr.cli.main import main
+from asr.cli.options.decoder import DecoderChoice
+from asr.runs.run import Run
+from data_pipeline.manifest import read_manifest, write_manifest
+
+
+def evaluate(*arguments):
+    return main(["evaluate", *map(str, arguments), "--tokens"])
+
+
+@pytest.fixture(scope="module")
+def manifest(clips, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sets") / "set" / "dev.jsonl"
+    write_manifest(path, clips[:4])
+    return path
+
+
+@pytest.fixture(scope="module")
+def evaluated(trained_run, manifest, tmp_path_factory):
+    """A run that was evaluated, and what that printed."""
+    directory = shutil.copytree(trained_run, tmp_path_factory.mktemp("runs") / "clips")
+    for path in directory.glob("report*"):
+        path.unlink()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert evaluate(directory, manifest) == 0
+    return directory, printed.getvalue()
+
+
+@pytest.fixture
+def run(evaluated, tmp_path):
+    return shutil.copytree(evaluated[0], tmp_path / "clips")
+
+
+@pytest.fixture
+def other(evaluated, tmp_path):
+    """Another run, evaluated by two decoders, of which the second is the newer one."""
+    directory = shutil.copytree(evaluated[0], tmp_path / "other")
+    read = json.loads((directory / "report-set-dev.json").read_text(encoding="utf-8"))
+    read["decoder"]["hot_word_boost"] = 3.0
+    (directory / "report-set-dev-boost3.json").write_text(json.dumps(read), encoding="utf-8")
+    os.utime(directory / "report-set-dev.json", (1e9, 1e9))
+    return directory
+
+
+def one_line_error(capsys):
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("error: ")
+    return lines[-1]
+
+
+def test_a_report_and_its_data_are_written(evaluated, manifest):
+    run, printed = evaluated
+    assert f"Report: {run / 'report-set-dev.html'}\n" in printed
+    assert "as data: report-set-dev.json, report-set-dev.csv" in printed
+    read = json.loads((run / "report-set-dev.json").read_text(encoding="utf-8"))
+    assert read["manifest"] == str(manifest)
+    assert read["decoder"]["beam"] == 1
+    said = read_manifest(manifest)
+    assert [row["id"] for row in read["utterances"]] == [utterance.id for utterance in said]
+    rate = read["rates"][0]
+    assert rate["reference_length"] == sum(len(utterance.tokens) for utterance in said)
+    row = next(line for line in printed.splitlines() if line.strip().startswith("syllable error rate"))
+    assert row.split()[3] == f"{rate['rate']:.2%}"
+    assert row.split()[4:7] == [f"{rate['low']:.2%}", "to", f"{rate['high']:.2%}"]
+    with (run / "report-set-dev.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == [utterance.id for utterance in said]
+
+
+def test_two_runs_are_compared_by_the_evaluation_of_the_same_decoder(run, other, manifest, capsys):
+    Run(run).epoch_checkpoint(2).unlink()  # what it was after its first epoch
+    assert evaluate(run, manifest, "--compare", other) == 0
+    printed = capsys.readouterr().out
+    assert "A  clips\nB  clips\n" in printed
+    page = run / "compare-set-dev-with-clips-set-dev.html"
+    assert f"Comparison: {page}\n" in printed
+    assert "side by side" in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_read_is_passed_over_while_another_evaluation_is_there(run, other, manifest, capsys):
+    (other / "report-set-damaged.json").write_text("{", encoding="utf-8")
+    text = (other / "report-set-dev.json").read_text(encoding="utf-8")
+    (other / "report-set-old.json").write_text(text.replace('"schema": 1', '"schema": 0'), encoding="utf-8")
+    assert evaluate(run, manifest, "--compare", other) == 0
+    assert (run / "compare-set-dev-with-clips-set-dev.html").exists()
+    for name in ("dev", "dev-boost3"):
+        (other / f"report-set-{name}.json").unlink()
+    assert evaluate(run, manifest, "--compare", other) == 2
+    error = one_line_error(capsys)
+    for told in (
+        "dev.jsonl expected there",
+        "report-set-damaged.json: not JSON",
+        "report-set-old.json: schema 0",
+    ):
+        assert told in error
+
+
+def test_a_decoder_is_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def described(lm, hot_words, hanzi):
+        settings = DecoderSettings(language_model=lm)
+        return _described(DecoderChoice(settings, None, hanzi, ()), Path(hot_words) if hot_words else None)
+
+    far = tmp_path / "else" / ".."
+    assert described("lm", "words", Path("zi")) == described("./lm/", f"{far}/words", far / "zi")
+    assert described("lm", "", True) != described("lm2", "", True)
+    bare = described("", "", GENERAL)
+    assert (bare["language_model"], bare["hot_words"], bare["hanzi"]) == ("", "", GENERAL)
+
+
+def test_a_run_is_compared_with_what_it_was_by_its_file(run, manifest, capsys):
+    assert evaluate(run, manifest, "--compare", run / "report-set-dev.json") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "syllable error rate" in line]
+    assert rows[-1][-2:] == ["1.0000", "50.0%"]
+
+
+def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips, tmp_path, capsys):
+    kept = (run / "report-set-dev.json").read_bytes()
+    decoder = ("--decoder", "hot_word_boost=3.0")
+    assert evaluate(run, manifest, *decoder) == 2
+    error = one_line_error(capsys)
+    assert "with another decoder (hot_word_boost) is there already; keep both by --name NAME" in error
+    namesake = tmp_path / "elsewhere" / "set" / "dev.jsonl"
+    write_manifest(namesake, clips[4:6])
+    assert evaluate(run, namesake) == 2
+    assert f"an evaluation of {manifest} is there already" in one_line_error(capsys)
+    assert evaluate(run, manifest, *decoder, "--name", "boost3", "--compare", run) == 0
+    assert (run / "report-set-dev.json").read_bytes() == kept
+    assert (run / "report-set-dev-boost3.html").exists()
+    assert (run / "compare-set-dev-boost3-with-clips-set-dev.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--compare", "{bare}"], "dev.jsonl expected there; `asr evaluate"),
+        (["--compare", "{run}/none.json"], "none.json: cannot read this evaluation"),
+        (["--compare", "{run}/vocabulary.txt"], "vocabulary.txt: not JSON"),
+        (["--compare", "{run}/checkpoints"], "no run here"),
+        (["--name", "../up"], "--name '../up': expected letters, digits"),
+        (["--name", ""], "--name '': expected letters, digits"),
+    ],
+)
+def test_mistakes_are_told_before_any_model_is_loaded(run, manifest, arguments, expected, capsys):
+    bare = shutil.copytree(run, run.with_name("bare"), ignore=shutil.ignore_patterns("report*"))
+    for checkpoint in Run(run).checkpoints():
+        checkpoint.unlink()  # loading would tell another mistake
+    given = [argument.format(run=run, bare=bare) for argument in arguments]
+    assert evaluate(run, manifest, *given) == 2
+    assert expected in one_line_error(capsys)
+
+
+def test_a_comparison_over_other_utterances_is_refused_before_listening(run, clips, tmp_path, capsys):
+    write_manifest(tmp_path / "other.jsonl", clips[2:6])
+    assert evaluate(run, tmp_path / "other.jsonl", "--compare", run / "report-set-dev.json") == 2
+    error = one_line_error(capsys)
+    assert (
+        "report-set-dev.json: an evaluation of other utterances: 2 of 4 are not in it, and 2 of its own"
+        in error
+    )
+    assert not list(run.glob("*other*"))

@@ -1,0 +1,96 @@
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+from helpers import ROOT
+
+from asr.base.types import Utterance
+from asr.cli.main import main
+from asr.evaluation.review_file import ReviewRow, write_review
+from data_pipeline.manifest import read_manifest, write_manifest
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    tokens = {"u0": "yin2 xing2", "u1": "ni3 hao3", "0012": "hai2"}
+    utterances = [
+        Utterance(name, str(tmp_path / f"{name}.wav"), 1.0, "文", tuple(said.split()), "")
+        for name, said in tokens.items()
+    ]
+    write_manifest(tmp_path / "test.jsonl", utterances)
+    return tmp_path / "test.jsonl"
+
+
+def review_of(manifest, **decisions):
+    """A list in which every utterance is suggested to end with `hang2`."""
+    rows = []
+    for utterance in read_manifest(manifest):
+        decision = decisions.get(utterance.id, "")
+        suggested = (*utterance.tokens[:-1], "hang2")
+        rows.append(
+            ReviewRow(
+                decision, utterance.id, utterance.audio_path, "文", utterance.tokens, suggested, "", "9"
+            )
+        )
+    write_review(manifest.with_name("review.csv"), rows)
+    return manifest.with_name("review.csv")
+
+
+def test_accepted_corrections_are_written_and_told(manifest, capsys):
+    review = review_of(manifest, u0="a", u1="n", **{"0012": "Y"})
+    out = manifest.parent / "below" / "new.jsonl"
+    assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "u0  文  xing2 > hang2\n" in told
+    assert "2 accepted, 1 refused, 0 undecided" in told
+    assert "new.jsonl: 3 utterances, 2 with new tokens" in told
+    assert [" ".join(u.tokens) for u in read_manifest(out)] == ["yin2 hang2", "ni3 hao3", "hang2"]
+
+
+def test_command_works_in_a_process_of_its_own_on_what_a_spreadsheet_saved(manifest):
+    review = review_of(manifest, u0="a")
+    with review.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))
+    rows[1][rows[0].index("suggested")] = "yin2 hang4"  # edited by hand
+    with review.open("w", encoding="gb18030", newline="") as file:
+        csv.writer(file, delimiter=";", lineterminator="\r\n").writerows(rows)
+    arguments = ["labels", "apply", str(review), str(manifest), "--out", str(manifest.with_name("new.jsonl"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "asr", *arguments], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "u0  文  xing2 > hang4" in done.stdout
+    assert read_manifest(manifest.with_name("new.jsonl"))[0].tokens == ("yin2", "hang4")
+
+
+@pytest.mark.parametrize("decisions", [{}, {"u0": "n"}])
+def test_a_list_without_an_accepted_line_is_refused(manifest, capsys, decisions):
+    review = review_of(manifest, **decisions)
+    out = manifest.with_name("new.jsonl")
+    assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 2
+    assert "none of 3 lines is accepted" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_manifest_that_has_changed_is_refused_and_nothing_is_written(manifest, capsys):
+    review = review_of(manifest, u0="a", u1="a")
+    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines()]
+    lines[1]["tokens"] = "ni2 hao3"
+    manifest.write_text("".join(f"{json.dumps(line)}\n" for line in lines[1:]), encoding="utf-8")
+    out = manifest.with_name("new.jsonl")
+    assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "review.csv:2: u0: no such id" in error
+    assert "review.csv:3: u1: reviewed as 'ni3 hao3', but the manifest has 'ni2 hao3'" in error
+    assert not out.exists()
+
+
+def test_accepting_what_the_label_says_already_is_told(manifest, capsys):
+    review = review_of(manifest, u0="a", u1="a")
+    text = review.read_text(encoding="utf-8-sig").replace("yin2 hang2", "yin2 xing2")
+    review.write_text(text, encoding="utf-8")
+    out = manifest.with_name("new.jsonl")
+    assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 0
+    assert "1 of the accepted suggest what the label says already" in capsys.readouterr().out

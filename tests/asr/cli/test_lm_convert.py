@@ -1,0 +1,79 @@
+import argparse
+import os
+import subprocess
+import sys
+
+import pytest
+
+from asr.base.types import UserError
+from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
+from asr.language.hanzi.spelling import syllables_of
+
+PROGRAM = """
+import argparse, sys
+from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
+parser = argparse.ArgumentParser()
+add_lm_convert_arguments(parser)
+assert "numba" not in sys.modules
+sys.exit(lm_convert_command(parser.parse_args()))
+"""
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    add_lm_convert_arguments(parser)
+    return lm_convert_command(parser.parse_args(arguments))
+
+
+@pytest.mark.parametrize(
+    ("text", "syllables"),
+    [
+        ("ni3 hao3", ["ni3", "hao3"]),
+        ("Nǐ hǎo, shìjiè", ["ni3", "hao3", "shìjiè"]),
+        ("lü4 lv4 lu:4 lǜ lu\u0308\u0300", ["lv4"] * 5),
+        ("nǚ ér", ["nv3", "er2"]),
+        ("ni hao", ["ni", "hao"]),
+        ("ma0 ma5", ["ma5", "ma5"]),
+        ("xī'ān", ["xi1", "an1"]),
+        ("OK xyz9 3", ["ok", "xyz9", "3"]),
+        ("", []),
+    ],
+)
+def test_pinyin_is_read_as_people_write_it(text, syllables):
+    assert syllables_of(text) == syllables
+
+
+def test_arguments_are_one_sentence(capsys):
+    assert run("ni3 hao3", "nǐ", "hǎo") == 0
+    assert capsys.readouterr().out == "你好你好\n"
+
+
+def test_standard_input_is_a_sentence_a_line_in_a_process_of_its_own():
+    lines = "\ufeffwo3 men5 qu4 xue2 xiao4\n\nlǜ sè xyz9\n".encode()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "-"],
+        input=lines,
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+    )
+    assert done.stderr == b""
+    assert done.stdout.decode().splitlines() == ["我们去学校", "", "绿色〔xyz9〕"]
+
+
+def test_soft_tones_mend_a_wrong_tone(capsys):
+    run("xue4 xiao4")
+    run("--soft-tones", "4", "xue4 xiao4")
+    hard, soft = capsys.readouterr().out.split()
+    assert hard != "学校"
+    assert soft == "学校"
+
+
+@pytest.mark.parametrize("cost", ["-1", "nan", "inf"])
+def test_a_cost_that_is_none_is_refused(cost):
+    with pytest.raises(UserError, match="--soft-tones: expected 0 or more"):
+        run(f"--soft-tones={cost}", "ni3")
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(UserError, match="asr lm train"):
+        run("--model", str(tmp_path), "ni3")

@@ -1,0 +1,274 @@
+"""`asr lm train`, as a person runs it."""
+
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from asr.cli.main import main
+from asr.language.ngram.folder import converts_to_hanzi, read_info, units_in
+from asr.language.ngram.model_file import load_model
+
+WORDS = [
+    "今天",
+    "天气",
+    "很",
+    "好",
+    "我们",
+    "去",
+    "公园",
+    "走路",
+    "银行",
+    "的",
+    "行长",
+    "长大",
+    "孩子",
+    "喜欢",
+]
+
+
+def random_text(num_lines, seed=0):
+    draw = random.Random(seed)
+    lines = (
+        "".join(draw.choices(WORDS, range(len(WORDS), 0, -1), k=draw.randrange(1, 9)))
+        for _ in range(num_lines)
+    )
+    return "，\n".join(lines) + "。\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(random_text(2000), encoding="utf-8")
+    return path
+
+
+def train(*arguments):
+    return main(["lm", "train", *map(str, arguments)])
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "info.json"}
+
+
+def test_a_folder_of_models_comes_out(text, tmp_path, capsys):
+    out = tmp_path / "models" / "lm"
+    assert train(text, "--out", out) == 0
+    told = capsys.readouterr().out
+    assert "2,000 sentences" in told
+    assert "lm perplexity" in told
+    assert set(units_in(out)) == {"syllables", "words", "characters"}
+    assert converts_to_hanzi(out)
+    info = read_info(out)
+    assert (
+        info.units["characters"].num_tokens == sum(len(line) for line in text.read_text().split("，\n")) - 2
+    )
+    for unit, known in (("syllables", "hang2"), ("words", "银行"), ("characters", "银")):
+        model = load_model(out / f"{unit}.klm")
+        assert known in model.ids
+        assert model.counts == info.units[unit].counts
+    lines = [line.split("\t") for line in (out / "pronunciations.tsv").read_text("utf-8").splitlines()]
+    assert lines == sorted(lines)
+    readings = {(word, reading): float(log_prob) for word, reading, log_prob in lines}
+    assert readings["银行", "yin2 hang2"] == 0
+    assert math.exp(readings["的", "de5"]) > 0.9
+    assert not [path for path in out.parent.iterdir() if path != out]
+
+
+def test_the_same_text_gives_the_same_bytes_with_little_memory_too(text, tmp_path):
+    for out, memory in (("one", "1000"), ("other", "1000"), ("little", "20")):
+        assert train(text, "--out", tmp_path / out, "--memory", memory) == 0
+    assert contents(tmp_path / "one") == contents(tmp_path / "other") == contents(tmp_path / "little")
+
+
+def test_units_order_and_pruning_are_as_asked_for(text, tmp_path, capsys):
+    out = tmp_path / "lm"
+    arguments = ("--units", "syllables", "--order", "4", "--prune", "0", "0", "1", "--max-size", "0.02")
+    assert train(text, "--out", out, *arguments) == 0
+    assert units_in(out) == ("syllables",)
+    assert load_model(out / "syllables.klm").order == 4
+    assert 15_000 < (out / "syllables.klm").stat().st_size <= 20_000
+    assert " of " in capsys.readouterr().out  # n-grams left out
+
+
+def test_what_was_left_out_is_told(tmp_path, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("今天是12号，用Python写", encoding="utf-8")
+    assert train(path, "--out", tmp_path / "lm") == 0
+    told = capsys.readouterr().out
+    assert "2 digits" in told
+    assert "6 Latin letters" in told
+    assert "too small a text" in told
+
+
+def test_again_replaces_what_was_made_before(text, tmp_path):
+    out = tmp_path / "lm"
+    assert train(text, "--out", out) == 0
+    assert train(text, "--out", out, "--units", "words") == 0
+    assert units_in(out) == ("words",)
+
+
+def test_folders_of_others_are_refused(text, tmp_path, capsys):
+    out = tmp_path / "photos"
+    out.mkdir()
+    (out / "cat.jpg").write_bytes(b"cat")
+    assert train(text, "--out", out) == 2
+    assert "found cat.jpg there" in capsys.readouterr().err
+    assert train(text, "--out", text) == 2
+    assert "a file; name a folder" in capsys.readouterr().err
+    assert (out / "cat.jpg").exists()
+
+
+@pytest.mark.parametrize("out", [".", "..", "../..", "/"])
+def test_the_current_folder_and_those_above_it_are_refused(out, text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert train(text, "--out", out) == 2
+    assert "the current one, one above it" in capsys.readouterr().err
+    assert text.exists()
+
+
+def test_the_current_folder_is_kept_though_it_is_one_of_this_command(text, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "lm"
+    assert train(text, "--out", out, "--units", "syllables") == 0
+    monkeypatch.chdir(out)
+    assert train(text, "--out", ".") == 2
+    assert "the current one" in capsys.readouterr().err
+    assert units_in(out) == ("syllables",)
+
+
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(text, tmp_path):
+    link, out = tmp_path / "link", tmp_path / "models" / "lm"
+    link.symlink_to(out)
+    for units in ("syllables", "words"):
+        assert train(text, "--out", link, "--units", units) == 0
+        assert link.is_symlink()
+        assert units_in(out) == (units,)
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_a_link_to_itself_is_refused_before_training(text, tmp_path, capsys):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert train(text, "--out", link) == 2
+    assert "name a folder for the models" in capsys.readouterr().err
+
+
+def test_a_failed_run_leaves_the_older_model(text, tmp_path, capsys):
+    out = tmp_path / "lm"
+    assert train(text, "--out", out) == 0
+    before = contents(out)
+    broken = tmp_path / "broken.txt"
+    broken.write_bytes(b"\0\1\2")
+    assert train(broken, "--out", out) == 2
+    assert contents(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.txt", "lm", "text.txt"]
+
+
+BAD_TEXTS = {
+    "empty": (b"", "no hanzi at all"),
+    "blank": ("\n 。\n".encode(), "no hanzi at all"),
+    "foreign": (b"Hello, world! 42", "no hanzi at all but 10 Latin letters, 2 digits"),
+    "binary": (bytes(range(256)), "a binary file"),
+    "big5": (("臺灣的語言" * 50).encode("big5"), "neither UTF-8 nor GB18030"),
+}
+
+
+@pytest.mark.parametrize(("data", "told"), BAD_TEXTS.values(), ids=BAD_TEXTS)
+def test_texts_that_are_none_are_told(data, told, tmp_path, capsys):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(data)
+    assert train(path, "--out", tmp_path / "lm") == 2
+    error = capsys.readouterr().err
+    assert "bad.txt" in error
+    assert told in error
+    assert not (tmp_path / "lm").exists()
+
+
+def test_one_sentence_is_a_text(tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("你好", encoding="utf-8")
+    assert train(path, "--out", tmp_path / "lm") == 0
+    logs = load_model(tmp_path / "lm" / "characters.klm").log_probs("你好")
+    assert all(-3 < log_prob < 0 for log_prob in logs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--units", "letters"), "expected some of syllables,words,characters, received 'letters'"),
+        (("--order", "9"), "expected 2 to 6, received 9"),
+        (("--prune", "1"), "the first 0"),
+        (("--max-size", "0"), "expected megabytes"),
+        (("--max-size", "nan"), "expected megabytes"),
+        (("--max-size", "inf"), "expected megabytes"),
+        (("--max-size", "0.0001"), "take alone"),
+        (("--memory", "1"), "at least 20 megabytes"),
+        (("--memory", "inf"), "at least 20 megabytes, and not more than a machine has, received inf"),
+        (("--memory", "1e300"), "not more than a machine has"),
+        (("--memory", "nan"), "received nan"),
+    ],
+)
+def test_impossible_options_are_told(arguments, told, text, tmp_path, capsys):
+    assert train(text, "--out", tmp_path / "lm", *arguments) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "lm").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(text, tmp_path, capsys):
+    assert train(text, "--out", text / "lm") == 2
+    assert "cannot write this folder" in capsys.readouterr().err
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "asr", "lm", "train", *map(str, arguments)]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="/proc tells a process's children")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_stopped_leaves_no_model_and_no_process(number, tmp_path):
+    big = tmp_path / "big.txt"
+    big.write_text(random_text(400_000), encoding="utf-8")  # more than one process does alone
+    out = tmp_path / "lm"
+    process = subprocess.Popen(
+        command(big, "--out", out),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TQDM_MININTERVAL": "0"},
+    )
+    told = b""
+    while b"reading" not in told:  # a child has done its first piece
+        told += process.stderr.read(1)
+        assert process.poll() is None
+    children = children_of(process.pid)
+    assert len(children) >= 2
+    process.send_signal(number)
+    assert process.wait(60) in (-signal.SIGKILL, 128 + signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not out.exists()
+    if number == signal.SIGTERM:
+        assert list(tmp_path.iterdir()) == [big]
+
+
+def children_of(pid):
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()] if path.exists() else []
+
+
+def test_standard_input_is_a_text(text, tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    arguments = command("-", "--out", tmp_path / "piped")
+    with text.open("rb") as file:
+        subprocess.run(arguments, stdin=file, cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert train(text, "--out", tmp_path / "named") == 0
+    assert contents(tmp_path / "piped") == contents(tmp_path / "named")

@@ -1,0 +1,325 @@
+"""`asr transcribe` on several devices, and where it is interrupted."""
+
+import csv
+import functools
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import ROOT
+
+import multigpu.towers
+from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, write_wav
+from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
+from asr.cli.main import main
+from asr.recognition import recognizer
+from asr.recognition.journal import Journal
+from asr.recognition.recognizer import Recognizer
+from asr.recognition.transcripts import write_transcripts
+from asr.runs.run import Run
+from multigpu.towers import data_parallelism
+
+FILES_AT_ONCE = 2
+
+# a command that is killed while it writes the results of a chunk: half of their bytes are there
+KILLED_WHILE_WRITING = f"""
+import os, signal, sys
+from asr.recognition import recognizer
+from asr.cli.main import main
+from asr.recognition.journal import Journal
+
+recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
+writes_left = int(sys.argv[1])
+write = Journal._write
+
+def write_or_die(journal, data):
+    global writes_left
+    writes_left -= 1
+    if writes_left < 0:
+        write(journal, data[:len(data) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(journal, data)
+
+Journal._write = write_or_die
+main(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
+
+
+@pytest.fixture(scope="module")
+def folder(clips, tmp_path_factory):
+    """The clips, and one file that is none, in the middle."""
+    folder = tmp_path_factory.mktemp("audio")
+    for number, clip in enumerate(clips):
+        shutil.copy(clip.audio_path, folder / f"{number:02}.wav")
+    (folder / "05b.wav").write_text("not sound")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_device(trained_run):
+    return Recognizer.load(trained_run)
+
+
+@pytest.fixture
+def loaded(one_device, monkeypatch):
+    """Spare a test the loading of the model."""
+    monkeypatch.setattr(Recognizer, "load", lambda *_, **__: one_device)
+
+
+@pytest.fixture(scope="module")
+def whole(folder, one_device, tmp_path_factory):
+    """Files of what is heard in the folder without an interruption, by format."""
+    out = tmp_path_factory.mktemp("whole")
+    sources = sorted(folder.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
+        results = list(one_device.transcribe_files(sources))
+    for format_name in ("text", "jsonl", "csv"):
+        write_transcripts(out / format_name, format_name, sources, results)
+    return {path.name: path for path in out.iterdir()}
+
+
+@pytest.fixture
+def files_read(monkeypatch):
+    """The names of the files that are opened from now on."""
+    names = []
+    opened = recognizer._opened
+
+    def open_it(source):
+        names.append(Path(source).name)
+        return opened(source)
+
+    monkeypatch.setattr(recognizer, "_opened", open_it)
+    return names
+
+
+def transcribe(run, folder, out, *options):
+    """The exit status; an interruption is one."""
+    return main(["transcribe", str(run), str(folder), "--out", str(out), *options])
+
+
+def interrupt(monkeypatch, after_chunks):
+    """Have the next command interrupted when so many chunks are written."""
+    add, added = Journal.add, []
+
+    def add_or_stop(journal, results):
+        if len(added) == after_chunks:
+            monkeypatch.setattr(Journal, "add", add)
+            raise KeyboardInterrupt
+        added.append(results)
+        add(journal, results)
+
+    monkeypatch.setattr(Journal, "add", add_or_stop)
+
+
+def texts(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return [(Path(row["file"]).name, row["text"]) for row in csv.DictReader(file)]
+
+
+def test_a_killed_command_goes_on_to_what_it_would_have_written(
+    trained_run, folder, whole, tmp_path, small_chunks, files_read, capsys
+):
+    """SIGKILL in the midst of writing, twice; what was written whole is not transcribed again."""
+    out = tmp_path / "out.csv"
+    arguments = ["transcribe", trained_run, folder, "--format", "csv", "--out", out]
+    errors = []
+    for writes in (3, 2):  # the first is the journal's header
+        command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(writes), *map(str, arguments)]
+        killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert not out.exists()
+        errors.append(killed.stderr)
+    assert "going on" not in errors[0]
+    assert "out.csv.unfinished: 4 of 13 recordings are there already; going on" in errors[1]
+    assert transcribe(trained_run, folder, out, "--format", "csv") == 2  # the failed one is among the kept
+    told = capsys.readouterr().err
+    assert "8 of 13 recordings are there already, 1 of them as errors; going on" in told
+    assert "13/13" in told
+    assert sorted(files_read) == sorted(path.name for path in folder.iterdir())[8:]
+    assert out.read_bytes() == whole["csv"].read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize("format_name", ["text", "jsonl"])
+def test_the_other_formats_are_resumed_too(
+    format_name, loaded, trained_run, folder, whole, tmp_path, small_chunks, files_read, monkeypatch, capsys
+):
+    out, options = tmp_path / "out", ["--format", format_name]
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, *options) == 130
+    told = capsys.readouterr().err
+    assert "out.unfinished: 4 of 13 recordings are kept; give the same command again to go on" in told
+    assert "Traceback" not in told
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, *options) == 2
+    assert len(files_read) == 13 - 4
+    assert out.read_bytes() == whole[format_name].read_bytes()
+
+
+def test_a_new_checkpoint_begins_anew_and_the_old_results_stay_until_then(
+    trained_run, folder, tmp_path, small_chunks, files_read, monkeypatch, capsys
+):
+    run, out = shutil.copytree(trained_run, tmp_path / "run"), tmp_path / "out.csv"
+    out.write_text("results of yesterday")
+    interrupt(monkeypatch, after_chunks=3)
+    assert transcribe(run, folder, out) == 130
+    assert out.read_text() == "results of yesterday"
+    best = Run(run).best_checkpoint()
+    with np.load(best) as arrays:
+        changed = {name: array * 2 if array.dtype == np.float32 else array for name, array in arrays.items()}
+    np.savez(best, **changed)
+    files_read.clear()
+    assert transcribe(run, folder, out) == 2
+    assert "out.csv.unfinished: heard by another model or version; beginning anew" in capsys.readouterr().err
+    assert len(files_read) == 13
+    assert len(out.read_text().splitlines()) == 12
+
+
+def test_a_recording_that_came_later_is_heard_with_those_after_it(
+    loaded, trained_run, folder, tmp_path, small_chunks, files_read, monkeypatch, capsys
+):
+    folder, out = shutil.copytree(folder, tmp_path / "audio"), tmp_path / "out.csv"
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "csv") == 130
+    shutil.copy(folder / "00.wav", folder / "02b.wav")
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, "--format", "csv") == 2
+    told = capsys.readouterr().err
+    assert "02b.wav on, the recordings are not those of then; 2 of 14 recordings are there already" in told
+    names = sorted(path.name for path in folder.iterdir())
+    assert sorted(files_read) == names[2:]
+    assert [name for name, _ in texts(out)] == names
+
+
+def test_several_devices_hear_what_one_hears(trained_run, folder, whole, tmp_path, monkeypatch):
+    used = []
+
+    def spy(devices, function, *batch):
+        used.append(tuple(devices))
+        return data_parallelism(devices, function, *batch)
+
+    monkeypatch.setattr(multigpu.towers, "data_parallelism", spy)
+    assert transcribe(trained_run, folder, tmp_path / "out", "--format", "csv", "--gpus", "0,2") == 2
+    assert used == [("/CPU:0", "/CPU:2")]
+    heard = texts(tmp_path / "out")
+    assert heard == texts(whole["csv"])
+    assert any(text for _, text in heard)
+
+
+def test_devices_without_a_recording_of_their_own_do_no_harm(one_device, trained_run, clips):
+    def on_three(function):
+        return functools.partial(data_parallelism, ["/CPU:0", "/CPU:1", "/CPU:2"], function)
+
+    three_devices = Recognizer.load(trained_run, on_three, num_devices=3)
+    waveforms = [read_audio(clip.audio_path) for clip in clips[:5]]
+    for num in (1, 2, 4, 5):
+        alone, spread = (
+            r.transcribe_waveforms(waveforms[:num], "abcde"[:num]) for r in (one_device, three_devices)
+        )
+        for a, b in zip(alone, spread, strict=True):
+            assert (a.utterance_id, a.tokens, a.times_s) == (b.utterance_id, b.tokens, b.times_s)
+            assert a.score == pytest.approx(b.score, abs=1e-3)
+
+
+def test_a_batch_and_a_chunk_grow_with_the_devices(trained_run, clips, monkeypatch):
+    batches = []
+
+    def pad(waveforms):
+        batches.append(len(waveforms))
+        return original(waveforms)
+
+    original = recognizer.pad_waveforms
+    paths = [Path(clip.audio_path) for clip in clips]
+    monkeypatch.setattr(recognizer, "pad_waveforms", pad)
+    monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
+    monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 4)
+    loaded = Recognizer.load(trained_run, num_devices=3)
+    assert [len(chunk) for chunk in loaded.chunks(paths)] == [12]
+    assert len(list(loaded.transcribe_files(paths))) == 12
+    assert batches == [3, 3, 3, 3]
+    largest = max(path.stat().st_size for path in paths)
+    monkeypatch.setattr(recognizer, "BYTES_AT_ONCE", largest)
+    assert 3 <= len(loaded.chunks(paths)[0]) < 12
+    assert [path for chunk in loaded.chunks(paths) for path in chunk] == paths
+
+
+def test_a_device_that_is_not_there_is_one_line(trained_run, clips, capsys):
+    assert main(["transcribe", str(trained_run), clips[0].audio_path, "--gpus", "9"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("error: --gpus")
+    assert "/CPU:0, /CPU:1, /CPU:2" in error
+    assert "\n" not in error
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_results_go_to_files_only(kind, trained_run, folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir() if kind == "folder" else os.mkfifo(out)
+    assert transcribe(trained_run, folder, out) == 2
+    assert "expected a file" in capsys.readouterr().err
+    assert out.is_dir() if kind == "folder" else out.is_fifo()
+
+
+def test_errors_stand_on_lines_of_their_own_beside_the_bar(loaded, trained_run, folder, tmp_path, capsys):
+    assert transcribe(trained_run, folder, tmp_path / "out") == 2
+    lines = [line.strip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()]
+    errors = [line for line in lines if "error: " in line]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"error: {folder}/05b.wav: not audio")
+    assert "13/13" in lines[-1]
+
+
+def test_no_bar_runs_through_transcripts_on_the_terminal(tmp_path, monkeypatch):
+    terminal = os.openpty()[1]
+    reader = os.pipe()[1]
+    with (tmp_path / "out").open("w") as file, open(terminal, "w") as tty, open(reader, "w") as pipe:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stderr", tty)
+        shown = []
+        for stdout in (file, tty, pipe):
+            monkeypatch.setattr(sys, "stdout", stdout)
+            shown.append(_only_errors_reach_the_terminal())
+        monkeypatch.setattr(sys, "stdout", file)
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        shown.append(_only_errors_reach_the_terminal())
+    assert shown == [True, False, False, False]
+
+
+def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(recognizer, "LONG_S", 5.0)
+    waveforms = [read_audio(clip.audio_path) for clip in clips[:6]]
+    pause = np.zeros(SAMPLE_RATE_HZ, np.int16)
+    write_wav(tmp_path / "long.wav", np.concatenate([part for w in waveforms for part in (w, pause)]))
+    shutil.copy(clips[0].audio_path, tmp_path / "short.wav")
+    read_s = []
+    (results,) = one_device.transcribe_chunks(
+        [[tmp_path / "long.wav", tmp_path / "short.wav"]],
+        lambda name, seconds: read_s.append((name, seconds)),
+    )
+    long, short = results
+    assert short == one_device.transcribe(tmp_path / "short.wav")
+    assert long == one_device.transcribe(tmp_path / "long.wav")
+    assert list(long.times_s) == sorted(long.times_s)
+    assert long.times_s[-1] > 5.0
+    assert len(long.tokens) == len(long.confidences)
+    assert read_s[-1] == (str(tmp_path / "long.wav"), pytest.approx(audio_duration_s(tmp_path / "long.wav")))
+
+
+def test_where_nobody_speaks_that_is_told(trained_run, tmp_path, capsys):
+    noise = np.random.default_rng(1).integers(-20, 20, 70 * SAMPLE_RATE_HZ).astype(np.int16)
+    write_wav(tmp_path / "quiet.wav", noise)
+    assert main(["transcribe", str(trained_run), str(tmp_path / "quiet.wav")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "\n"
+    assert f"{tmp_path / 'quiet.wav'}: no speech is heard in it" in printed.err

@@ -1,0 +1,154 @@
+import itertools
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from rapidfuzz.distance import Levenshtein
+
+from asr.base.types import UserError
+from asr.language.hanzi.converter import Converter
+from asr.language.hanzi.packed import pack, unpack
+from asr.language.ngram.model import NGrams
+from asr.language.ngram.model_file import save_model
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+
+HEARD = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_conversion_is_the_best_of_all_segmentations_and_words(small, order):
+    for seed in range(25):
+        model = small.random_model(seed, order)
+        converter = small.exact(model)
+        rng = np.random.default_rng(seed)
+        for syllables in (rng.choice(HEARD, size).tolist() for size in (0, 1, 2, 3, 5, 6, 7, 7)):
+            score, text = small.brute_force(model, syllables)
+            conversion = converter.convert(syllables)
+            assert conversion.text == text
+            assert conversion.score == pytest.approx(score, abs=1e-4)
+
+
+def test_soft_tones_cost_for_each_wrong_tone_and_forbid_none(small):
+    for seed in range(5):
+        model = small.random_model(seed, 3)
+        converter = small.exact(model, small.tone_cost)
+        for syllables in itertools.product(["ni4", "ni3", "ni"], ["hao1", "hao"], ["ma1", "ma5"]):
+            score, text = small.brute_force(model, syllables, small.tone_cost)
+            conversion = converter.convert(syllables)
+            assert conversion.text == text
+            assert conversion.score == pytest.approx(score, abs=1e-4)
+
+
+def test_syllables_without_tone_fit_any_tone_free_of_charge(small):
+    model = small.random_model(0, 2)
+    best = max(small.brute_force(model, pair) for pair in itertools.product(["ni2", "ni3"], ["hao3", "hao4"]))
+    conversion = small.exact(model).convert(["ni", "hao"])
+    assert (conversion.text, conversion.score) == (best[1], pytest.approx(best[0], abs=1e-4))
+
+
+def test_words_tell_their_syllables_and_where_they_stand(small):
+    conversion = small.exact(small.random_model(1, 3)).convert(["ni3", "hao3", "xyz9", "OK", "ma3"])
+    assert "".join(word.text for word in conversion.words) == conversion.text
+    assert conversion.syllables == ("ni3", "hao3", "xyz9", "OK", "ma3")
+    assert [word.start for word in conversion.words] == [0, *(word.end for word in conversion.words[:-1])]
+    assert [word.text for word in conversion.words if not word.is_known] == ["〔xyz9〕", "〔OK〕"]
+
+
+def test_a_syllable_without_a_word_becomes_a_character_that_pypinyin_knows(small):
+    converter = small.exact(small.random_model(1, 3))
+    word = converter.convert(["wo3"]).words[0]
+    assert (word.text, word.is_known) == ("我", False)
+    assert converter.convert(["wo9"]).text == "〔wo9〕"
+
+
+def test_a_narrow_beam_finds_no_better_score_than_the_exact_search(small):
+    model = small.random_model(2, 3)
+    exact = small.exact(model)
+    narrow = Converter(model, small.dictionary_of(model), beam=1, margin=2.0)
+    for syllables in itertools.product(HEARD, repeat=3):
+        assert narrow.convert(syllables).score <= exact.convert(syllables).score + 1e-9
+
+
+def test_threads_change_nothing(small):
+    converter = small.exact(small.random_model(3, 3))
+    sentences = list(itertools.product(HEARD, repeat=3))
+    assert converter.convert_all(sentences, threads=2) == converter.convert_all(sentences)
+
+
+def test_a_folder_of_lm_train_is_loaded(small, tmp_path):
+    model = small.random_model(4, 3)
+    save_model(tmp_path / "words.klm", model)
+    lines = [
+        f"{word}\t{text}\t{np.log(1 / len(texts)):.6f}\n"
+        for word, texts in small.readings.items()
+        for text in texts
+    ]
+    (tmp_path / "pronunciations.tsv").write_text("".join(lines), encoding="utf-8")
+    sentence = ["ni3", "hao4", "ma3"]
+    loaded = Converter.load(tmp_path).convert(sentence)
+    assert loaded.text == small.exact(model).convert(sentence).text
+
+
+def test_a_missing_file_and_a_damaged_line_are_named(small, tmp_path):
+    with pytest.raises(UserError, match=r"found no words\.klm.*asr lm train"):
+        Converter.load(tmp_path)
+    save_model(tmp_path / "words.klm", small.random_model(0, 2))
+    for line in ("", "你", "你\tni3\tmany", "你\tni3  hao3\t0", "\tni3\t0", "你\tni3\t0.5", "你\tni3\tnan"):
+        (tmp_path / "pronunciations.tsv").write_text(f"好\thao3\t0\n{line}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=r"pronunciations\.tsv:2: expected WORD"):
+            Converter.load(tmp_path)
+
+
+def test_a_packed_model_converts_as_it_did_before(small, tmp_path):
+    model = small.random_model(5, 3)
+    rng = np.random.default_rng(5)
+    count = len(model.words)
+    steps = lambda n: (-rng.integers(1, 60, n) / 32).astype(np.float32)  # noqa: E731
+    pairs = np.array([[1, 3], [3, 5], [4, 6]], np.int32)
+    ngrams = [
+        NGrams(np.arange(count, dtype=np.int32)[:, None], steps(count), steps(count)),
+        NGrams(pairs, steps(3), np.zeros(3, np.float32)),
+    ]
+    model = type(model).of_ngrams(model.words, ngrams)
+    dictionary = small.dictionary_of(model)
+    pack(tmp_path / "model.npz", model.words, ngrams, dictionary)
+    unpacked, its_dictionary = unpack(tmp_path / "model.npz")
+    for sentence in itertools.product(HEARD, repeat=3):
+        one = Converter(model, dictionary).convert(sentence)
+        other = Converter(unpacked, its_dictionary).convert(sentence)
+        assert other.text == one.text
+        assert other.score == pytest.approx(one.score, abs=0.1)  # readings are rounded
+    (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:200])
+    with pytest.raises(UserError, match=r"model\.npz: cannot read"):
+        unpack(tmp_path / "model.npz")
+
+
+@pytest.fixture(scope="module")
+def general():
+    return Converter.load()
+
+
+def test_the_built_in_model_writes_the_demo_corpus_as_people_do(general):
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        records = [json.loads(line) for line in archive.read("manifest.jsonl").decode().splitlines()]
+    found = general.convert_all([record["pinyin"].split() for record in records])
+    texts = ["".join(filter(str.isalpha, record["text"])) for record in records]
+    errors = sum(Levenshtein.distance(a, b.text) for a, b in zip(texts, found, strict=True))
+    assert errors / sum(map(len, texts)) < 0.03
+
+
+def test_the_built_in_model_knows_spoken_sandhi(general):
+    assert general.convert(["wo3", "de5", "peng2", "you3"]).text == "我的朋友"
+    assert general.convert(["wo3", "bu2", "qu4"]).text == "我不去"
+    assert general.convert(["yi2", "ge4", "ren2"]).text == "一个人"
+
+
+def test_converting_imports_no_tensorflow():
+    program = (
+        "import sys, asr.language.hanzi.converter; "
+        "assert not {'tensorflow', 'keras', 'pypinyin'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,148 @@
+"""The folder of language models: which of them an acoustic model is joined with, and what is refused."""
+
+import numpy as np
+import pytest
+
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary, is_syllable, mandarin_syllables
+from asr.language.ngram.folder import (
+    ModelInfo,
+    UnitInfo,
+    converts_to_hanzi,
+    fusion_model,
+    model_path,
+    pronunciations_path,
+    read_info,
+    unit_of,
+    units_in,
+    write_info,
+)
+from asr.language.ngram.model import NGramModel, NGrams
+from asr.language.ngram.model_file import save_model
+
+SYLLABLES = ("ni3", "hao3", "ma5")
+CHARACTERS = ("你", "好", "吗")
+
+
+def save(path, words):
+    words = ("<unk>", "<s>", "</s>", *words)
+    ids = np.arange(len(words), dtype=np.int32)[:, None]
+    zeros = np.zeros(len(words), np.float32)
+    pairs = NGrams(np.array([[1, 2]], np.int32), np.full(1, -0.5, np.float32), zeros[:1])
+    save_model(path, NGramModel.of_ngrams(words, [NGrams(ids, zeros - 1, zeros), pairs]))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save(model_path(tmp_path, "syllables"), SYLLABLES)
+    save(model_path(tmp_path, "characters"), CHARACTERS)
+    return tmp_path
+
+
+def test_a_folder_gives_the_model_over_the_vocabularys_unit(folder):
+    assert units_in(folder) == ("syllables", "characters")
+    for tokens in (SYLLABLES, CHARACTERS):
+        assert fusion_model(folder, Vocabulary(tokens)).words[3:] == list(tokens)
+
+
+def test_a_folder_without_the_unit_tells_which_it_has(folder):
+    with pytest.raises(UserError, match=r"expected words\.klm.*received syllables, characters; make it with"):
+        fusion_model(folder, Vocabulary(("你好", "好吗", "吗")))
+
+
+def test_a_single_file_of_any_name_is_taken(tmp_path):
+    path = save(tmp_path / "lm", SYLLABLES)
+    assert fusion_model(path, Vocabulary(SYLLABLES)).words[3:] == list(SYLLABLES)
+
+
+@pytest.mark.parametrize(
+    "words", [CHARACTERS, ("ni", "hao", "ma"), ("你好", "好吗", "吗"), ("bu4", "shi4", "de5", "ta1")]
+)
+def test_a_model_of_another_unit_set_is_refused_with_samples_of_both(words, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    with pytest.raises(
+        UserError, match=r"unit set.*expected words such as ni3, hao3, ma5, received such as"
+    ) as error:
+        fusion_model(path, Vocabulary(SYLLABLES))
+    assert f"received such as {', '.join(words)}; train" in str(error.value)
+
+
+def test_a_model_over_words_is_refused_though_all_characters_are_words_too(tmp_path):
+    path = save(tmp_path / "lm.klm", (*CHARACTERS, "你好", "好吗"))
+    with pytest.raises(UserError, match="knows 3 of the acoustic model's 3 characters"):
+        fusion_model(path, Vocabulary(CHARACTERS))
+
+
+def test_a_model_may_lack_some_tokens_and_know_others(tmp_path):
+    path = save(tmp_path / "lm.klm", (*SYLLABLES, "ta1", "men5"))
+    vocabulary = Vocabulary((*SYLLABLES, "lv4", "nve4"))
+    assert fusion_model(path, vocabulary).ids_of(vocabulary.tokens).tolist() == [0, 3, 4, 5, 0, 0]
+
+
+MANDARIN = [token for token in mandarin_syllables() if is_syllable(token)]
+STRANGE = [f"{initial}{final}9{tone}" for initial in "bpmf" for final in "aeiou" for tone in "12345"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(MANDARIN, MANDARIN[::6]), (MANDARIN[::6], MANDARIN), (MANDARIN, [*MANDARIN[:40], *STRANGE[:60]])],
+    ids=["a small model", "a small vocabulary", "a third shared"],
+)
+def test_the_smaller_of_model_and_vocabulary_need_not_be_large(tokens, words, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    assert len(fusion_model(path, Vocabulary(tokens)).words) == 3 + len(words)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(MANDARIN, [*MANDARIN[:20], *STRANGE]), ([*MANDARIN[:20], *STRANGE], MANDARIN), (MANDARIN, [])],
+    ids=["a small model", "a small vocabulary", "an empty model"],
+)
+def test_a_model_that_shares_little_is_refused_whichever_is_small(tokens, words, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    with pytest.raises(UserError, match=f"knows {20 if words else 0} of the acoustic model's"):
+        fusion_model(path, Vocabulary(tokens))
+
+
+@pytest.mark.parametrize(
+    ("words", "unit"),
+    [
+        (["<unk>", "<s>", "ni3", "lv4"], "syllables"),
+        (["<blank>", "▁", "a", "你"], "characters"),
+        (["你好", "a", "b"], "words"),
+        (["ni", "hao"], "words"),
+    ],
+)
+def test_the_unit_is_told_by_the_words(words, unit):
+    assert unit_of(words) == unit
+
+
+def test_hanzi_need_words_and_their_readings(folder):
+    assert not converts_to_hanzi(folder)
+    pronunciations_path(folder).write_text("你\tni3\t0.0\n", encoding="utf-8")
+    assert not converts_to_hanzi(folder)
+    save(model_path(folder, "words"), ("你好",))
+    assert converts_to_hanzi(folder)
+    assert not converts_to_hanzi(model_path(folder, "words"))
+
+
+def test_a_description_comes_back(tmp_path):
+    units = {"syllables": UnitInfo(100, 10, (5, 7, 3), ((0.5, 0.75, 1.0),) * 3)}
+    info = ModelInfo("2026-01-02T03:04:05+00:00", ("新闻.txt",), units, 12)
+    write_info(tmp_path, info)
+    assert read_info(tmp_path) == info
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"created": "today"}', '{"created": "", "texts": 3, "units": {}}']
+)
+def test_another_description_is_refused(text, tmp_path):
+    (tmp_path / "info.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"info\.json: expected what `asr lm train` writes"):
+        read_info(tmp_path)
+
+
+def test_a_missing_description_is_told(tmp_path):
+    with pytest.raises(UserError, match="expected a folder that `asr lm train` made"):
+        read_info(tmp_path)

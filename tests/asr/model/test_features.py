@@ -1,0 +1,152 @@
+import keras
+import numpy as np
+import pytest
+import python_speech_features
+
+from asr.audio.recording import read_audio
+from asr.base.config import FeatureConfig
+from asr.model.features import LogMel, Mfcc, SpecAugment, Spectrogram, make_features
+
+
+@pytest.fixture(scope="module")
+def waveforms(clips):
+    return [read_audio(clip.audio_path) for clip in clips[:2]]
+
+
+def alone(layer, waveform):
+    features, num_frames = layer(waveform[None], np.array([len(waveform)], np.int32))
+    assert features.shape[1] == num_frames[0]
+    return features.numpy()[0]
+
+
+def test_spectrogram_equals_frame_by_frame_fft(waveforms):
+    waveform = waveforms[0]
+    window = np.array([0.54 - 0.46 * np.cos(2 * np.pi * n / 399) for n in range(400)])
+    expected = [
+        np.log(np.abs(np.fft.fft(waveform[start : start + 400] * window))[:200] + 1)
+        for start in range(0, len(waveform) - 399, 160)
+    ]
+    np.testing.assert_allclose(alone(Spectrogram(), waveform), expected, rtol=1e-4, atol=2e-3)
+
+
+def test_mfcc_equals_python_speech_features(waveforms):
+    for waveform in waveforms:
+        cepstra = python_speech_features.mfcc(waveform, 16000)
+        first = python_speech_features.delta(cepstra, 2)
+        expected = np.hstack([cepstra, first, python_speech_features.delta(first, 2)])
+        np.testing.assert_allclose(alone(Mfcc(), waveform), expected, rtol=1e-4, atol=2e-3)
+
+
+def test_log_mel_finds_a_tone_in_its_band():
+    layer = LogMel(num_mels=64)
+    centres_hz = np.argmax(layer._mel, axis=0) * 16000 / 512
+    for tone_hz in (400, 1000, 3000):
+        tone = (8000 * np.sin(2 * np.pi * tone_hz * np.arange(8000) / 16000)).astype(np.int16)
+        loudest = alone(layer, tone).mean(axis=0).argmax()
+        assert abs(centres_hz[loudest] - tone_hz) < 0.06 * tone_hz + 20
+
+
+@pytest.mark.parametrize("kind", ["log_mel", "spectrogram", "mfcc"])
+def test_silence_has_finite_features(kind):
+    assert np.isfinite(alone(make_features(FeatureConfig(kind=kind)), np.zeros(4000, np.int16))).all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("kind", ["log_mel", "spectrogram", "mfcc"])
+def test_features_are_the_same_alone_and_in_a_padded_batch(kind, normalize, waveforms):
+    layer = make_features(FeatureConfig(kind=kind, normalize=normalize))
+    short = waveforms[0][:9123]
+    # what lies behind the clip's end is no silence, and must not count all the same
+    audio = np.stack([waveforms[1][:14000], np.concatenate([short, waveforms[1][: 14000 - len(short)]])])
+    features, num_frames = layer(audio, np.array([14000, len(short)], np.int32))
+    expected = alone(layer, short)
+    assert num_frames[1] == len(expected)
+    np.testing.assert_allclose(features.numpy()[1, : len(expected)], expected, atol=5e-4)
+    assert not features.numpy()[1, len(expected) :].any()
+
+
+def test_normalized_features_have_mean_0_and_variance_1(waveforms):
+    features = alone(LogMel(normalize=True), waveforms[0])
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-3)
+    np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-2)
+
+
+@pytest.mark.parametrize("num_samples", [400, 559, 560, 16000])
+@pytest.mark.parametrize("layer", [LogMel(), Mfcc()], ids=["log_mel", "mfcc"])
+def test_num_frames_agrees_with_the_features(layer, num_samples):
+    assert len(alone(layer, np.ones(num_samples, np.int16))) == layer.num_frames(num_samples)
+
+
+def spec_augment(**changes):
+    settings = {
+        "frequency_warp": 0.0,
+        "frequency_masks": 1,
+        "frequency_mask_bands": 20,
+        "time_masks": 1,
+        "time_mask_frames": 30,
+        "time_mask_share": 0.5,
+        "seed": 3,
+    }
+    return SpecAugment(**{**settings, **changes})
+
+
+def masked(layer, num_clips=64, num_frames=100):
+    lengths = np.full(num_clips, num_frames, np.int32)
+    return layer(np.ones((num_clips, 100, 64), np.float32), lengths, training=True).numpy() == 0
+
+
+def band_widths(zeros):
+    """Width of the one run of True in each row; fails where there are two."""
+    for row in zeros:
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(int), [0]])))
+        assert len(edges) in (0, 2), "a mask is one band"
+        yield edges[1] - edges[0] if len(edges) else 0
+
+
+def test_frequency_masks_are_bands_of_every_width():
+    zeros = masked(spec_augment(time_masks=0), num_clips=400).all(axis=1)  # (B, F)
+    widths = list(band_widths(zeros))
+    assert set(widths) == set(range(21))
+
+
+def test_time_masks_stay_within_their_share_of_the_clip():
+    zeros = masked(spec_augment(frequency_masks=0, time_mask_share=0.2), num_frames=60).all(axis=2)
+    widths = list(band_widths(zeros))
+    assert max(widths) == 12
+    assert not zeros[:, 60:].any()
+
+
+def test_every_clip_has_its_own_masks():
+    zeros = masked(spec_augment())
+    assert len({row.tobytes() for row in zeros}) > 50
+
+
+def test_masks_follow_from_the_seed_and_change_from_call_to_call():
+    one, other = spec_augment(seed=5), spec_augment(seed=5)
+    first = masked(one)
+    np.testing.assert_array_equal(first, masked(other))
+    assert (first != masked(one)).any()
+
+
+def test_warping_moves_a_band_up_or_down_in_proportion_to_its_frequency():
+    features = np.zeros((200, 5, 64), np.float32)
+    features[:, :, [10, 40]] = 1
+    layer = spec_augment(frequency_masks=0, time_masks=0, frequency_warp=0.1)
+    warped = np.asarray(layer(features, np.full(200, 5, np.int32), training=True))[:, 0]
+    bands = np.arange(64)
+    low = (warped[:, :25] * bands[:25]).sum(axis=1) / warped[:, :25].sum(axis=1) / 10
+    high = (warped[:, 25:] * bands[25:]).sum(axis=1) / warped[:, 25:].sum(axis=1) / 40
+    assert 0.88 < high.min() < 0.95
+    assert 1.05 < high.max() < 1.13
+    np.testing.assert_allclose(low, high, atol=0.05)
+
+
+def test_nothing_is_masked_outside_training():
+    features = np.ones((2, 50, 64), np.float32)
+    assert (spec_augment(frequency_warp=0.1)(features, np.array([50, 50], np.int32)).numpy() == 1).all()
+
+
+def test_layers_survive_serialization(waveforms):
+    layer = LogMel(num_mels=40, normalize=True)
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    np.testing.assert_array_equal(alone(copy, waveforms[0]), alone(layer, waveforms[0]))

@@ -1,0 +1,77 @@
+"""What a frame of logits hears of a clip, and what not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from asr.base.config import Config, FeatureConfig, ModelConfig
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.model.networks.separable import Separable
+
+FRAME = 22  # in the middle: its field ends inside the clip on both sides
+NUM_SAMPLES = 60_000
+
+
+def bounded_models():
+    kinds = [("separable", "xs", "log_mel"), ("separable", "s", "spectrogram"), ("separable", "xs", "mfcc")]
+    return [
+        *kinds,
+        ("dcnn24", "xs", "log_mel"),
+        ("dcnn251", "xs", "spectrogram"),
+        ("dcnn251bn", "xs", "mfcc"),
+    ]
+
+
+def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
+    config = Config(
+        features=FeatureConfig(kind=kind, normalize=normalize), model=ModelConfig(family=family, size=size)
+    )
+    model = make_acoustic_model(config, Vocabulary("abcd"))
+    for weight in model.network.trainable_weights:
+        if weight.name in ("beta", "bias"):
+            weight.assign(weight + 3.0)  # few units are shut
+    return model
+
+
+def heard_by(model, clips):
+    """The first and the last sample of which the logits of the frame depend, in any of some clips."""
+    samples = tf.Variable(clips.astype(np.float32))
+    with tf.GradientTape() as tape:
+        told = tf.reduce_sum(model(samples, np.full(len(clips), clips.shape[1], np.int32)).values[:, FRAME])
+    heard = np.flatnonzero(np.any(tape.gradient(told, samples).numpy(), axis=0))
+    return heard[0], heard[-1]
+
+
+def logits_of(model, audio):
+    return model(audio[None], np.array([len(audio)], np.int32)).values.numpy()[0]
+
+
+@pytest.mark.parametrize(("family", "size", "kind"), bounded_models())
+def test_samples_outside_the_field_change_nothing_and_those_just_inside_do(family, size, kind):
+    model = model_of(family, size, kind)
+    field = model.receptive_field()
+    place = FRAME * model.frame_samples
+    first, last = place - field.before, place + field.after
+    assert first > 0
+    assert last < NUM_SAMPLES - 1
+    generator = np.random.default_rng(0)
+    clips = generator.normal(0, 3000, (8, NUM_SAMPLES)).astype(np.int16)
+    audio = clips[0]
+    outside = generator.normal(0, 9000, NUM_SAMPLES).astype(np.int16)
+    outside[first : last + 1] = audio[first : last + 1]
+    np.testing.assert_array_equal(logits_of(model, outside)[FRAME], logits_of(model, audio)[FRAME])
+    # the outermost sample of a window weighs nothing
+    first_heard, last_heard = heard_by(model, clips)
+    assert first <= first_heard <= first + 2
+    assert last - 2 <= last_heard <= last
+
+
+def test_what_hears_the_whole_clip_has_no_bounds():
+    assert model_of(normalize=True).receptive_field() is None
+    assert Separable("m", num_outputs=5).receptive_field() is None
+
+
+@pytest.mark.parametrize(("size", "reach"), [("xs", 62), ("s", 122)])
+def test_the_small_networks_hear_about_a_second_to_each_side(size, reach):
+    assert Separable(size, num_outputs=5).receptive_field() == (reach, reach)

@@ -1,0 +1,34 @@
+import math
+from xml.etree.ElementTree import tostring
+
+import pytest
+
+from asr.pages.histogram import bins, histogram
+
+
+def test_every_value_lies_in_the_range_it_is_counted_in():
+    values = [0.0, 0.1, 0.19999, 0.2, 1.0, 1.0, 3.7]
+    edges, counts = bins(values)
+    assert sum(counts) == len(values)
+    assert len(edges) == len(counts) + 1
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        assert count == sum(low - 1e-9 <= value < high - 1e-9 for value in values)
+
+
+@pytest.mark.parametrize("values", [[], [math.nan], [2.0], [-30.0, -30.0], [0.0], [1e-9, 1e9], [-60.5, -3.2]])
+def test_odd_spreads_are_drawn(values):
+    edges, counts = bins(values)
+    assert sum(counts) == sum(map(math.isfinite, values))
+    assert edges == sorted(edges)
+    assert len(counts) <= 50
+    tostring(histogram("<&>", "s", values, show=str, noun="clip"))
+
+
+def test_bars_are_as_high_as_their_counts_and_tell_them():
+    figure = histogram("Durations", "seconds", [1.0] * 10 + [2.0] * 5, show=lambda s: f"{s:g}", noun="clip")
+    bars = [rect for rect in figure.iter("rect") if "style" in rect.attrib]
+    heights = [float(bar.attrib["height"]) for bar in bars if float(bar.attrib["height"])]
+    assert heights[0] == pytest.approx(2 * heights[1], abs=0.2)
+    tips = [title.text for title in figure.iter("title")]
+    assert tips[0].endswith(": 10 clips")
+    assert tips[-1].endswith(": 5 clips")

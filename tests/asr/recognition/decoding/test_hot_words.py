@@ -1,0 +1,163 @@
+"""Hot words: from lines to tokens, and exact boosts."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+from asr.recognition.decoding.beam import BeamSearch
+from asr.recognition.decoding.hot_words import HotWords
+from asr.recognition.decoding.prefixes import hot_word_step
+from data_pipeline.labels import pinyin_of
+
+SYLLABLES = Vocabulary(["bei3", "da4", "hang2", "jing1", "xing2", "xue2", "yin2", "ying2"])
+
+
+def boost_by_definition(ids, weights):
+    """From left to right, the longest word that begins there, and on behind it."""
+    total, place = 0.0, 0
+    while place < len(ids):
+        words = [word for word in weights if ids[place : place + len(word)] == word]
+        if words:
+            longest = max(words, key=len)
+            total += len(longest) * weights[longest]
+            place += len(longest)
+        else:
+            place += 1
+    return total
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {(1, 2, 3): 1.0},
+        {(1,): 1.0, (1, 2, 3): 2.0, (2, 3): 1.0, (3, 3): 0.5},
+        {(1, 2, 1, 2, 3): 1.0, (2, 1): 4.0, (1, 2): 0.25},
+        {(1, 1, 1, 2): 1.0, (1, 1): 1.0},
+        {(3, 2): 1.0, (3, 2, 1, 3): 0.1, (1, 3, 1): 3.0, (2, 1): 1.0},
+    ],
+)
+def test_boosts_are_those_of_whole_words_the_longest_first(weights):
+    tables = HotWords(weights).tables(2.0)
+    for ids in itertools.product((1, 2, 3), repeat=8):
+        state, total = 0, 0.0
+        for token in ids:
+            most = tables.most[state]
+            state, boost = hot_word_step(tables, state, token)
+            assert boost <= most + 1e-9
+            total += boost
+        total += tables.final[state] - tables.lent[state]
+        assert total == pytest.approx(2.0 * boost_by_definition(ids, weights), abs=1e-9)
+
+
+def test_boosts_are_those_of_whole_words_for_many_words_at_random():
+    draw = np.random.default_rng(1)
+    for _ in range(60):
+        words = {tuple(draw.integers(1, 4, draw.integers(1, 6)).tolist()) for _ in range(6)}
+        weights = {word: float(draw.uniform(0.1, 3)) for word in words}
+        tables = HotWords(weights).tables(1.0)
+        ids = tuple(draw.integers(1, 4, 200).tolist())
+        state, total = 0, 0.0
+        for token in ids:
+            state, boost = hot_word_step(tables, state, token)
+            total += boost
+        total += tables.final[state] - tables.lent[state]
+        assert total == pytest.approx(boost_by_definition(ids, weights), abs=1e-6)
+
+
+def test_finished_candidates_have_the_boost_in_their_score():
+    weights = {(1, 2): 1.0, (2, 3, 1): 2.0, (3,): 0.5}
+    settings = DecoderSettings(beam=4096, min_token_log_prob=-1e9, beam_width=1e9, hot_word_boost=1.5)
+    search = BeamSearch(Vocabulary("abc"), settings, hot_words=HotWords(weights))
+    flat = np.full((1, 6, 4), np.log(0.25), np.float32)
+    candidates = search.decode(flat, np.array([6]))[0]
+    assert len(candidates) > 300
+    for candidate in candidates:
+        boost = candidate.score - candidate.acoustic
+        assert boost == pytest.approx(1.5 * boost_by_definition(candidate.ids, weights), abs=1e-9)
+
+
+def test_a_word_that_is_begun_counts_until_the_utterance_ends():
+    settings = DecoderSettings(beam=64, hot_word_boost=1.0)
+    search = BeamSearch(Vocabulary("abc"), settings, hot_words=HotWords({(1, 2, 3): 1.0}))
+    state = search.start()
+    search.feed(state, np.log(np.array([[0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1]], np.float32)))
+    for finished, boost in ((False, 2.0), (True, 0.0)):
+        best = next(c for c in search.candidates(state, finished) if c.ids == (1, 2))
+        assert best.score - best.acoustic == pytest.approx(boost)
+
+
+def test_a_boost_lets_the_hot_word_win_over_its_neighbour():
+    rows = np.array([[0.05, 0.9, 0.05, 0.0], [0.05, 0.0, 0.6, 0.35], [0.9, 0.05, 0.05, 0.0]])
+    log_probs = np.log(np.maximum(rows, 1e-6)).astype(np.float32)[None]
+    plain = BeamSearch(Vocabulary("abc"), DecoderSettings(beam=8))
+    favoured = BeamSearch(Vocabulary("abc"), DecoderSettings(beam=8), hot_words=HotWords({(1, 3): 1.0}))
+    assert plain.decode(log_probs, np.array([3]))[0][0].ids == (1, 2)
+    assert favoured.decode(log_probs, np.array([3]))[0][0].ids == (1, 3)
+
+
+def test_hanzi_are_matched_by_their_sound():
+    words = HotWords.of(["银行", "", "北京大学\t2.5"], SYLLABLES, pinyin_of)
+    yin_hang, beijing = ["yin2", "hang2"], ["bei3", "jing1", "da4", "xue2"]
+    assert words.weights == {
+        tuple(SYLLABLES.encode(yin_hang)): 1.0,
+        tuple(SYLLABLES.encode(beijing)): 2.5,
+    }
+    assert HotWords.of(["吟航"], SYLLABLES, pinyin_of).weights == {tuple(SYLLABLES.encode(yin_hang)): 1.0}
+
+
+def test_words_of_one_sound_have_the_larger_weight():
+    words = HotWords.of(["银行\t2", "吟航\t3", "yin2 hang2"], SYLLABLES, pinyin_of)
+    assert list(words.weights.values()) == [3.0]
+
+
+def test_a_word_may_be_given_as_tokens():
+    words = HotWords.of(["yin2 xing2\t0.5"], SYLLABLES)
+    assert words.weights == {tuple(SYLLABLES.encode(["yin2", "xing2"])): 0.5}
+
+
+def test_words_of_a_vocabulary_of_characters_are_spelled():
+    hanzi = Vocabulary("北京银行")
+    assert HotWords.of(["北京 银行"], hanzi).weights == {(1, 2, 3, 4): 1.0}
+    letters = Vocabulary([*"abcdnorw", "▁"])
+    assert HotWords.of(["Word Canoe".replace("e", "")], letters).weights == {
+        tuple(letters.encode("word▁cano")): 1.0
+    }
+
+
+def test_words_of_a_vocabulary_of_words_are_looked_up():
+    assert HotWords.of(["new york"], Vocabulary(["new", "york", "old"])).weights == {(1, 2): 1.0}
+
+
+def test_words_that_cannot_be_used_are_named_together(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("银行\n上海\n北京\tmuch\n北京\t-1\nABC\n\t2\nyin2 hang3\n", encoding="utf-8")
+    hot_words = HotWords.load(path, SYLLABLES, pinyin_of)
+    assert len(hot_words.weights) == 1
+    message = hot_words.left_out
+    assert message.startswith("6 hot words cannot be used:")
+    for named in (
+        "line 2, '上海': label 'shang4'",
+        "line 3, '北京': expected a weight above 0",
+        "line 4, '北京': expected a weight above 0",
+        "line 5, 'ABC': ",
+        "line 6, '': expected a word",
+        "line 7, 'yin2 hang3': label 'hang3'",
+    ):
+        assert named in message
+
+
+def test_a_long_list_of_complaints_is_cut():
+    with pytest.raises(UserError, match="25 hot words cannot be used") as raised:
+        HotWords.of(["上海"] * 25, SYLLABLES, pinyin_of)
+    assert str(raised.value).endswith("and 15 more")
+
+
+def test_a_list_without_words_is_refused(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("\n\n", encoding="utf-8")
+    with pytest.raises(UserError, match="no hot words in it"):
+        HotWords.load(path, SYLLABLES, pinyin_of)

@@ -1,0 +1,189 @@
+import argparse
+import dataclasses
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from asr.base.config import load_config
+from asr.base.types import UserError
+from asr.cli.commands.tune_batch import serve, tune
+from asr.training.batch_tuning import (
+    Started,
+    Trial,
+    Worker,
+    available_bytes,
+    predicted_bytes,
+    search,
+    stops_growing,
+    worst_batches,
+)
+from data_pipeline.manifest import write_manifest
+
+ONE_DEVICE = argparse.Namespace(gpus=None, simulate=False, engine=None)
+PLENTY = 1e15
+
+
+def fits_up_to(limit_s, num_rows=10):
+    return lambda size: Trial(size, 100, num_rows, size, failure="" if size <= limit_s else "too large")
+
+
+def tried(attempt, configured_s, total_s=1e6):
+    return [(trial.batch_s, not trial.failure) for trial in search(attempt, configured_s, total_s)]
+
+
+def test_sizes_double_and_then_close_in():
+    sizes = tried(fits_up_to(333), 30.0)
+    assert sizes[:5] == [(30, True), (60, True), (120, True), (240, True), (480, False)]
+    fits = max(size for size, fitting in sizes if fitting)
+    fails = min(size for size, fitting in sizes if not fitting)
+    assert 333 / 1.12 < fits <= 333 < fails < 333 * 1.12
+
+
+def test_a_large_configured_size_is_come_by_from_below():
+    assert [size for size, _ in tried(fits_up_to(500), 400.0)][:4] == [50, 100, 200, 400]
+
+
+def test_sizes_halve_where_not_even_the_first_fits():
+    sizes = tried(fits_up_to(9), 40.0)
+    assert [size for size, _ in sizes[:4]] == [40, 20, 10, 5]
+    assert 9 / 1.12 < max(size for size, fitting in sizes if fitting) <= 9
+
+
+def test_no_size_is_tried_below_that_of_a_single_clip():
+    assert tried(fits_up_to(0, num_rows=1), 40.0) == [(40, False)]
+
+
+def test_growing_ends_with_the_training_set():
+    assert tried(fits_up_to(1e9), 30.0, total_s=100.0)[-1] == (120, True)
+    assert "whole training set" in stops_growing([Trial(30, num_batches=1)], 100.0)
+
+
+def test_growing_ends_where_it_brings_nothing_more():
+    slow = [Trial(size, 10, audio_s_per_s=500.0) for size in (100.0, 200.0)]
+    assert stops_growing(slow, total_s=1000.0) == ""
+    assert "29% of the training set" in stops_growing(slow, total_s=700.0)
+    faster = [slow[0], dataclasses.replace(slow[1], audio_s_per_s=900.0)]
+    assert stops_growing(faster, total_s=700.0) == ""
+
+
+def test_memory_is_foretold_from_the_steeper_slope():
+    trials = [Trial(10, peak_bytes=1000), Trial(20, peak_bytes=1500)]
+    assert predicted_bytes(trials, base_bytes=800, batch_s=40) == 1500 + 20 * 50
+    assert predicted_bytes(trials[:1], base_bytes=800, batch_s=20) == 1000 + 10 * 20
+    assert predicted_bytes([], base_bytes=800, batch_s=20) == 0
+
+
+def test_the_worst_batches_are_the_largest_the_longest_and_the_most_labelled():
+    plan = [[0, 1], [2], [3, 4, 5], [6]]
+    padded = [50, 60, 100, 20, 20, 20, 1]
+    assert worst_batches(plan, padded, [1, 1, 1, 5, 5, 5, 1]) == [0, 1, 2]
+
+
+def test_available_memory_is_less_than_the_machine_has():
+    assert 0 < available_bytes() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def serve_until_killed(connection, fatal_s, on_cpu=True):
+    """As a system out of memory does it: the process ends in the middle of a batch."""
+    connection.send(Started(on_cpu, base_bytes=0))
+    while True:
+        try:
+            size = connection.recv()
+        except EOFError:
+            return
+        if size > fatal_s:
+            os.kill(os.getpid(), signal.SIGKILL)
+        connection.send(Trial(size, 100, 10, 1.0, peak_bytes=int(size)))
+
+
+def test_a_process_that_is_killed_is_a_result():
+    with Worker(serve_until_killed, 50.0, limit_bytes=PLENTY) as worker:
+        trials = list(search(worker.ask, 30.0, 1e6))
+    failed = [trial for trial in trials if trial.failure]
+    assert "SIGKILL" in failed[0].failure
+    assert max(trial.batch_s for trial in trials if not trial.failure) > 50 / 1.12
+
+
+def test_a_size_that_would_take_too_much_is_not_tried():
+    with Worker(serve_until_killed, 50.0, limit_bytes=45.0) as worker:
+        trials = list(search(worker.ask, 30.0, 1e6))
+    assert [trial.failure.startswith("not tried") for trial in trials if trial.failure] == [True] * sum(
+        trial.batch_s > 45 for trial in trials
+    )
+
+
+def serve_with_a_bug(connection):
+    raise RuntimeError("a bug")
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_lack_of_memory():
+    with (
+        Worker(serve_with_a_bug, limit_bytes=PLENTY) as worker,
+        pytest.raises(UserError, match="stands above"),
+    ):
+        worker.ask(30.0)
+
+
+def test_the_largest_batch_is_found_and_nothing_is_written(clip_config, capsys):
+    config = load_config(clip_config, ["train.batch_s=8.0"])
+    before = sorted(clip_config.parent.rglob("*"))
+    assert tune(config, ONE_DEVICE, PLENTY) == 0
+    said = capsys.readouterr().out
+    assert "the whole training set is one batch" in said
+    assert "[train]\n    batch_s = " in said
+    assert "train.learning_rate goes with it: from 0.002 to" in said
+    assert sorted(clip_config.parent.rglob("*")) == before
+
+
+def serve_in_little_memory(connection, *arguments):
+    resource.setrlimit(resource.RLIMIT_DATA, (2_000_000_000,) * 2)
+    serve(connection, *arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
+def test_a_size_for_which_memory_does_not_suffice_is_survived(clips, clip_config, tmp_path):
+    manifest = tmp_path / "long.jsonl"
+    write_manifest(manifest, [dataclasses.replace(clip, duration_s=100.0) for clip in clips])  # never read
+    config = load_config(clip_config, [f"data.train={manifest}", "model.size=s"])
+    with Worker(serve_in_little_memory, config, ONE_DEVICE, str(tmp_path), limit_bytes=PLENTY) as worker:
+        trial = worker.ask(1800.0)
+        assert "memory" in trial.failure
+        assert not worker.ask(110.0).failure
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_is_left_behind(clip_config, end):
+    command = [sys.executable, "-m", "asr", "tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]
+    program = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert program.stdout is not None
+    while "train.batch_s" not in program.stdout.readline():
+        pass
+    deadline = time.monotonic() + 30
+    while len(children := children_of(program.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(children) == 2  # the one that tries batches, and Python's own that tidies up
+    if end == signal.SIGINT:
+        os.killpg(program.pid, end)  # as a terminal does
+    else:
+        program.kill()
+    _, said = program.communicate(timeout=60)
+    if end == signal.SIGINT:
+        assert "Traceback" not in said
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline + 30
+        time.sleep(0.05)

@@ -1,0 +1,50 @@
+import keras
+import numpy as np
+import pytest
+
+from asr.training.moving_average import MovingAverage
+
+
+@pytest.fixture
+def model():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1), keras.layers.BatchNormalization()])
+    for weight in model.weights:
+        weight.assign(np.zeros(weight.shape))
+    return model
+
+
+def fill(model, value):
+    for weight in model.weights:
+        weight.assign(np.full(weight.shape, value))
+
+
+def values(variables):
+    return {float(value) for variable in variables for value in np.asarray(variable).ravel()}
+
+
+def test_it_forgets_as_its_decay_says_and_faster_at_first(model):
+    average = MovingAverage(model, 0.5, "/CPU:0")
+    expected = 0.0
+    for step in range(1, 40):
+        fill(model, step)
+        average.update(step)
+        kept = min(0.5, (1 + step) / (10 + step))
+        expected = kept * expected + (1 - kept) * step
+        assert [*values(average.variables)] == [pytest.approx(expected, rel=1e-5)]
+    assert expected == pytest.approx(38.0, rel=1e-3)  # of 39, 38, 37 ... the half, a quarter, an eighth ...
+
+
+def test_the_model_has_it_within_and_its_own_weights_after(model):
+    average = MovingAverage(model, 0.9, "/CPU:0")
+    fill(model, 7.0)
+    with average.in_model():
+        assert values(model.weights) == {0.0}
+    assert values(model.weights) == {7.0}
+    with pytest.raises(KeyboardInterrupt), average.in_model():
+        raise KeyboardInterrupt
+    assert values(model.weights) == {7.0}
+    assert values(average.variables) == {0.0}
+
+
+def test_batch_statistics_are_averaged_too(model):
+    assert len(MovingAverage(model, 0.9, "/CPU:0").variables) == len(model.weights) == 6

@@ -1,0 +1,337 @@
+"""A run that is stopped and resumed is, bit for bit, the run that was not stopped."""
+
+import dataclasses
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.interrupt import Interrupted, StopRequest, stop_signals
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.checkpoint import read_checkpoint, write_checkpoint
+from asr.runs.checkpoint_store import CheckpointStore
+from asr.runs.progress import TIMES, Progress
+from asr.runs.run import Run
+from asr.training.optimizer import plateau_factor
+from asr.training.trainer import Trainer
+from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.dataset import Dataset
+from multigpu.engines import make_engine
+
+CONFIG = Config(
+    augment=AugmentConfig(
+        speed_min=0.9, speed_max=1.1, noise="coloured", gain_db_max=6.0, frequency_masks=1, time_masks=1
+    ),
+    model=ModelConfig(dropout=0.2),
+    # a checkpoint after every step, and none is removed
+    train=TrainConfig(
+        epochs=2, batch_s=2.5, ema_decay=0.9, checkpoint_s=1e-9, keep_last=1000, tensorboard_utterances=0
+    ),
+)
+
+
+def make_trainer(clips, directory, config=CONFIG):
+    engine = make_engine("", ["/CPU:0"])
+    vocabulary = Vocabulary.of_utterances(clips)
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    train_data = Dataset(clips, vocabulary, config.train.batch_s, augmenter)
+    dev_data = Dataset(clips[:4], vocabulary, config.train.batch_s)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+    run = Run.create(directory, config, vocabulary)
+    return Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
+
+
+def move(trainer, run):
+    """Let a trainer work on another run: its weights are those of the run it comes from, to be replaced."""
+    trainer.run, trainer.store = run, CheckpointStore(run, CONFIG.train.keep_last, CONFIG.train.keep_best)
+    trainer.board, trainer.stop = None, StopRequest()
+    trainer.progress = Progress(data_checksum=trainer.progress.data_checksum)
+
+
+@pytest.fixture(scope="module")
+def trainer(clips, tmp_path_factory):
+    trainer = make_trainer(clips[:10], tmp_path_factory.mktemp("whole") / "run")
+    trainer.train()
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def whole(trainer):
+    """The run that was not stopped."""
+    return trainer.run
+
+
+def stopped_at(whole, point, directory):
+    """What a run that was killed after one of its checkpoints left."""
+    later = whole.checkpoints()[whole.checkpoints().index(point) + 1 :]
+    shutil.copytree(whole.directory, directory, ignore=lambda *_: {path.name for path in later})
+    return Run.open(directory)
+
+
+def without_times(progress):
+    history = [dataclasses.replace(m, **dict.fromkeys(TIMES, 0.0)) for m in progress.history]
+    epoch = dataclasses.replace(progress.epoch, train_s=0.0, waiting_s=0.0)
+    return dataclasses.replace(progress, history=tuple(history), epoch=epoch)
+
+
+def assert_same(one, other):
+    assert without_times(one.progress) == without_times(other.progress)
+    assert one.arrays.keys() == other.arrays.keys()
+    for name, value in one.arrays.items():
+        np.testing.assert_array_equal(value, other.arrays[name], err_msg=name)
+
+
+def test_a_run_stopped_anywhere_and_resumed_equals_one_that_was_not(trainer, whole, tmp_path):
+    points = whole.checkpoints()
+    assert [path.stem for path in points if "batch" not in path.stem] == ["epoch-0001", "epoch-0002"]
+    assert len(points) >= 12
+    for point in points[:-1]:
+        run = stopped_at(whole, point, tmp_path / point.stem)
+        move(trainer, run)
+        trainer.resume()
+        assert trainer.progress == read_checkpoint(point).progress
+        trainer.train()
+        assert [path.name for path in run.checkpoints()] == [path.name for path in points]
+        assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
+        assert [m.best for m in run.metrics()] == [m.best for m in whole.metrics()]
+
+
+def test_a_step_differs_where_anything_of_its_state_does(trainer, whole, tmp_path):
+    """Each part of a checkpoint counts: without it, the resumed run is another one."""
+    points = whole.checkpoints()
+    for part in ("model", "ema", "seed", "optimizer"):
+        run = stopped_at(whole, points[3], tmp_path / part)
+        move(trainer, run)
+        trainer.resume()
+        checkpoint = read_checkpoint(points[3])
+        name = max(
+            (n for n in checkpoint.arrays if n.startswith(part)), key=lambda n: checkpoint.arrays[n].size
+        )
+        variables = {
+            "model": trainer.model.weights,
+            "ema": trainer.average.variables,
+            "seed": [v for v in trainer.model.variables if "seed" in v.path],
+            "optimizer": trainer.optimizer.variables,
+        }[part]
+        for variable in variables:
+            if tuple(variable.shape) == checkpoint.arrays[name].shape:
+                variable.assign(np.asarray(variable) + 1)
+        trainer.train()
+        with pytest.raises(AssertionError):
+            assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
+
+
+class Signals:
+    """Sends this process a signal when a method has been called so many times."""
+
+    def __init__(self, holder, method, after, number=signal.SIGTERM):
+        self.left, self.number = after, number
+        self.holder, self.method, self.call = holder, method, getattr(holder, method)
+
+    def __enter__(self):
+        setattr(self.holder, self.method, self)
+
+    def __exit__(self, *_):
+        delattr(self.holder, self.method)
+
+    def __call__(self, *arguments, **named):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+        return self.call(*arguments, **named)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_step_be_finished_and_saved(trainer, whole, tmp_path, number, capfd):
+    point = whole.checkpoints()[2]
+    run = stopped_at(whole, point, tmp_path / "run")
+    move(trainer, run)
+    with stop_signals() as trainer.stop, Signals(trainer, "train_step", 3, number):
+        trainer.resume()
+        with pytest.raises(Interrupted) as raised:
+            trainer.train()
+    assert raised.value.signal_number == number
+    assert "once more to stop at once" in capfd.readouterr().err
+    assert [path.name for path in run.checkpoints()] == [path.name for path in whole.checkpoints()[:7]]
+    for ours, theirs in zip(run.checkpoints(), whole.checkpoints(), strict=False):
+        assert_same(read_checkpoint(ours), read_checkpoint(theirs))
+
+
+def test_a_signal_in_evaluation_saves_the_epoch_that_is_to_be_evaluated(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+    with stop_signals() as trainer.stop, Signals(trainer.evaluator, "evaluate", 1):
+        trainer.resume()
+        with pytest.raises(Interrupted):
+            trainer.train()
+    last = read_checkpoint(run.checkpoints()[-1])
+    assert last.progress.epoch.batches == 5  # all of them
+    assert not last.progress.history
+    move(trainer, run)
+    trainer.resume()
+    trainer.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
+
+
+def test_a_second_signal_ends_at_once(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+
+    def twice(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("went on")
+
+    with stop_signals() as trainer.stop:
+        trainer.resume()
+        trainer.train_step = twice
+        try:
+            with pytest.raises(Interrupted):
+                trainer.train()
+        finally:
+            del trainer.train_step
+    assert run.checkpoints()[-1].name == whole.checkpoints()[2].name
+
+
+def test_a_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[-3], tmp_path / "run")
+    move(trainer, run)
+    with stop_signals() as trainer.stop, Signals(trainer.store, "finish", 1):
+        trainer.resume()
+        with pytest.raises(Interrupted):
+            trainer.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
+
+
+def test_two_signals_while_weights_are_exchanged_save_none_of_them(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+    assign, counted = trainer.model.weights[20].assign, []
+
+    def interrupted_assign(value):
+        counted.append(value)
+        if len(counted) == 2:  # the average is in the model, and is being taken out
+            os.kill(os.getpid(), signal.SIGINT)
+        return assign(value)
+
+    with stop_signals() as trainer.stop, Signals(trainer.evaluator, "_compiled_step", 1):
+        trainer.resume()
+        trainer.model.weights[20].assign = interrupted_assign
+        try:
+            with pytest.raises(Interrupted):
+                trainer.train()
+        finally:
+            del trainer.model.weights[20].assign
+    for ours in run.checkpoints():
+        theirs = whole.directory / "checkpoints" / ours.name
+        assert_same(read_checkpoint(ours), read_checkpoint(theirs))
+
+
+def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
+    """As of `asr train 2>&1 | tee log`, where Ctrl-C ends `tee` as well."""
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    move(trainer, run)
+    kept, (reading, writing) = os.dup(2), os.pipe()
+    os.close(reading)
+    with stop_signals() as trainer.stop, Signals(trainer, "train_step", 2):
+        trainer.resume()
+        os.dup2(writing, 2)
+        try:
+            with pytest.raises(Interrupted):
+                trainer.train()
+        finally:
+            os.dup2(kept, 2)
+    assert run.checkpoints()[-1].name == whole.checkpoints()[4].name
+
+
+def test_what_was_told_is_not_told_again(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
+    checkpoint = read_checkpoint(run.checkpoints()[-1])
+    progress = dataclasses.replace(checkpoint.progress, told=("stalled",))
+    write_checkpoint(checkpoint.path, checkpoint.arrays, progress)
+    move(trainer, run)
+    trainer.resume()
+    assert trainer.watch.told == ("stalled",)
+    trainer.train()
+    assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.told
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
+    for path in run.checkpoints():
+        path.unlink()
+    move(trainer, run)
+    with pytest.raises(UserError, match="no checkpoint is left of 2 epochs"):
+        trainer.resume()
+
+
+@pytest.mark.slow
+def test_other_options_resume_in_a_trainer_of_their_own(clips, tmp_path):
+    """What a step depends on besides the options above: loss scale, parts, plateaus, frozen layers."""
+    train = dataclasses.replace(
+        CONFIG.train,
+        **{"epochs": 4, "optimizer": "lion", "schedule": "plateau", "plateau_epochs": 1, "batch_s": 4.0},
+        **{
+            "precision": "float16",
+            "accumulate": 2,
+            "freeze": "stage0",
+            "ema_decay": 0.0,
+            "warmup_share": 0.0,
+        },
+    )
+    config = dataclasses.replace(CONFIG, train=train)
+    whole = make_trainer(clips[:6], tmp_path / "whole", config)
+    whole.train()
+    points = whole.run.checkpoints()
+    # a plateau and another loss scale than at the start, in mid-epoch
+    in_the_third = [path for path in points if path.name.startswith("epoch-0003-batch")]
+    run = stopped_at(whole.run, in_the_third[0], tmp_path / "stopped")
+    resumed = make_trainer(clips[:6], tmp_path / "other", config)
+    move(resumed, run)
+    resumed.resume()
+    resumed.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
+    assert plateau_factor([m.dev_error for m in whole.run.metrics()][:2], train) < 1 or len(points) > 8
+
+
+def test_a_recording_that_vanishes_costs_no_step(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[0], tmp_path / "run")
+    move(trainer, run)
+    trainer.resume()
+    plan, _ = trainer.train_data.epoch(1, CONFIG.train.seed, trainer.model.fits)
+    path = Path(trainer.train_data.utterances[plan[3][0]].audio_path)
+    hidden = path.with_suffix(".hidden")
+    original, removed = trainer._epoch, []
+
+    def epoch(number, first_batch):
+        if number == 1 and not removed:
+            removed.append(path.rename(hidden))
+        return original(number, first_batch)
+
+    trainer._epoch = epoch
+    try:
+        with pytest.raises(UserError, match=path.name):
+            trainer.train()
+    finally:
+        del trainer._epoch
+        hidden.rename(path)
+    assert run.checkpoints()[-1].stem == "epoch-0002-batch-00003"
+    move(trainer, run)
+    trainer.resume()
+    trainer.train()
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
+
+
+def test_a_run_that_is_done_stays_as_it_is(trainer, whole, tmp_path):
+    run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
+    move(trainer, run)
+    trainer.resume()
+    assert trainer.train().epochs_done == 2
+    assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))

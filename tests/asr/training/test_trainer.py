@@ -1,0 +1,187 @@
+import dataclasses
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.types import EditCounts, UserError
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.progress import is_best
+from asr.runs.run import Run
+from asr.training.trainer import Trainer
+from data_pipeline.dataset import Dataset
+from multigpu.engines import make_engine
+
+ONE_DEVICE = make_engine("", ["/CPU:0"])
+CONFIG = Config(
+    augment=AugmentConfig(speed_min=0.9, speed_max=1.1, frequency_masks=1, time_masks=1),
+    model=ModelConfig(dropout=0.2),
+    train=TrainConfig(epochs=2, batch_s=4.0, tensorboard_utterances=0),
+)
+
+
+def make_trainer(config, clips, directory: Path, engine=ONE_DEVICE) -> Trainer:
+    vocabulary = Vocabulary.of_utterances(clips)
+    data = Dataset(clips, vocabulary, config.train.batch_s)
+    run = Run.create(directory, config, vocabulary)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
+    return Trainer(engine, model, config, vocabulary, data, data, run)
+
+
+def weights(trainer):
+    return [np.asarray(variable) for variable in [*trainer.model.variables, *trainer.optimizer.variables]]
+
+
+def test_training_learns_a_few_clips_by_heart(clips, tmp_path):
+    config = dataclasses.replace(
+        CONFIG,
+        augment=AugmentConfig(),
+        model=ModelConfig(dropout=0.0),
+        train=dataclasses.replace(CONFIG.train, epochs=120, batch_s=20.0, learning_rate=5e-3),
+    )
+    trainer = make_trainer(config, clips[:4], tmp_path / "run")
+    progress = trainer.train()
+    assert progress.best_dev_error == 0.0
+    metrics = trainer.run.metrics()
+    assert metrics[-1].loss < metrics[0].loss / 20
+    assert metrics[-1].learning_rate < config.train.learning_rate / 100
+
+
+@pytest.mark.parametrize(
+    ("num_errors", "best"), [(20, True), (30, True), (33, True), (37, False), (60, False), (250, False)]
+)
+def test_an_epoch_is_the_best_unless_it_is_worse_by_more_than_chance(num_errors, best):
+    lowest = EditCounts(substitutions=30, reference_length=900)  # 3.3 %, give or take 0.6
+    dev = EditCounts(substitutions=num_errors, reference_length=900)
+    assert is_best(dev, lowest.rate) == best
+    assert is_best(dev, float("inf"))
+
+
+def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    progress = trainer.train()
+    metrics = trainer.run.metrics()
+    assert progress.best_epoch == [m.epoch for m in metrics if m.best][-1]
+    assert progress.best_dev_error == min(m.dev_error for m in metrics)
+
+    best = trainer.run.best_checkpoint()
+    assert best == trainer.run.epoch_checkpoint(progress.best_epoch)
+    assert read_checkpoint(best).progress.epochs_done == progress.best_epoch
+
+
+def poisoned(trainer, bad_batches):
+    """Lets some batches of every epoch, by number, hear weights that are not numbers."""
+    train_step, counted = trainer.train_step, itertools.count()
+
+    def step(batch, num_rows):
+        weight = trainer.model.trainable_variables[0]
+        kept = np.asarray(weight).copy()
+        bad = next(counted) in bad_batches
+        if bad:
+            weight.assign(kept * np.nan)
+        result = train_step(batch, num_rows)
+        if bad:
+            weight.assign(kept)
+        return result
+
+    trainer.train_step = step
+
+
+def test_a_batch_whose_loss_is_not_finite_is_named_and_changes_nothing(clips, tmp_path, capsys):
+    train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5, ema_decay=0.9)
+    config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig())
+    trainer = make_trainer(config, clips[:8], tmp_path / "run")
+    plan, _ = trainer.train_data.epoch(0, train.seed, trainer.model.fits)
+    poisoned(trainer, {1})
+    trainer.train()
+    error = capsys.readouterr().err
+    assert "nan" in error
+    assert "(1 of at most 2)" in error
+    for place in plan[1]:
+        assert trainer.train_data.utterances[place].id in error
+    assert [metrics.skipped for metrics in trainer.run.metrics()] == [1, 0]
+    assert all(np.isfinite(metrics.loss) for metrics in trainer.run.metrics())
+    assert int(trainer.optimizer.iterations) == trainer.progress.step - 1
+    for variable in (*trainer.model.variables, *trainer.optimizer.variables, *trainer.average.variables):
+        assert np.isfinite(np.asarray(variable)).all()
+
+
+def test_too_many_of_them_stop_the_run_with_the_remedy(clips, tmp_path):
+    train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5)
+    trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:8], tmp_path / "run")
+    poisoned(trainer, range(100))
+    with pytest.raises(UserError, match=r"train\.learning_rate"):
+        trainer.train()
+    last = read_checkpoint(trainer.run.checkpoints()[-1]).progress  # to go on from with a larger budget
+    assert last == trainer.progress
+    assert (last.step, last.skipped) == (3, 3)
+
+
+def test_a_run_whose_weights_are_worth_nothing_ends(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    poisoned(trainer, ())
+    trainer.train_epoch(trainer._progress_bar())
+    for weight in trainer.model.weights:
+        weight.assign(np.asarray(weight) * np.nan)
+    with pytest.raises(UserError, match=r"epoch 1: the dev loss is nan.*start another run"):
+        trainer._finish_epoch(trainer._progress_bar())
+    assert not trainer.run.metrics()
+
+
+@pytest.fixture
+def steps_run_at_once():
+    """What a step hands on can be read."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.usefixtures("steps_run_at_once")
+def test_gradients_are_clipped_to_their_norm(clips, tmp_path):
+    data = Dataset(clips[:4], Vocabulary.of_utterances(clips[:4]), 20.0)
+    _, batches = data.in_order()
+    batch = next(batches)
+    seen = []
+    for clip_norm in (1e-3, 1e9):
+        train = dataclasses.replace(CONFIG.train, clip_norm=clip_norm)
+        trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:4], tmp_path / str(clip_norm))
+        trainer.optimizer.apply = lambda gradients, variables: seen.append(tf.linalg.global_norm(gradients))
+        trainer.train_step(batch, num_rows=4)
+    assert float(seen[0]) == pytest.approx(1e-3, rel=1e-3)
+    assert float(seen[1]) > 1
+
+
+def test_a_resumed_run_refuses_another_training_set(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    trainer.num_epochs = 1
+    trainer.train()
+    other = make_trainer(CONFIG, clips[:3], tmp_path / "other")
+    other.store.run = trainer.run
+    with pytest.raises(UserError, match="its training set is another one than when it began"):
+        other.resume()
+
+
+def test_progress_shows_loss_errors_throughput_and_time_left(clips, tmp_path, capsys):
+    make_trainer(CONFIG, clips[:4], tmp_path / "run").train()
+    printed = capsys.readouterr()
+    assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", printed.out)
+    assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", printed.err)
+
+
+def test_evaluation_reports_in_the_order_of_the_set(clips, tmp_path):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    shuffled = [clips[2], clips[0], clips[3], clips[1]]
+    data = Dataset(shuffled, trainer.vocabulary, 3.0)
+    evaluation = trainer.evaluator.evaluate(data)
+    one_by_one = [trainer.evaluator.evaluate(Dataset([clip], data.vocabulary, 3.0)) for clip in shuffled]
+    assert [h.utterance_id for h in evaluation.hypotheses] == [u.id for u in shuffled]
+    assert [h.tokens for h in evaluation.hypotheses] == [e.hypotheses[0].tokens for e in one_by_one]
+    assert len({h.tokens for h in evaluation.hypotheses}) == 4
+    assert evaluation.loss == pytest.approx(np.mean([e.loss for e in one_by_one]), rel=1e-3)

@@ -1,0 +1,528 @@
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from helpers import ROOT
+
+from asr.audio.recording import read_audio, write_wav
+from asr.base.config import AugmentConfig
+from asr.base.types import UserError
+from asr.cli.commands.augment import augment_command
+from data_pipeline.augment import sounds
+from data_pipeline.augment.augmenter import (
+    Augmenter,
+    change_speed,
+    num_samples_at,
+    speed_factors,
+    utterance_keys,
+)
+from data_pipeline.augment.noise import FADE_SAMPLES, active_power, add_noise, cut_noise
+from data_pipeline.augment.sounds import Piece, SoundCache, cut_into_pieces, find_sounds, read_piece
+
+ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0}
+NOISE = AugmentConfig(noise="coloured", **ALWAYS)
+REVERB = AugmentConfig(reverb="rooms", **ALWAYS)
+GAIN = AugmentConfig(gain_db_min=-6.0, gain_db_max=6.0)
+EVERYTHING = dataclasses.replace(NOISE, reverb="rooms", gain_db_min=-6.0, gain_db_max=6.0)
+
+
+def tone(frequency_hz, num_samples=20000, amplitude=8000):
+    return (amplitude * np.sin(2 * np.pi * frequency_hz * np.arange(num_samples) / 16000)).astype(np.int16)
+
+
+def speech(num_samples=20000):
+    """Bursts of noise with pauses between them."""
+    loud = np.random.default_rng(3).normal(0, 2000, num_samples)
+    return (loud * (np.arange(num_samples) % 8000 < 5000)).astype(np.int16)
+
+
+def apply(config, waveform, epoch=0, key=7, seed=1, speed=1.0):
+    return Augmenter.load(config, seed).apply(waveform, epoch, key, speed)
+
+
+def told(config, waveform, num_epochs=10):
+    """What is done to a clip in each of some epochs."""
+    augmenter = Augmenter.load(config, 1)
+    return [augmenter.apply_and_tell(waveform, epoch, 7, 1.0)[1] for epoch in range(num_epochs)]
+
+
+def power_db(samples):
+    return 10 * np.log10(np.mean(np.square(samples.astype(np.float64))))
+
+
+@pytest.fixture
+def noise_folder(tmp_path):
+    """A quiet recording at 44.1 kHz in stereo, and a loud one below a folder, at 16 kHz."""
+    folder = tmp_path / "noises"
+    (folder / "deep").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    soundfile.write(folder / "fan.FLAC", rng.normal(0, 0.01, (3 * 44100, 2)), 44100)
+    write_wav(folder / "deep" / "street.wav", rng.normal(0, 4000, 40000).astype(np.int16))
+    return folder
+
+
+# speed
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.93, 1.0, 1.1, 1.22])
+@pytest.mark.parametrize("num_samples", [400, 12345, 20011])
+def test_faster_is_shorter_and_higher(factor, num_samples):
+    faster = change_speed(tone(1000, num_samples), factor)
+    assert len(faster) == num_samples_at(num_samples, factor)
+    assert faster.dtype == np.int16
+    if num_samples > 1000:
+        peak = np.abs(np.fft.rfft(faster)).argmax() * 16000 / len(faster)
+        assert peak == pytest.approx(1000 * factor, rel=0.008)
+        assert np.abs(faster[1000:-1000]).max() == pytest.approx(8000, rel=0.02)
+
+
+def test_what_would_alias_is_gone():
+    assert np.abs(change_speed(tone(7500), 1.2)[500:-500]).max() < 80
+
+
+def test_factors_follow_from_seed_epoch_and_id():
+    config = AugmentConfig(speed_min=0.8, speed_max=1.25)
+    keys = utterance_keys([f"utt-{number}" for number in range(2000)])
+    factors = speed_factors(config, 1, 2, keys)
+    np.testing.assert_array_equal(factors[::-1], speed_factors(config, 1, 2, keys[::-1]))
+    others = [speed_factors(config, 2, 2, keys), speed_factors(config, 1, 3, keys)]
+    for other in [*others, speed_factors(config, 2, 1, keys), np.roll(factors, 1)]:
+        assert abs(np.corrcoef(factors, other)[0, 1]) < 0.1
+        assert not (factors == other).any()
+
+
+def test_factors_are_log_uniform_between_their_bounds():
+    keys = utterance_keys([str(number) for number in range(50_000)])
+    logs = np.log(speed_factors(AugmentConfig(speed_min=0.8, speed_max=1.25), 1, 0, keys)) / np.log(1.25)
+    shares, _ = np.histogram(logs, 10, (-1, 1))
+    assert shares.sum() == len(keys)
+    assert shares / len(keys) == pytest.approx(0.1, rel=0.06)
+
+
+def test_equal_bounds_are_the_factor():
+    keys = utterance_keys(["a", "b"])
+    assert speed_factors(AugmentConfig(), 1, 0, keys).tolist() == [1.0, 1.0]
+    assert speed_factors(AugmentConfig(speed_min=1.1, speed_max=1.1), 1, 0, keys).tolist() == [1.1, 1.1]
+
+
+def test_factors_of_100_000_clips_take_no_time():
+    keys = np.arange(100_000, dtype=np.uint64)
+    started = time.perf_counter()
+    speed_factors(AugmentConfig(speed_min=0.9, speed_max=1.1), 1, 0, keys)
+    assert time.perf_counter() - started < 0.1  # 1 ms where nothing else runs; a generator each takes 1,000
+
+
+def test_keys_are_known_numbers_that_differ():
+    assert utterance_keys([]).shape == (0,)
+    known = {"A11_0": 7448717275202871005, "你好": 15910808664728542293, "\ud800": 8818361444170349648}
+    assert utterance_keys(list(known)).tolist() == list(known.values())
+    assert len(set(utterance_keys([str(number) for number in range(10_000)]).tolist())) == 10_000
+
+
+# everything together
+
+
+def test_nothing_switched_on_changes_nothing():
+    clip = speech()
+    assert apply(AugmentConfig(), clip) is clip
+    assert not Augmenter.load(AugmentConfig(), 1).changes_anything
+
+
+@pytest.mark.parametrize("config", [NOISE, REVERB, GAIN, AugmentConfig(speed_max=1.1)])
+def test_each_effect_alone_changes_something(config):
+    assert Augmenter.load(config, 1).changes_anything
+    speed = config.speed_max
+    changed = apply(config, speech(), speed=speed)
+    assert changed.dtype == np.int16
+    assert len(changed) == num_samples_at(20000, speed)
+    assert speed != 1 or (changed != speech()).any()
+
+
+PROGRAM = """
+import sys, hashlib, numpy as np
+from asr.audio.recording import read_audio
+from asr.base.config import AugmentConfig
+from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
+path, noises = sys.argv[1:3]
+config = AugmentConfig(speed_min=0.9, speed_max=1.1, noise=noises, reverb="rooms", gain_db_max=6.0,
+                       noise_probability=0.8, reverb_probability=0.8)
+augmenter, keys, clip = Augmenter.load(config, 5), utterance_keys(list("abcdef")), read_audio(path)
+digest = {}
+for place in map(int, sys.argv[3]):
+    speed = speed_factors(config, 5, 3, keys)[place]
+    heard = augmenter.apply(clip, 3, keys[place], speed)
+    digest["abcdef"[place]] = hashlib.md5(heard.tobytes()).hexdigest()
+print(sorted(digest.items()))
+"""
+
+
+def test_another_process_in_another_order_hears_the_same_bits(noise_folder, tmp_path):
+    write_wav(tmp_path / "clip.wav", speech(30000))
+    printed = []
+    for order, hash_seed in [("012345", "1"), ("531402", "2")]:
+        command = [sys.executable, "-c", PROGRAM, tmp_path / "clip.wav", noise_folder, order]
+        environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        printed.append(run.stdout)
+    assert printed[0] == printed[1]
+    assert len({digest for _, digest in eval(printed[0])}) == 6
+
+
+def test_another_seed_epoch_or_id_is_heard_differently():
+    clip = speech()
+    heard = [
+        apply(EVERYTHING, clip),
+        apply(EVERYTHING, clip, epoch=1),
+        apply(EVERYTHING, clip, key=8),
+        apply(EVERYTHING, clip, seed=2),
+    ]
+    assert len({waveform.tobytes() for waveform in heard}) == 4
+    assert (apply(EVERYTHING, clip) == heard[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"noise": ""}, ["response", "gain_db"]),
+        ({"reverb": ""}, ["noise", "snr_db", "gain_db"]),
+        ({"gain_db_min": 0.0, "gain_db_max": 0.0}, ["noise", "snr_db", "response"]),
+        ({"noise_probability": 0.0}, ["response", "gain_db"]),
+        ({"reverb_probability": 0.0}, ["noise", "snr_db", "gain_db"]),
+        ({"noise_snr_db_min": 20.0}, ["noise", "response", "gain_db"]),
+    ],
+)
+def test_an_effect_switched_off_leaves_what_the_others_draw(changes, same):
+    quiet = (speech() / 10).astype(np.int16)  # so that no gain is cut short
+    changed = dataclasses.replace(EVERYTHING, **changes)
+    for before, after in zip(told(EVERYTHING, quiet), told(changed, quiet), strict=True):
+        assert before != after
+        for name in same:
+            assert getattr(before, name) == getattr(after, name), name
+
+
+def test_effects_come_as_often_as_they_should():
+    config = dataclasses.replace(EVERYTHING, noise_probability=0.3, reverb_probability=0.7)
+    augmenter = Augmenter.load(config, 1)
+    applied = [augmenter.apply_and_tell(speech(800), 0, key, 1.0)[1] for key in range(600)]
+    assert np.mean([bool(a.noise) for a in applied]) == pytest.approx(0.3, abs=0.06)
+    assert np.mean([bool(a.response) for a in applied]) == pytest.approx(0.7, abs=0.06)
+    both = np.mean([bool(a.noise and a.response) for a in applied])
+    assert both == pytest.approx(0.21, abs=0.06)  # of their own streams: neither brings the other along
+
+
+@pytest.mark.parametrize("speed", [0.25, 0.9, 4.0])
+@pytest.mark.parametrize("num_samples", [400, 401, 20000])
+def test_clips_of_any_length_and_silence_stay_finite(speed, num_samples):
+    with np.errstate(all="raise", under="ignore"):
+        for clip in (speech(num_samples), np.zeros(num_samples, np.int16)):
+            heard = apply(EVERYTHING, clip, speed=speed)
+            assert len(heard) == num_samples_at(num_samples, speed)
+            assert heard.any() == clip.any()
+
+
+def test_a_clip_too_loud_for_16_bits_is_turned_down_and_not_clipped():
+    loud = tone(300, amplitude=32767)
+    heard, applied = Augmenter.load(AugmentConfig(gain_db_min=12.0, gain_db_max=12.0), 1).apply_and_tell(
+        loud, 0, 7, 1.0
+    )
+    assert applied.gain_db == pytest.approx(0, abs=0.01)
+    assert np.abs(heard.astype(int) - loud).max() <= 1
+    augmenter = Augmenter.load(EVERYTHING, 1)
+    for epoch in range(10):
+        heard, applied = augmenter.apply_and_tell(speech() * 8, epoch, 7, 1.0)
+        assert applied.gain_db < 6
+        # neither a flat top, nor a sample that wrapped around
+        assert (np.abs(heard.astype(int)) >= 32766).sum() <= 2
+        assert np.abs(heard.astype(int)).max() <= 32767
+
+
+def test_gain_is_what_was_drawn():
+    gains = []
+    for epoch in range(40):
+        heard, applied = Augmenter.load(GAIN, 1).apply_and_tell(speech(), epoch, 7, 1.0)
+        assert power_db(heard) - power_db(speech()) == pytest.approx(applied.gain_db, abs=0.01)
+        gains.append(applied.gain_db)
+    assert -6 <= min(gains) < -4
+    assert 4 < max(gains) <= 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ({"speed_min": 1.2}, r"augment\.speed_min: 1\.2 is above augment\.speed_max, 1;"),
+        ({"noise_snr_db_min": 30.0}, r"noise_snr_db_min: 30 is above augment\.noise_snr_db_max, 25"),
+        ({"reverb_time_min_s": 1.0}, r"reverb_time_min_s: 1 is above augment\.reverb_time_max_s, 0\.6"),
+        ({"gain_db_min": 3.0}, r"gain_db_min: 3 is above augment\.gain_db_max, 0; swap"),
+    ],
+)
+def test_ranges_the_wrong_way_round_are_told(changes, keys):
+    with pytest.raises(UserError, match=keys):
+        Augmenter.load(dataclasses.replace(AugmentConfig(), **changes), 1)
+
+
+# noise
+
+
+def measured_snr_db(clip, heard, gain_db=0.0):
+    """By the definition, with nothing of the code's: the loudest frame's 30 dB, and the difference."""
+    added = heard / 10 ** (gain_db / 20) - clip
+    frames = clip[: len(clip) // 400 * 400].astype(np.float64).reshape(-1, 400)
+    powers = (frames**2).mean(axis=1)
+    return 10 * np.log10(powers[powers > powers.max() / 1000].mean() / (added**2).mean())
+
+
+@pytest.mark.parametrize("where", ["coloured", "folder"])
+def test_the_ratio_drawn_is_what_is_heard(where, noise_folder):
+    config = dataclasses.replace(
+        NOISE, noise=where if where == "coloured" else str(noise_folder), noise_snr_db_min=0.0
+    )
+    augmenter, ratios = Augmenter.load(config, 1), []
+    for key in range(20):
+        heard, applied = augmenter.apply_and_tell(speech(), 0, key, 1.0)
+        measured = measured_snr_db(speech().astype(np.float64), heard, applied.gain_db)
+        assert measured == pytest.approx(applied.snr_db, abs=0.1)
+        ratios.append(applied.snr_db)
+    assert 0 <= min(ratios) < 5
+    assert 20 < max(ratios) <= 25
+
+
+def test_pauses_do_not_make_speech_count_as_quiet():
+    talking = speech(4000).astype(np.float32)
+    padded = np.concatenate([np.zeros(40000, np.float32), talking])
+    assert active_power(padded) == pytest.approx(active_power(talking), rel=0.01)
+
+
+def test_coloured_noise_lies_between_white_and_brown():
+    augmenter = Augmenter.load(dataclasses.replace(NOISE, noise_snr_db_max=5.0), 1)
+    slopes = []
+    for key in range(30):
+        heard, applied = augmenter.apply_and_tell(speech(), 0, key, 1.0)
+        added = heard / 10 ** (applied.gain_db / 20) - speech()
+        powers = np.abs(np.fft.rfft(added)) ** 2  # 0.8 Hz a bin
+        low, high = powers[250:1000].mean(), powers[1000:4000].mean()  # two octaves higher
+        slope = 10 * np.log10(high / low) / 2
+        assert slope == pytest.approx(float(applied.noise.split()[0]), abs=0.6)
+        slopes.append(slope)
+    assert min(slopes) < -5
+    assert max(slopes) > -1
+
+
+def test_a_silent_noise_adds_nothing(tmp_path):
+    write_wav(tmp_path / "silence.wav", np.zeros(1600, np.int16))
+    clip = speech()
+    assert (apply(dataclasses.replace(NOISE, noise=str(tmp_path)), clip) == clip).all()
+    assert add_noise(clip.astype(np.float32), np.zeros(20000, np.float32), 0).any()
+
+
+def test_a_long_noise_is_cut_anywhere():
+    noise = np.arange(1000, dtype=np.int16)
+    assert cut_noise(noise, 300, 0.0).tolist() == list(range(300))
+    assert cut_noise(noise, 300, 1 - 1e-12).tolist() == list(range(700, 1000))
+    assert cut_noise(noise, 1000, 0.7).tolist() == list(range(1000))
+
+
+@pytest.mark.parametrize("position", [0.0, 0.3, 0.999])
+@pytest.mark.parametrize("num_samples", [8001, 30000])
+def test_a_short_noise_is_repeated_without_a_click(num_samples, position):
+    # cosines: 75.5 periods, so that the end is as far from the beginning as can be; 1.5 while it is faded
+    noise = (8000 * np.cos(2 * np.pi * 151 * np.arange(8000) / 16000)).astype(np.int16)
+    repeated = cut_noise(noise, num_samples, position)
+    assert len(repeated) == num_samples
+    steepest = np.abs(np.diff(noise.astype(int))).max()
+    assert np.abs(np.diff(repeated.astype(int))).max() <= 2 * steepest + 8000 * np.pi / FADE_SAMPLES
+    rng = np.random.default_rng(0)
+    hiss = rng.normal(0, 2000, 8000).astype(np.int16)
+    levels = cut_noise(hiss, num_samples, position)[: num_samples // 100 * 100].reshape(-1, 100)
+    assert levels.std(axis=1).min() > 1200  # the faded part is as loud as the rest
+
+
+def test_a_noise_one_sample_short_reaches_the_end_of_the_clip(tmp_path):
+    rng = np.random.default_rng(0)
+    write_wav(tmp_path / "short.wav", rng.normal(0, 2000, 19999).astype(np.int16))
+    heard = apply(dataclasses.replace(NOISE, noise=str(tmp_path)), speech())
+    added = heard.astype(int) - speech()
+    assert len(heard) == 20000
+    assert added[-100:].std() == pytest.approx(added.std(), rel=0.3)
+
+
+# recordings
+
+
+def test_a_folder_and_a_manifest_name_the_same_sounds(noise_folder, tmp_path):
+    (noise_folder / "notes.txt").write_text("no audio")
+    names = ["fan.FLAC", "deep/street.wav"]
+    manifest = tmp_path / "noise.jsonl"
+    lines = [json.dumps({"audio": f"noises/{name}", "duration_s": 1.0}) for name in names]
+    manifest.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    by_manifest = find_sounds(manifest, "augment.noise", "coloured")
+    assert [path.name for path in by_manifest] == ["fan.FLAC", "street.wav"]
+    assert {*map(str, by_manifest)} == {*map(str, find_sounds(noise_folder, "augment.noise", "coloured"))}
+    assert find_sounds(noise_folder / "fan.FLAC", "augment.noise", "coloured") == by_manifest[:1]
+    from_manifest = dataclasses.replace(NOISE, noise=str(manifest))
+    names = {applied.noise for applied in told(from_manifest, speech())}
+    assert names == {"fan.FLAC", "street.wav"}
+
+
+def cut_wav(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def no_audio(path):
+    path.write_text("no audio")
+
+
+def too_short(path):
+    write_wav(path, tone(500, 399))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (cut_wav, "cut off"),
+        (empty, "empty file"),
+        (no_audio, "not audio"),
+        (Path.unlink, r"cannot read this file|no audio here"),
+        (too_short, "expected 25 ms or more"),
+    ],
+)
+@pytest.mark.parametrize("key", ["noise", "reverb"])
+def test_a_broken_recording_is_named_before_the_first_step(damage, reason, key, noise_folder, tmp_path):
+    street = noise_folder / "deep" / "street.wav"
+    manifest = tmp_path / "noise.jsonl"
+    manifest.write_text(json.dumps({"audio": str(street)}), encoding="utf-8")
+    damage(street)
+    with pytest.raises(UserError, match=rf"augment\.{key}: .*street\.wav: .*({reason})"):
+        Augmenter.load(dataclasses.replace(AugmentConfig(), **{key: str(manifest)}), 1)
+
+
+def test_other_broken_recordings_are_counted(noise_folder):
+    for name in "abc":
+        (noise_folder / f"{name}.wav").write_bytes(b"RIFF")
+    with pytest.raises(UserError, match=r"a\.wav: .*\(2 more of these 5 files are broken\)"):
+        Augmenter.load(dataclasses.replace(NOISE, noise=str(noise_folder)), 1)
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("colored", 'no such folder or manifest; "coloured" is built in'),
+        ("empty", "no audio here"),
+        ("bad.jsonl", r"bad\.jsonl:2: expected a JSON object"),
+    ],
+)
+def test_what_names_no_noise_is_told(where, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("bad.jsonl").write_text('{"audio": "a.wav"}\n{"id": "b"}\n')
+    with pytest.raises(UserError, match=told):
+        Augmenter.load(dataclasses.replace(NOISE, noise=where), 1)
+
+
+def test_recordings_of_another_rate_keep_their_pitch_and_level(tmp_path):
+    both = np.stack([np.sin(2 * np.pi * 1000 * np.arange(22050) / 44100), np.zeros(22050)], axis=1) / 2
+    soundfile.write(tmp_path / "whistle.wav", both, 44100, subtype="FLOAT")
+    whistle = read_piece(Piece(tmp_path / "whistle.wav"))
+    assert len(whistle) == 8000
+    assert np.abs(np.fft.rfft(whistle)).argmax() * 16000 / 8000 == 1000
+    assert np.abs(whistle[100:-100]).max() == pytest.approx(8192, rel=0.01)  # the mean of the channels
+
+
+def test_threads_that_share_recordings_hear_what_one_alone_hears(noise_folder, monkeypatch):
+    config = dataclasses.replace(NOISE, noise=str(noise_folder))
+    alone, shared = Augmenter.load(config, 1), Augmenter.load(config, 1)
+    monkeypatch.setattr(shared._noises.cache, "_max_bytes", 90_000)  # one of the two at a time
+    with ThreadPoolExecutor(8) as pool:
+        heard = list(pool.map(lambda key: shared.apply(speech(), 0, key, 1.0), range(60)))
+    for key, waveform in enumerate(heard):
+        np.testing.assert_array_equal(waveform, alone.apply(speech(), 0, key, 1.0))
+
+
+def test_a_long_recording_is_read_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(sounds, "PIECE_S", 1.0)
+    samples = np.repeat(np.array([1000, 2000, 3000], np.int16), 16000)[:-15000]
+    write_wav(tmp_path / "long.wav", samples)
+    pieces = cut_into_pieces([tmp_path / "long.wav"], [len(samples) / 16000])
+    assert [piece.begin_s for piece in pieces] == [0.0, 1.0, 2.0]
+    read = [read_piece(piece) for piece in pieces]
+    assert [len(piece) for piece in read] == [16000, 16000, 1000]
+    assert [set(piece.tolist()) for piece in read] == [{1000}, {2000}, {3000}]
+
+
+def test_the_memory_for_recordings_is_bounded_and_keeps_what_was_asked_for_last():
+    reads = []
+
+    def read(piece):
+        reads.append(piece.path.name)
+        return np.zeros(100, np.int16)
+
+    cache = SoundCache(read, max_bytes=650)  # three of 200 bytes
+    for name in "abcadb":
+        cache.get(Piece(Path(name)))
+    assert "".join(reads) == "abcdb"  # d took the place of b, as a had been asked for again
+    assert SoundCache(read, max_bytes=10).get(Piece(Path("e"))).nbytes == 200
+
+
+# the command
+
+
+def augment(file, out, *overrides, num=3, utterance_id=None):
+    return augment_command(
+        argparse.Namespace(
+            file=file, out=out, config="demo", overrides=list(overrides), num=num, id=utterance_id
+        )
+    )
+
+
+def test_the_command_writes_what_training_hears(tmp_path, capsys):
+    clip = tmp_path / "A11_0.wav"
+    write_wav(clip, speech())
+    settings = ["augment.noise=coloured", "augment.noise_probability=1.0", "train.seed=9"]
+    assert augment(clip, tmp_path / "out", *settings) == 0
+    written = sorted((tmp_path / "out").iterdir())
+    assert len(written) == 3
+    config = AugmentConfig(speed_min=0.78, speed_max=1.27, noise="coloured", noise_probability=1.0)
+    [key] = utterance_keys(["A11_0"])
+    shown = capsys.readouterr().out.splitlines()
+    for epoch, path in enumerate(written):
+        [speed] = speed_factors(config, 9, epoch, np.array([key]))
+        heard, applied = Augmenter.load(config, 9).apply_and_tell(speech(), epoch, key, speed)
+        np.testing.assert_array_equal(read_audio(path), heard)
+        assert f"-epoch{epoch}-speed{speed:.2f}-noise{applied.snr_db:.0f}dB" in path.name
+        assert shown[1 + epoch].split()[:2] == [str(epoch), f"{speed:.3f}"]
+        assert f"{applied.snr_db:.1f} dB" in shown[1 + epoch]
+        assert shown[1 + epoch].endswith(str(path))
+
+
+def test_the_command_takes_the_id_of_the_manifest(tmp_path):
+    write_wav(tmp_path / "a.wav", speech())
+    augment(tmp_path / "a.wav", tmp_path / "one", num=1)
+    augment(tmp_path / "a.wav", tmp_path / "other", num=1, utterance_id="b")
+    [one], [other] = (sorted((tmp_path / name).iterdir()) for name in ("one", "other"))
+    assert one.read_bytes() != other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "num", "told"),
+    [
+        (["augment.speed_min=1.0", "augment.speed_max=1.0"], 1, r"\[augment\] leaves waveforms as they are"),
+        ([], 0, "--num 0: expected"),
+        (["augment.noise=nowhere"], 1, "nowhere: no such folder"),
+    ],
+)
+def test_what_the_command_cannot_do_is_told(overrides, num, told, tmp_path):
+    write_wav(tmp_path / "a.wav", speech())
+    with pytest.raises(UserError, match=told):
+        augment(tmp_path / "a.wav", tmp_path / "out", *overrides, num=num)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,142 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.recording import read_audio
+from asr.base.types import UserError
+from data_pipeline.corpora import CORPORA
+from data_pipeline.corpora.digits import NUM_STRINGS, TEST_SPEAKER, WORDS
+from data_pipeline.corpora.hsk_words import split_of
+from data_pipeline.manifest import read_manifest
+from data_pipeline.prepare import prepare_corpus
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    target = tmp_path_factory.mktemp("demo")
+    manifests = prepare_corpus("mandarin_demo", "", target)
+    return {split: read_manifest(path) for split, path in manifests.items()}
+
+
+def test_the_demo_corpus_unpacks_into_an_ordinary_one(demo):
+    assert {split: len(utterances) for split, utterances in demo.items()} == {
+        "train": 1700,
+        "dev": 100,
+        "test": 200,
+    }
+    first = demo["test"][0]
+    info = soundfile.info(first.audio_path)
+    assert (info.samplerate, info.channels, info.subtype) == (16000, 1, "PCM_16")
+    assert info.duration == pytest.approx(first.duration_s, abs=1e-4)
+    assert np.abs(read_audio(first.audio_path)).max() > 1000
+
+
+@pytest.mark.parametrize("what", ["speaker", "text"])
+def test_no_voice_and_no_sentence_of_the_demo_stands_in_two_splits(demo, what):
+    seen = [{getattr(u, what) for u in utterances} for utterances in demo.values()]
+    assert not seen[0] & seen[1]
+    assert not seen[0] & seen[2]
+    assert not seen[1] & seen[2]
+
+
+def test_a_prepared_corpus_is_reused(demo, tmp_path):
+    manifests = prepare_corpus("mandarin_demo", "", tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert prepare_corpus("mandarin_demo", "", tmp_path) == manifests
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
+    source = tmp_path / "source" / "audio"
+    source.mkdir(parents=True)
+    words = ["银行", "长大", "绿色", "妈妈", "苹果", "老师", "学生", "再见"]
+    by_split = {
+        split: next(w for w in map(chr, range(0x4E00, 0x6000)) if split_of(w) == split)
+        for split in ("dev", "test")
+    }
+    for word in (*words, *by_split.values()):
+        wave = np.random.default_rng(0).normal(0, 0.1, 22050)
+        soundfile.write(source / f"cmn-{word}.mp3", wave, 22050)
+    (source / "cmn-坏.mp3").write_bytes(b"")
+    (source / "cmn-OK.mp3").write_bytes((source / "cmn-妈妈.mp3").read_bytes())
+    manifests = prepare_corpus("hsk_words", str(source.parent), tmp_path / "out")
+    splits = {split: read_manifest(path) for split, path in manifests.items()}
+    assert {u.text for u in splits["dev"]} == {by_split["dev"]} | {w for w in words if split_of(w) == "dev"}
+    assert {u.text for utterances in splits.values() for u in utterances} == {*words, *by_split.values()}
+    train = {u.text: u for u in splits["train"]}
+    assert train["银行"].tokens == ("yin2", "hang2")
+    assert soundfile.info(train["银行"].audio_path).samplerate == 16000
+    printed = capsys.readouterr().out
+    assert "left out: 2 of 12" in printed
+    assert "empty file" in printed
+    assert "found Latin letters" in printed
+
+
+def test_hsk_words_in_several_qualities_are_not_mixed(tmp_path):
+    for quality in ("18k-abr", "64k"):
+        (tmp_path / quality).mkdir()
+        (tmp_path / quality / "cmn-一.mp3").touch()
+    with pytest.raises(UserError, match=r"stands in 2 folders below it; name one of them: .*18k-abr, .*64k"):
+        prepare_corpus("hsk_words", str(tmp_path), tmp_path / "out")
+
+
+def test_a_word_stays_in_its_split_and_splits_have_their_shares():
+    words = [chr(code) for code in range(0x4E00, 0x4E00 + 5000)]
+    shares = {split: sum(split_of(w) == split for w in words) / 5000 for split in ("train", "dev", "test")}
+    assert shares["test"] == pytest.approx(0.06, abs=0.015)
+    assert shares["dev"] == pytest.approx(0.03, abs=0.01)
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    root = tmp_path_factory.mktemp("digits")
+    (root / "source").mkdir()
+    lengths = {}
+    for speaker in ("anna", "bert", TEST_SPEAKER):
+        for digit in range(10):
+            for index in (0, 7):
+                level = 0.02 * (digit + 1)
+                wave = level * np.sin(2 * np.pi * 300 * np.arange(2000) / 8000)
+                soundfile.write(root / "source" / f"{digit}_{speaker}_{index}.wav", wave, 8000)
+                lengths[speaker] = 4000  # at 16 kHz
+    manifests = prepare_corpus("digits", str(root / "source"), root / "out")
+    assert prepare_corpus("digits", str(root / "source"), root / "out") == manifests
+    return {split: read_manifest(path) for split, path in manifests.items()}
+
+
+def test_digit_strings_hold_the_digits_they_are_labelled_with(digits):
+    num_read = 0
+    for utterance in digits["dev"]:
+        wave = np.abs(read_audio(utterance.audio_path).astype(float))
+        loud = np.convolve(wave, np.ones(400) / 400, "same") > 100
+        pieces = np.flatnonzero(np.diff(np.concatenate([[0], loud.astype(int), [0]]))).reshape(-1, 2)
+        if len(pieces) != len(utterance.tokens):
+            continue  # a gap was too short to be seen
+        # in this corpus a digit is as loud as it is large
+        levels = [wave[begin + 600 : end - 600].max() / 32768 / 0.02 for begin, end in pieces]
+        assert tuple(WORDS[round(level) - 1] for level in levels) == utterance.tokens
+        num_read += 1
+    assert num_read > 50
+
+
+def test_a_corpus_prepared_from_another_folder_is_not_taken_for_this_one(digits, tmp_path):
+    target = Path(digits["dev"][0].audio_path).parent.parent
+    with pytest.raises(UserError, match=r"prepared from .*, not from .*; remove that folder"):
+        prepare_corpus("digits", str(tmp_path), target)
+
+
+def test_one_speaker_is_kept_out_of_training(digits):
+    assert {u.speaker for u in digits["test"]} == {TEST_SPEAKER}
+    assert {u.speaker for u in digits["train"]} == {u.speaker for u in digits["dev"]} == {"anna", "bert"}
+    assert {split: len(utterances) for split, utterances in digits.items()} == NUM_STRINGS
+    assert {len(u.tokens) for u in digits["train"]} == set(range(1, 8))
+
+
+@pytest.mark.parametrize("name", [name for name, corpus in CORPORA.items() if corpus.needs_source])
+def test_a_folder_without_the_corpus_says_what_was_expected(name, tmp_path):
+    with pytest.raises(UserError, match="no folder"):
+        prepare_corpus(name, str(tmp_path / "none"), tmp_path / "out")
+    with pytest.raises(UserError, match=r"below this folder"):
+        prepare_corpus(name, str(tmp_path), tmp_path / "out")

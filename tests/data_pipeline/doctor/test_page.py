@@ -1,0 +1,113 @@
+import unicodedata
+from datetime import datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from helpers.corpora.defects import DEFECTS, SmallCorpus, examine
+
+from data_pipeline.doctor.findings import KINDS
+from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, visible, write_doctor_page
+
+VOID_TAGS = {"meta", "br"}
+NASTY = "<script>alert('&')</script>\"你好"
+
+
+class Page(HTMLParser):
+    """What a page holds; refuses tags that do not match."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open_tags: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert self.open_tags == []
+
+    def handle_starttag(self, tag, attrs):
+        assert len(dict(attrs)) == len(attrs), f"<{tag}> has an attribute twice"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID_TAGS:
+            self.open_tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open_tags.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    return SmallCorpus(tmp_path / "corpus")
+
+
+def page_of(corpus, tmp_path) -> Page:
+    path = tmp_path / "pages" / "doctor.html"
+    write_doctor_page(path, examine(corpus), datetime(2024, 5, 6))
+    return Page(path)
+
+
+def test_a_sound_corpus_has_figures_and_histograms_but_no_problem(corpus, tmp_path):
+    page = page_of(corpus, tmp_path)
+    assert "Sound" in page.text
+    assert "28" in page.text
+    assert len(page.all("svg")) == 3
+    assert not page.all("article")
+    assert not page.all("script")
+
+
+@pytest.mark.parametrize("code", DEFECTS)
+def test_every_kind_of_finding_is_shown_with_its_remedy(corpus, tmp_path, code):
+    DEFECTS[code][0](corpus)
+    page = page_of(corpus, tmp_path)
+    assert KINDS[code].title in page.text
+    assert KINDS[code].remedy[1:] in page.text
+
+
+def test_names_are_shown_as_they_are_and_never_as_markup(corpus, tmp_path):
+    name = "<b>&'名字'</b>".replace("/", "_")
+    renamed = corpus.audio().rename(corpus.folder / f"{name}.wav")
+    corpus.train().update(id=NASTY, text=NASTY, speaker="", audio=renamed.name)
+    corpus.write(name, [0.0] * 19200)
+    page = page_of(corpus, tmp_path)
+    assert NASTY in page.text
+    assert renamed.name in page.text
+    assert not page.all("script")
+
+
+def test_links_and_players_lead_to_the_recordings(corpus, tmp_path):
+    renamed = corpus.audio().rename(corpus.folder / "名 #1%?.wav")
+    corpus.train().update(audio=renamed.name, tokens="")
+    page = page_of(corpus, tmp_path)
+    addresses = [page.all("a")[0]["href"], page.all("audio")[0]["src"]]
+    for address in addresses:
+        assert (tmp_path / "pages" / unquote(address)).resolve() == renamed
+        assert "#" not in address
+        assert "?" not in address
+
+
+def test_what_cannot_be_played_has_no_player(corpus, tmp_path):
+    corpus.audio().write_bytes(b"")
+    assert not page_of(corpus, tmp_path).all("audio")
+
+
+def test_a_page_stays_small_however_much_is_found(corpus, tmp_path):
+    record = corpus.records["train"][0]
+    corpus.records["train"] = [{**record, "id": f"u{number}", "tokens": ""} for number in range(500)]
+    page = page_of(corpus, tmp_path)
+    assert "500 × no-label" in page.text
+    rows = sum(1 for _ in page.all("tr"))
+    assert rows < 3 * NUM_LISTED
+    assert len(page.all("audio")) <= NUM_EXAMPLES * len(page.all("article"))
+
+
+def test_what_cannot_be_seen_is_shown_as_its_code():
+    assert visible("a\x1b[0m\ufeff你\udcff") == "a\\x1b[0m\\ufeff你\\udcff"
+    assert visible(unicodedata.normalize("NFC", "naïve café 你好")) == "naïve café 你好"

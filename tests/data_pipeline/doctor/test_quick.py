@@ -1,0 +1,74 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.recording import audio_duration_s, read_audio
+from asr.base.types import Utterance
+from asr.base.vocabulary import Vocabulary
+from data_pipeline.doctor.quick import check_audio, check_utterances, shared_sentences, tell_left_out
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"audio_path": "none.wav"}, "No such file"),
+        ({"tokens": ("xyz1",)}, "'xyz1' is not among"),
+        ({"tokens": ()}, "no label"),
+        ({"tokens": ("many",) * 50}, "50 labels do not fit"),
+        ({"duration_s": 9.0}, "the manifest says 9.00 s"),
+        ({"audio_path": "{tmp}/short.wav", "duration_s": 0.02}, "expected at least one window"),
+        ({"audio_path": "{tmp}/cut.wav"}, "cut off"),
+        ({"audio_path": "{tmp}/cut.flac"}, "cut off"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, changes, reason):
+    soundfile.write(tmp_path / "short.wav", np.zeros(320), 16000)
+    whole = open(clips[0].audio_path, "rb").read()  # noqa: PTH123, SIM115
+    (tmp_path / "cut.wav").write_bytes(whole[: len(whole) // 2])
+    soundfile.write(tmp_path / "whole.flac", read_audio(clips[0].audio_path), 16000)
+    flac = (tmp_path / "whole.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(flac[: len(flac) // 2])
+    filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in changes.items()}
+    bad = dataclasses.replace(clips[0], id="bad", **filled)
+    vocabulary = Vocabulary(sorted({t for c in clips for t in c.tokens} | {"many"}))
+    sound, problems = check_utterances(
+        [clips[1], bad, clips[2]], vocabulary, lambda n, labels: len(labels) < 50
+    )
+    assert sound == [clips[1], clips[2]]
+    assert len(problems) == 1
+    assert reason in problems[0]
+    assert bad.audio_path in problems[0]
+
+
+def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):
+    tell_left_out([f"reason {i}" for i in range(30)], 100, "m.jsonl")
+    printed = capsys.readouterr().out
+    assert "m.jsonl: 30 of 100 recordings left out" in printed
+    assert "reason 9\n" in printed
+    assert "... and 20 more" in printed
+
+
+def test_an_hour_is_no_utterance(tmp_path):
+    soundfile.write(tmp_path / "long.wav", np.zeros(301 * 8000, np.int16), 8000)
+    long = [Utterance("long", str(tmp_path / "long.wav"), 301.0, "", ("a",))]
+    assert "5 min long, expected one utterance of 300 s at most" in check_audio(long)[0]
+
+
+def test_damage_in_the_middle_of_a_compressed_file_is_found_before_the_first_step(clips, tmp_path):
+    soundfile.write(tmp_path / "whole.flac", read_audio(clips[0].audio_path), 16000)
+    data = bytearray((tmp_path / "whole.flac").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 500] = b"\xff" * 500
+    (tmp_path / "hurt.flac").write_bytes(data)
+    hurt = [dataclasses.replace(clips[0], audio_path=str(tmp_path / "hurt.flac"))]
+    assert audio_duration_s(hurt[0].audio_path) == pytest.approx(clips[0].duration_s)  # its end is there
+    assert "hurt.flac: broken after its header" in check_audio(hurt)[0]
+
+
+def test_sentences_that_training_hears_are_counted(clips):
+    other = dataclasses.replace(clips[0], id="other", text=f" {clips[0].text} ")
+    unlike = dataclasses.replace(clips[1], id="unlike", text="别的", tokens=("bie2", "de5"))
+    assert shared_sentences(clips, [other, unlike]) == 1
+    untitled = [dataclasses.replace(clip, text="") for clip in (clips[0], clips[1])]
+    assert shared_sentences(untitled[:1], untitled) == 1

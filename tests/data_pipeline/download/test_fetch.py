@@ -1,0 +1,483 @@
+"""Downloads from a real server on this machine, which does what servers do at their worst."""
+
+import argparse
+import hashlib
+import http.server
+import io
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from email.utils import formatdate
+
+import pytest
+from helpers import ROOT
+
+from asr.base.types import UserError
+from asr.cli.commands.download import download_command, download_corpus
+from data_pipeline.corpora.recording import Archive, Corpus, Reading
+from data_pipeline.download.fetch import Patience, at_mirror, fetch
+
+CONTENT = random.Random(1).randbytes(300_000)
+MD5 = hashlib.md5(CONTENT).hexdigest()
+HALF = len(CONTENT) // 2
+QUICK = Patience(timeout_s=0.3, first_wait_s=0.001, longest_wait_s=0.01, tries=4)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Does what the server's plan holds for this request, and as it should when that is used up."""
+
+    def do_GET(self):
+        self.server.asked.append((self.path, dict(self.headers), time.monotonic()))
+        act = self.server.plan.pop(0) if self.server.plan else ordinary
+        act(self)
+
+    def log_message(self, *_):
+        pass
+
+
+def ordinary(handler, num_bytes=None, declared=None, resumable=True, tag=True, shift=0):
+    """Answer; perhaps only some bytes of it, or with a wrong length, or without heed to Range."""
+    content = handler.server.content
+    etag = f'"{hashlib.md5(content).hexdigest()[:8]}"'
+    wanted = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+    unchanged = handler.headers.get("If-Range", etag) == etag
+    begin = 0
+    if wanted and resumable and unchanged:
+        begin = int(wanted[1]) + shift
+        if begin >= len(content):
+            return say(416, {"Content-Range": f"bytes */{len(content)}"})(handler)
+        handler.send_response(206)
+        handler.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+    else:
+        handler.send_response(200)
+    if tag:
+        handler.send_header("ETag", etag)
+    handler.send_header("Content-Length", str(declared or len(content) - begin))
+    handler.end_headers()
+    handler.wfile.write(content[begin:][:num_bytes])
+    return None
+
+
+def cut(num_bytes, **options):
+    return lambda handler: ordinary(handler, num_bytes, **options)
+
+
+def say(code, headers=(), body=b""):
+    def act(handler):
+        handler.send_response(code)
+        for name, value in {"Content-Length": str(len(body)), **dict(headers)}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return act
+
+
+def stall(num_bytes):
+    def act(handler):
+        ordinary(handler, num_bytes)
+        handler.wfile.flush()
+        handler.server.end.wait(20)
+
+    return act
+
+
+def replaced_by(content):
+    def act(handler):
+        handler.server.content = content
+        ordinary(handler)
+
+    return act
+
+
+@pytest.fixture
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.content, server.plan, server.asked, server.end = CONTENT, [], [], threading.Event()
+        server.address = f"http://127.0.0.1:{server.server_port}"
+        server.archive = Archive(f"{server.address}/resources/18/a.tgz", MD5)
+        server.unchecked = Archive(server.archive.url)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.end.set()
+        server.shutdown()
+
+
+def begins(server):
+    """The byte that each request asked for first."""
+    return [int((headers.get("Range") or "bytes=0-")[6:-1]) for _, headers, _ in server.asked]
+
+
+def part_of(folder):
+    return folder / "a.tgz.part"
+
+
+def interrupt(server, folder, archive):
+    """Leave half of the file behind, as a run that was given up."""
+    server.plan = [cut(HALF)] + [say(503)] * QUICK.tries
+    with pytest.raises(UserError, match="the same command goes on"):
+        fetch(archive, folder, QUICK)
+    assert part_of(folder).read_bytes() == CONTENT[:HALF]
+    server.plan, server.asked[:] = [], []
+
+
+def test_a_file_is_fetched_whole_and_leaves_nothing_else_behind(server, tmp_path):
+    assert fetch(server.archive, tmp_path / "new", QUICK).read_bytes() == CONTENT
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.tgz"]
+
+
+def test_a_connection_cut_again_and_again_goes_on_where_it_was(server, tmp_path):
+    server.plan = [cut(30_000)] * 9  # more often than the tries that may bring nothing
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == list(range(0, 300_000, 30_000))
+
+
+def test_tries_that_bring_nothing_come_to_an_end_and_keep_what_came(server, tmp_path, capsys):
+    server.plan = [cut(HALF)] + [cut(0)] * 10
+    with pytest.raises(UserError, match=r"cut.*\(150kB\) is kept.*--mirror HOST.*openslr\.elda\.org"):
+        fetch(server.archive, tmp_path, QUICK)
+    assert len(server.asked) == 1 + QUICK.tries
+    assert part_of(tmp_path).read_bytes() == CONTENT[:HALF]
+    assert "the connection was cut, at 150kB; the next try is in" in capsys.readouterr().err
+
+
+def test_a_silent_server_is_given_up_and_asked_again(server, tmp_path, capsys):
+    server.plan = [stall(HALF)]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == [0, HALF]
+    assert "the server fell silent" in capsys.readouterr().err
+
+
+def test_a_later_run_asks_for_what_is_missing_of_the_same_file_only(server, tmp_path):
+    interrupt(server, tmp_path, server.unchecked)
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    (_, headers, _) = server.asked[0]
+    assert headers["Range"] == f"bytes={HALF}-"
+    assert headers["If-Range"].startswith('"')
+
+
+def test_a_file_that_changed_meanwhile_is_begun_anew(server, tmp_path, capsys):
+    interrupt(server, tmp_path, server.unchecked)
+    server.content = CONTENT[::-1]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[::-1]
+    assert "has changed; beginning anew (150kB had come)" in capsys.readouterr().err
+
+
+def test_a_file_that_changes_between_two_tries_is_never_mixed(server, tmp_path):
+    server.plan = [cut(HALF), replaced_by(CONTENT[:200_000][::-1])]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[:200_000][::-1]
+
+
+def test_a_server_that_forgets_if_range_is_found_out_by_its_tag(server, tmp_path, capsys):
+    interrupt(server, tmp_path, server.unchecked)
+    server.content = CONTENT[::-1]
+
+    def forgetful(handler):
+        del handler.headers["If-Range"]
+        ordinary(handler)
+
+    server.plan = [forgetful]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[::-1]
+    assert "has changed" in capsys.readouterr().err
+
+
+def test_a_server_that_ignores_ranges_is_read_from_the_beginning(server, tmp_path, capsys):
+    interrupt(server, tmp_path, server.unchecked)
+    server.plan = [cut(None, resumable=False)]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert "cannot go on from there; beginning anew" in capsys.readouterr().err
+
+
+def test_an_answer_that_begins_elsewhere_is_not_appended(server, tmp_path):
+    interrupt(server, tmp_path, server.unchecked)
+    server.plan = [cut(None, shift=5)]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+
+
+def test_a_part_longer_than_the_file_is_begun_anew(server, tmp_path):
+    interrupt(server, tmp_path, server.archive)
+    with part_of(tmp_path).open("ab") as file:
+        file.write(CONTENT)
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("note", [None, "", "{}", "[]", '{"url": 1, "more": 2}'])
+def test_a_part_of_unknown_origin_is_not_continued(server, tmp_path, note):
+    interrupt(server, tmp_path, server.archive)
+    path = tmp_path / "a.tgz.part.json"
+    path.unlink() if note is None else path.write_text(note)
+    part_of(tmp_path).write_bytes(b"something else")
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+
+
+def test_without_tags_only_a_checksum_allows_going_on(server, tmp_path):
+    for archive, folder, expected in [
+        (server.unchecked, tmp_path / "unchecked", [0, 0]),
+        (server.archive, tmp_path / "checked", [0, HALF]),
+    ]:
+        server.asked[:] = []
+        server.plan = [cut(HALF, tag=False), cut(None, tag=False)]
+        assert fetch(archive, folder, QUICK).read_bytes() == CONTENT
+        assert begins(server) == expected
+
+
+def test_another_server_goes_on_where_the_first_stopped(server, tmp_path):
+    interrupt(server, tmp_path, server.archive)
+    mirror = at_mirror(server.archive, f"http://localhost:{server.server_port}/")
+    assert mirror.url != server.archive.url
+    assert fetch(mirror, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == [HALF]
+    assert "If-Range" not in server.asked[0][1]  # servers tag files each in its own way
+
+
+def test_a_mirror_is_a_host_or_an_address():
+    archive = Archive("https://www.openslr.org/resources/18/a.tgz", MD5)
+    assert at_mirror(archive, "openslr.elda.org").url == "https://openslr.elda.org/resources/18/a.tgz"
+    assert at_mirror(archive, "http://host:8000/slr/").url == "http://host:8000/slr/resources/18/a.tgz"
+    assert at_mirror(archive, "openslr.elda.org").md5 == MD5
+    for wrong in ("", "two words", "ftp://host", "https://user:word@host"):
+        with pytest.raises(UserError, match="expected a host such as openslr"):
+            at_mirror(archive, wrong)
+
+
+def test_a_busy_server_is_left_alone_as_long_as_it_asks(server, tmp_path):
+    server.plan = [say(429, {"Retry-After": "1"}), say(503, {"Retry-After": formatdate(0)}), say(500)]
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+    first, second, *_, last = [time_s for *_, time_s in server.asked]
+    assert second - first >= 1
+    assert last - second < 0.5
+
+
+def test_a_server_that_asks_for_an_hour_is_not_waited_for(server, tmp_path):
+    server.plan = [say(503, {"Retry-After": "3600"})]
+    with pytest.raises(UserError, match=r"503.*asks to come back in 3600 s"):
+        fetch(server.archive, tmp_path, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (say(404), "404 .*there is no such file"),
+        (say(401), "401 .*wants a login"),
+        (say(204), "status 204"),
+        (say(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>log in"), "received a web page"),
+        (say(302, {"Location": "file:///etc/passwd"}), "302"),
+        (say(302, {"Location": "ftp://127.0.0.1/a.tgz"}), "unknown url type|http and https|http or https"),
+    ],
+)
+def test_an_answer_that_will_not_change_is_told_at_once(server, tmp_path, act, message):
+    server.plan = [act]
+    with pytest.raises(UserError, match=message):
+        fetch(server.archive, tmp_path, QUICK)
+    assert len(server.asked) == 1
+    assert not (tmp_path / "a.tgz").exists()
+
+
+def test_a_redirection_is_followed(server, tmp_path):
+    server.plan = [say(302, {"Location": "/elsewhere/b.tgz"})]
+    assert fetch(server.archive, tmp_path, QUICK) == tmp_path / "a.tgz"
+    assert [path for path, *_ in server.asked] == ["/resources/18/a.tgz", "/elsewhere/b.tgz"]
+
+
+def test_a_length_that_is_too_long_is_never_taken_for_whole(server, tmp_path):
+    server.plan = [cut(None, declared=len(CONTENT) + 10)] * 20
+    with pytest.raises(UserError, match=r"cut|cannot continue"):
+        fetch(server.unchecked, tmp_path, QUICK)
+    assert not (tmp_path / "a.tgz").exists()
+
+
+def test_a_length_that_is_too_short_is_found_by_the_checksum(server, tmp_path):
+    server.plan = [cut(HALF, declared=HALF)]
+    with pytest.raises(UserError, match=f"expected the MD5 {MD5}.*a.tgz.wrong"):
+        fetch(server.archive, tmp_path, QUICK)
+
+
+def test_a_wrong_file_is_moved_aside_and_the_next_run_fetches_anew(server, tmp_path):
+    server.content = CONTENT[::-1]
+    with pytest.raises(UserError, match=r"expected the MD5 .* as published, received .* --mirror HOST"):
+        fetch(server.archive, tmp_path, QUICK)
+    assert (tmp_path / "a.tgz.wrong").read_bytes() == CONTENT[::-1]
+    assert not (tmp_path / "a.tgz").exists()
+    server.content = CONTENT
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+
+
+def test_a_file_that_is_there_is_checked_and_not_fetched(server, tmp_path):
+    (tmp_path / "a.tgz").write_bytes(CONTENT)
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+    assert not server.asked
+    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
+    with pytest.raises(UserError, match="expected the MD5"):
+        fetch(server.archive, tmp_path, QUICK)
+
+
+def test_a_file_larger_than_the_disk_is_not_begun(server, tmp_path):
+    server.plan = [cut(100, declared=1 << 60)]
+    with pytest.raises(UserError, match=r"1.15EB of a.tgz are to come, .* are free"):
+        fetch(server.archive, tmp_path, QUICK)
+    assert part_of(tmp_path).stat().st_size == 0
+
+
+def test_hosts_that_cannot_be_reached_are_named(server, tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    for url, message in [
+        (f"http://127.0.0.1:{port}/a.tgz", "cannot reach 127.0.0.1 .Connection refused"),
+        (
+            "http://no-such-host.invalid/a.tgz",
+            "cannot find the host no-such-host.invalid; is there a network",
+        ),
+        (f"https://127.0.0.1:{server.server_port}/a.tgz", "no safe connection to 127.0.0.1"),
+        ("ftp://127.0.0.1/a.tgz", "expected an address of http or https"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            fetch(Archive(url), tmp_path, QUICK)
+
+
+def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write this file"):
+        fetch(server.archive, tmp_path / "file", QUICK)
+
+
+def run(program, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from data_pipeline.corpora.recording import Archive
+from data_pipeline.download.fetch import fetch
+"""
+
+
+def test_a_full_disk_is_told_and_what_came_is_kept(server, tmp_path):
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({HALF}, {HALF}))"
+    process = run(
+        f"{FETCH}{limit}\nfetch(Archive(sys.argv[1]), Path(sys.argv[2]))", server.archive.url, tmp_path
+    )
+    assert "a.tgz.part: cannot write this file (File too large)" in process.communicate(timeout=20)[1]
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert 0 < begins(server)[1] <= HALF
+
+
+def until(condition, process):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def test_a_killed_download_goes_on_where_it_was(server, tmp_path):
+    server.plan = [stall(1000)]
+    process = run(f"{FETCH}fetch(Archive(sys.argv[1]), Path(sys.argv[2]))", server.archive.url, tmp_path)
+    part = part_of(tmp_path)
+    until(lambda: part.exists() and part.stat().st_size == 1000, process)
+    process.kill()
+    process.communicate()
+    assert not (tmp_path / "a.tgz").exists()
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == [0, 1000]
+
+
+def tar_of(**files):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"corpus/{name}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def corpus_of(*archives, **facts):
+    return Corpus(read=lambda source, target: Reading(), about="noise", archives=archives, **facts)
+
+
+def test_a_corpus_is_fetched_unpacked_and_then_left_alone(server, tmp_path, capsys):
+    server.content = tar_of(a=CONTENT)
+    md5 = hashlib.md5(server.content).hexdigest()
+    corpus = corpus_of(Archive("http://unused.invalid/a.tgz", md5), licence="MIT", address="here")
+    for first in (True, False):
+        download_corpus("noise", corpus, tmp_path, server.address, QUICK)
+        said = capsys.readouterr().out
+        assert ("fetched and unpacked before" in said) != first
+        assert "noise is complete" in said
+        assert f"prepare noise {tmp_path} OUT" in said
+        assert "are kept" in said
+        assert len(server.asked) == 1
+    assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
+    (tmp_path / "a.tgz").unlink()
+    download_corpus("noise", corpus, tmp_path, server.address, QUICK)
+    assert len(server.asked) == 1
+
+
+def test_a_corpus_that_lost_files_is_unpacked_again(server, tmp_path):
+    server.content = tar_of(a=CONTENT)
+    corpus = corpus_of(server.unchecked)
+    download_corpus("noise", corpus, tmp_path, None, QUICK)
+    (tmp_path / "corpus" / "a").unlink()
+    download_corpus("noise", corpus, tmp_path, None, QUICK)
+    assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
+    assert len(server.asked) == 1
+
+
+def test_a_corpus_without_archives_says_where_to_get_it(tmp_path):
+    for corpus, message in [
+        (
+            corpus_of(address="https://a.example", layout="clips/"),
+            r"https://a.example.*clips/.*asr prepare own",
+        ),
+        (corpus_of(), "bring your own"),
+        (corpus_of(needs_source=False), "the project carries it"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            download_corpus("own", corpus, tmp_path, None, QUICK)
+
+
+def test_an_unknown_corpus_is_told_with_those_that_are_known(tmp_path):
+    with pytest.raises(UserError, match=r"'mandarin_dem': expected one of .*did you mean mandarin_demo"):
+        download_command(argparse.Namespace(corpus="mandarin_dem", dir=tmp_path, mirror=None))
+
+
+def test_a_corpus_that_cannot_fit_is_refused_before_the_first_byte(server, tmp_path):
+    with pytest.raises(UserError, match=r"about 1.00PB are to come"):
+        download_corpus("noise", corpus_of(server.archive, size_gb=1e6), tmp_path, None, QUICK)
+    assert not server.asked
+
+
+DOWNLOAD = """
+import sys
+from pathlib import Path
+from asr.cli.commands.download import download_corpus
+from data_pipeline.corpora.recording import Archive, Corpus
+from data_pipeline.download.fetch import PATIENCE
+corpus = Corpus(read=None, about="noise", archives=(Archive(sys.argv[1]),))
+download_corpus("noise", corpus, Path(sys.argv[2]), None, PATIENCE)
+"""
+
+
+def test_two_commands_never_write_one_file_and_the_interrupted_one_says_how_to_go_on(server, tmp_path):
+    server.plan = [stall(HALF)]
+    process = run(DOWNLOAD, server.archive.url, tmp_path)
+    part = part_of(tmp_path)
+    until(lambda: part.exists() and part.stat().st_size == HALF, process)
+    with pytest.raises(UserError, match="another asr download is at work there"):
+        download_corpus("noise", corpus_of(server.unchecked), tmp_path, None, QUICK)
+    os.kill(process.pid, signal.SIGINT)
+    assert f"{tmp_path}: what has come is kept; the same command goes on" in process.communicate()[1]
+    assert part.read_bytes() == CONTENT[:HALF]

@@ -1,0 +1,155 @@
+"""`asr train` on several devices and in several processes."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers import ROOT
+
+from asr.cli.main import main
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.run import Run
+from asr.training.trainer import Trainer
+
+# what makes the step of several devices that of one: no chance, and statistics of the whole batch
+SAME_STEPS = [
+    "--set=model.dropout=0.0",
+    "--set=augment.frequency_masks=0",
+    "--set=model.synchronized_batch_norm=true",
+]
+
+
+def train(config, name, *options):
+    assert main(["train", str(config), "--name", name, *options]) == 0
+    return config.parent / "runs" / name
+
+
+def values(run):
+    """The last checkpoint's."""
+    arrays = read_checkpoint(Run(run).checkpoints()[-1]).arrays
+    return [arrays[name] for name in sorted(arrays)]
+
+
+def assert_same_weights(one, other):
+    for ours, theirs in zip(values(one), values(other), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)
+
+
+@pytest.fixture(scope="module")
+def on_one_device(clip_config):
+    return train(clip_config, "one", *SAME_STEPS)
+
+
+MIRRORED = pytest.param(["--gpus", "2", "--engine", "mirrored"], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("options", [["--gpus", "0,2,1"], MIRRORED])
+def test_several_devices_train_what_one_trains(clip_config, on_one_device, options, capsys):
+    run = train(clip_config, re.sub(r"\W", "", "".join(options)), *SAME_STEPS, *options)
+    output = capsys.readouterr()
+    assert ("/CPU:0, /CPU:2, /CPU:1" if "0,2,1" in options else "/CPU:0, /CPU:1") in output.out
+    assert "devices:" in output.err
+    assert_same_weights(run, on_one_device)
+
+
+@pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED])
+def test_a_run_goes_on_in_mid_epoch_with_another_number_of_devices(
+    clip_config, on_one_device, monkeypatch, options
+):
+    def stop_in_the_second_step(trainer, batch, num_rows):
+        if trainer.progress.step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(trainer, batch, num_rows)
+
+    train_step, name = Trainer.train_step, f"moved{len(options)}"
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_step", stop_in_the_second_step)
+        assert main(["train", str(clip_config), "--name", name, *SAME_STEPS, *options]) == 143
+    assert [p.name for p in Run(clip_config.parent / "runs" / name).checkpoints()] == [
+        "epoch-0001-batch-00002.npz"
+    ]
+    run = train(clip_config, name, "--resume")
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
+    assert_same_weights(run, on_one_device)
+
+
+def test_devices_that_are_not_there_are_told_with_those_that_are(clip_config, capsys):
+    assert main(["train", str(clip_config), "--name", "none", "--gpus", "0,7"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "/CPU:7" in error
+    assert "/CPU:0, /CPU:1, /CPU:2" in error
+    assert not (clip_config.parent / "runs" / "none").exists()
+
+
+@pytest.mark.parametrize("options", [["--simulate"], ["--engine", "multi-worker", "--gpus", "2"]])
+def test_options_that_do_not_fit_are_refused(clip_config, options, capsys):
+    assert main(["train", str(clip_config), "--name", "none", *options]) == 2
+    assert "--gpus" in capsys.readouterr().err
+
+
+def start_workers(config, name, *options):
+    """Two processes that train together."""
+    ports = free_ports(2)
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    processes = []
+    for index in range(2):
+        settings = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        processes.append(
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "asr", "train", str(config)),
+                    *("--name", name, "--engine", "multi-worker", *options),
+                ],
+                env={**os.environ, "TF_CONFIG": settings, "PYTHONUNBUFFERED": "1"},
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    return processes
+
+
+def free_ports(number):
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("localhost", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def test_two_processes_train_what_one_trains(clip_config, on_one_device):
+    chief, other = start_workers(clip_config, "workers", *SAME_STEPS)
+    told, errors = chief.communicate(timeout=200)
+    assert chief.returncode == 0, errors
+    assert "of each of 2 workers (multi-worker)" in told
+    assert "epoch" not in other.communicate(timeout=60)[0]
+    assert other.returncode == 0
+    assert_same_weights(clip_config.parent / "runs" / "workers", on_one_device)
+
+
+@pytest.mark.slow
+def test_a_lost_worker_ends_the_run_and_leaves_it_to_be_resumed(clip_config, capsys):
+    chief, other = start_workers(clip_config, "lost", "--set=train.epochs=40")
+    for line in chief.stdout:
+        if re.match(r"epoch +2/40", line):
+            break
+    other.kill()
+    other.wait()
+    _, errors = chief.communicate(timeout=100)
+    assert chief.returncode == 2
+    assert "another worker is gone" in errors
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+
+    run = train(clip_config, "lost", "--resume")
+    epochs = [json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert epochs == list(range(1, 41))
