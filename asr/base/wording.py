@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def percent(rate: float) -> str:
@@ -35,3 +36,16 @@ def duration(seconds: float) -> str:
 def counted(count: int, noun: str) -> str:
     """A number and its noun."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first items as text, and how many more there are: "a, b and 5 more".
+
+    Args:
+        items: to list.
+        most: how many of them to name.
+        separator: between two.
+    """
+    text = separator.join(items[:most])
+    more = len(items) - most
+    return f"{text} and {more:,} more" if more > 0 else text

@@ -32,6 +32,8 @@ from asr.cli.commands.train import add_train_arguments, train_command
 from asr.cli.commands.transcribe import add_transcribe_arguments, transcribe_command
 from asr.cli.commands.tune_batch import add_tune_batch_arguments, tune_batch_command
 from asr.cli.commands.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
+from asr.cli.errors import as_typed
+from asr.cli.logs import add_log_arguments, start_logging
 
 
 class Command(NamedTuple):
@@ -101,6 +103,7 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     arguments = _parser().parse_args(argv)
+    start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when it is imported: a progress bar is drawn seldom where each time makes a line of a log
     os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")
     for stream in (sys.stdout, sys.stderr):
@@ -111,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {as_typed(str(error), arguments.parser)}", file=sys.stderr)
         return EXIT_MISTAKE
     except KeyboardInterrupt as interrupt:
         print("\nstopped", file=sys.stderr)
@@ -131,10 +134,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="asr", description="Train CTC speech recognition and use what was trained.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
+    add_log_arguments(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     for command in COMMANDS:
         subparser = commands.add_parser(command.name, help=command.help)
         command.add_arguments(subparser)
-        subparser.set_defaults(run_command=command.run)
+        add_log_arguments(subparser, default=argparse.SUPPRESS)
+        subparser.set_defaults(run_command=command.run, parser=subparser)
     return parser

@@ -30,7 +30,13 @@ ROOMS = (
     "server",
     "cli",
 )
-COMPOSING_ROOMS = {"evaluation", "training", "cli"}  # compose asr with data_pipeline and multigpu
+# rooms and modules that compose asr with the other packages
+COMPOSERS = {
+    "evaluation": {"data_pipeline", "multigpu"},
+    "training": {"data_pipeline", "multigpu"},
+    "cli": {"data_pipeline", "multigpu"},
+    "asr.model.devices": {"multigpu"},
+}
 ROOMS_FOR_DATA_PIPELINE = {"base", "audio", "pages"}
 
 Graph = Mapping[str, set[str]]  # module -> modules that it imports
@@ -98,7 +104,7 @@ def _may_import(module: str, imported: str) -> bool:
     if package == other:
         return True
     if package == "asr":
-        return room_of(module) in COMPOSING_ROOMS
+        return other in COMPOSERS.get(room_of(module), set()) | COMPOSERS.get(module, set())
     if package == "data_pipeline":
         return other == "asr" and room_of(imported) in ROOMS_FOR_DATA_PIPELINE
     return False

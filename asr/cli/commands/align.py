@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from asr.base.types import UserError
-from asr.cli.options.devices import start_devices
+from asr.model.devices import start_devices
 from asr.recognition.alignment.time_formats import (
     SUFFIXES,
     TimedToken,

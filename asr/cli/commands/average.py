@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
 from asr.cli.commands.evaluate import evaluation_data
-from asr.cli.options.devices import start_devices
+from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import DecoderChoice, add_decoder_arguments, decoder_of
-from asr.cli.options.devices import start_devices
+from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary

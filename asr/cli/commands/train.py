@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from asr.base.types import UserError
 from asr.cli.commands import add_override_argument
 from asr.cli.commands.evaluate import evaluation_data, report
-from asr.cli.options.devices import (
-    add_device_arguments,
-    add_engine_argument,
-    device_options,
-    refusals_told,
-    start_engine,
-)
+from asr.cli.options.devices import add_device_arguments, add_engine_argument, device_options, start_engine
+from asr.model.devices import device_errors_as_user_errors
 
 if TYPE_CHECKING:
     import keras
@@ -179,7 +174,7 @@ def _prepare(engine: Engine, run: Run, config: Config, resume: bool) -> Parts:
         vocabulary = make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
-    with refusals_told("train.accumulate"):
+    with device_errors_as_user_errors("train.accumulate"):
         engine.refuse_parts(model, config.train.accumulate)
     if config.train.init_from and not (resume and run.checkpoints()):
         _begin_with(config.train.init_from, model, vocabulary, engine.is_chief)

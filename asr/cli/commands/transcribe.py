@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import DecoderChoice, add_decoder_arguments, decoder_of
-from asr.cli.options.devices import add_device_arguments, start_devices
+from asr.cli.options.devices import add_device_arguments
+from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.recognition.journal import Journal
@@ -52,7 +53,7 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     if arguments.out:
         _refuse_bad_out(arguments.out, sources)
     choice = decoder_of(arguments, Run.open(arguments.run))
-    devices = start_devices(arguments.gpus, simulate=arguments.simulate)
+    devices = start_devices(arguments.devices, simulate=arguments.simulate)
     if arguments.out:
         num_failed = _write_file(arguments, choice, devices, sources)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.types import EditCounts, UserError
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_of
-from asr.cli.options.devices import start_devices
+from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.evaluation.decoder_tuning import Trial

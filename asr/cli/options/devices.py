@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import signal
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
+from asr.model.devices import device_errors_as_user_errors, start_devices
 from multigpu import ENGINES, quiet
-from multigpu.errors import DeviceError
 
 if TYPE_CHECKING:
     from multigpu.engines import Engine
-
-ONE_DEVICE = "1"
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--gpus` and `--simulate`."""
     parser.add_argument(
         "--gpus",
+        dest="devices",
         metavar="DEVICES",
         help="how many, such as 2; which, such as 0,2 (just number 2: '2,'); or all (default: 1)",
     )
@@ -44,25 +41,9 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 def device_options(arguments: argparse.Namespace) -> list[str]:
     """The options of this module as they were given, to be shown in a command that goes on."""
-    options = ["--gpus", arguments.gpus] if arguments.gpus is not None else []
+    options = ["--gpus", arguments.devices] if arguments.devices is not None else []
     options += ["--engine", arguments.engine] if arguments.engine else []
     return [*options, "--simulate"] if arguments.simulate else options
-
-
-def start_devices(spec: str | None = None, *, simulate: bool = False) -> tuple[str, ...]:
-    """Start TensorFlow and return the names of the devices asked for.
-
-    Args:
-        spec: what `--gpus` says, if it is given.
-        simulate: whether `--simulate` is.
-
-    Raises:
-        UserError: a device is not there.
-    """
-    if simulate and spec is None:
-        raise UserError("--simulate: say how many devices, such as --gpus 2 --simulate")
-    with refusals_told("--gpus"):
-        return quiet.start_devices(ONE_DEVICE if spec is None else spec, simulate=simulate)
 
 
 def start_engine(arguments: argparse.Namespace) -> Engine:
@@ -73,15 +54,15 @@ def start_engine(arguments: argparse.Namespace) -> Engine:
     """
     if arguments.engine == "multi-worker":
         return _join_workers(arguments)
-    devices = start_devices(arguments.gpus, simulate=arguments.simulate)
+    devices = start_devices(arguments.devices, simulate=arguments.simulate)
     from multigpu.engines import make_engine
 
-    with refusals_told("--engine"):
+    with device_errors_as_user_errors("engine"):
         return make_engine(arguments.engine or "", devices)
 
 
 def _join_workers(arguments: argparse.Namespace) -> Engine:
-    if arguments.gpus is not None or arguments.simulate:
+    if arguments.devices is not None or arguments.simulate:
         raise UserError(
             "--engine multi-worker: takes all GPUs that its process sees; choose them by "
             "CUDA_VISIBLE_DEVICES instead of --gpus and --simulate"
@@ -101,15 +82,6 @@ def _join_workers(arguments: argparse.Namespace) -> Engine:
         engines.append(MultiWorkerEngine(cluster))
         signal.signal(signal.SIGINT, handler)
 
-    with refusals_told("--engine"):
+    with device_errors_as_user_errors("engine"):
         quiet.import_tensorflow(prepare=join)
     return engines[0]
-
-
-@contextlib.contextmanager
-def refusals_told(option: str) -> Iterator[None]:
-    """Tell what `multigpu` refuses as a mistake in an option or a setting."""
-    try:
-        yield
-    except DeviceError as error:
-        raise UserError(f"{option}: {error}") from None

@@ -1,0 +1,52 @@
+"""The devices to compute on, as users name them: "2", "0,2", "all".
+
+devices = start_devices("0,2")
+with tf.device(devices[0]):
+    model = make_acoustic_model(config, vocabulary)
+step = spread_over(devices)(step)         # each device gets its share of a batch's rows
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+
+from asr.base.types import UserError
+from asr.model.spread import Spread
+from multigpu import quiet
+from multigpu.errors import DeviceError
+
+ONE_DEVICE = "1"
+
+
+def start_devices(devices: str | int | None = None, *, simulate: bool = False) -> tuple[str, ...]:
+    """Start TensorFlow, and return the names of devices.
+
+    Args:
+        devices: how many, such as 2; which, such as "0,2" (just number 2: "2,"); or "all". None for one.
+        simulate: whether to cut the machine's one device into as many.
+
+    Raises:
+        UserError: a device does not exist.
+    """
+    if simulate and devices is None:
+        raise UserError("`simulate`: say how many devices, such as `devices=2`")
+    with device_errors_as_user_errors("devices"):
+        return quiet.start_devices(ONE_DEVICE if devices is None else str(devices), simulate=simulate)
+
+
+def spread_over(devices: Sequence[str]) -> Spread:
+    """Return what puts a function of a batch on several devices, each of which works on its share of rows."""
+    from multigpu.towers import data_parallelism
+
+    return lambda function: functools.partial(data_parallelism, devices, function)
+
+
+@contextlib.contextmanager
+def device_errors_as_user_errors(parameter: str) -> Iterator[None]:
+    """Raise what `multigpu` refuses as a mistake in a parameter or a setting."""
+    try:
+        yield
+    except DeviceError as error:
+        raise UserError(f"`{parameter}`: {error}") from None
