@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.files import read_lines
+from asr.base.hanzi_text import is_hanzi
+from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
-from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary, is_syllable
-from data_pipeline.labels import CURLY, IS_HANZI, Unit, UnlabelledError, label
+from asr.base.units import Unit
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from data_pipeline.labels import CURLY, UnlabelledError, label
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")
@@ -31,14 +34,6 @@ class WrittenToken(NamedTuple):
 
     token: str
     text: str
-
-
-def unit_of(vocabulary: Vocabulary) -> Unit:
-    """What the tokens of a vocabulary are."""
-    tokens = vocabulary.tokens[1:]
-    if sum(is_syllable(token) for token in tokens) > len(tokens) / 2:
-        return "syllables"
-    return "words" if sum(len(token) > 1 for token in tokens) > len(tokens) / 2 else "characters"
 
 
 def text_of(argument: str) -> str:
@@ -69,7 +64,7 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
     Raises:
         UserError: a part of the text cannot be labelled, or has tokens that the vocabulary does not hold.
     """
-    unit = unit_of(vocabulary)
+    unit = vocabulary.unit
     parts = text.split()
     given = [part in vocabulary for part in parts]
     if all(given) or (unit == "syllables" and all(map(is_syllable, parts))):
@@ -120,7 +115,7 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
     now = 0
     for token in tokens:
         if unit == "syllables":
-            found = next(i for i in range(now, len(chars)) if IS_HANZI.fullmatch(chars[i]))
+            found = next(i for i in range(now, len(chars)) if is_hanzi(chars[i]))
             length = 1
         elif token == WORD_BOUNDARY:
             found, length = now, 0

@@ -6,8 +6,8 @@ import collections
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import Utterance
-from asr.base.vocabulary import is_syllable, split_syllable
 
 RARE = 10  # labels that occur less often than this are hardly learned
 

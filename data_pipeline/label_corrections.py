@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from asr.base.files import read_lines, whole_file
+from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError, Utterance
-from asr.base.vocabulary import mandarin_syllables
+from asr.base.units import Unit
+from asr.base.wording import listed
 from data_pipeline.manifest import read_manifest
 
-MOST_TOLD = 10  # mistakes
+MAX_LISTED = 10  # mistakes
 
 
 class Reviewed(Protocol):
@@ -45,14 +47,14 @@ class Correction:
 
 
 def corrections(
-    utterances: Sequence[Utterance], accepted: Sequence[Reviewed], unit: str, review: Path
+    utterances: Sequence[Utterance], accepted: Sequence[Reviewed], unit: Unit, review: Path
 ) -> list[Correction]:
     """What accepted lines change, in the manifest's order; a line that changes nothing is left aside.
 
     Args:
         utterances: of the manifest.
         accepted: of the review; an id stands once.
-        unit: of the labels: "syllable", "character" or any other.
+        unit: of the labels.
         review: its path, for errors.
 
     Raises:
@@ -60,7 +62,7 @@ def corrections(
     """
     by_id = {utterance.id: utterance for utterance in utterances}
     known = {token for utterance in utterances for token in utterance.tokens}
-    if unit == "syllable":
+    if unit == "syllables":
         known.update(mandarin_syllables())
     mistakes = []
     tokens_of: dict[str, tuple[str, ...]] = {}
@@ -70,9 +72,7 @@ def corrections(
             mistakes.append(f"{review}:{row.line}: {row.id}: {mistake}")
         tokens_of[row.id] = row.suggested
     if mistakes:
-        more = len(mistakes) - MOST_TOLD
-        told = mistakes[:MOST_TOLD] + ([f"and {more} more"] if more > 0 else [])
-        raise UserError("\n".join(told) + "\nnothing was written")
+        raise UserError(listed(mistakes, MAX_LISTED, separator="\n") + "\nnothing was written")
     changed = [(utterance, tokens_of.get(utterance.id, utterance.tokens)) for utterance in utterances]
     return [Correction(utterance, tokens) for utterance, tokens in changed if tokens != utterance.tokens]
 
@@ -98,7 +98,7 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
             file.write(f"{json.dumps(new, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
 
 
-def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: str) -> str:
+def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: Unit) -> str:
     """Why a line cannot be applied; empty if it can."""
     if utterance is None:
         return "no such id in the manifest; take the manifest that was evaluated"
@@ -110,9 +110,9 @@ def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: 
     if not row.suggested:
         return "nothing is suggested; write tokens there, or refuse it and leave the recording out"
     unknown = [token for token in row.suggested if token not in known]
-    if unit == "syllable" and unknown:
+    if unit == "syllables" and unknown:
         return f"{', '.join(unknown)}: no Mandarin syllable; expected toned pinyin, such as lv4 or de5"
-    if unit == "character" and any(len(token) > 1 for token in unknown):
+    if unit == "characters" and any(len(token) > 1 for token in unknown):
         return f"{', '.join(unknown)}: expected characters with spaces between them"
     return ""
 

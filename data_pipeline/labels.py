@@ -22,18 +22,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
 
+from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI, is_hanzi
+from asr.base.pinyin import spelled_as_usual
 from asr.base.types import UserError
-from asr.base.vocabulary import WORD_BOUNDARY, spelled_as_usual
+from asr.base.units import Unit
+from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.polyphones import readings_by_context
 
-Unit: TypeAlias = Literal["syllables", "characters", "words"]
-
-HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
-IS_HANZI = re.compile(f"[{HANZI}]+")
 BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
-SPACED_HANZI = re.compile(f"(?<=[{HANZI}]) +(?=[{HANZI}])")
 SPOKEN_SIGNS = frozenset("%‰‱°+=×÷<>&@#$€£¥§~^|\\/")
 IN_WORDS = "'-"  # don't, twenty-one
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
@@ -108,7 +105,7 @@ def _syllables(text: str) -> tuple[str, ...]:
             f"expected hanzi alone, found {what}; write out how it is read", repr(text.strip())
         )
     # white space between hanzi separates words in some corpora: it says where a word ends
-    words = [word for part in text.split() for word in _cut(part) if IS_HANZI.fullmatch(word)]
+    words = [word for part in text.split() for word in _cut(part) if is_hanzi(word)]
     return tuple(_readings(words))
 
 
@@ -160,8 +157,8 @@ def _characters(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     parts = [part.strip(IN_WORDS).lower() for part in text.split()]
-    longest = max((len(run) for run in IS_HANZI.findall(text)), default=0)
-    if longest > LONGEST_WORD and not SPACED_HANZI.search(text):
+    longest = max((len(run) for run in HANZI_RUN.findall(text)), default=0)
+    if longest > LONGEST_WORD and not SPACES_BETWEEN_HANZI.search(text):
         raise UnlabelledError("hanzi without spaces between their words; separate them", repr(text.strip()))
     return tuple(part for part in parts if part)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.pinyin import is_syllable
 from asr.base.types import Utterance
-from asr.base.vocabulary import is_syllable
 from data_pipeline.manifest import read_manifest
 from data_pipeline.running_text import SENTENCE_END, SegmentedBlock, SpokenWord, segment_text
 

@@ -22,12 +22,13 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
 from asr.base.files import cannot_write, is_utf8, whole_file
 from asr.base.lock import alone_in
 from asr.base.types import UserError, Utterance
+from asr.base.units import Unit
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.corpora.listed import ID_TWICE
 from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
 from data_pipeline.corpora.syllables import syllables_of
-from data_pipeline.labels import Unit, UnlabelledError, label
+from data_pipeline.labels import UnlabelledError, label
 from data_pipeline.left_out import reasons_told, write_left_out
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments

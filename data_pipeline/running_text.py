@@ -30,7 +30,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from data_pipeline.labels import ER_WORDS, HANZI, SPOKEN_SIGNS, UnlabelledError, label, particle_of
+from asr.base.hanzi_text import HANZI, is_hanzi
+from data_pipeline.labels import ER_WORDS, SPOKEN_SIGNS, UnlabelledError, label, particle_of
 from data_pipeline.polyphones import readings_by_context
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
@@ -240,7 +241,7 @@ class _Kinds(dict[int, str]):
 @functools.cache
 def _kind_of(char: str) -> str:
     category = unicodedata.category(char)
-    if re.match(f"[{HANZI}]", char):
+    if is_hanzi(char):
         try:
             label(char, "syllables")
         except UnlabelledError:

@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from asr.base.files import cannot_write
 from asr.base.types import UserError
+from asr.base.units import Unit
 from data_pipeline import manifest_text
-from data_pipeline.labels import Unit
 from data_pipeline.running_text import (
     SENTENCE_END,
     Int32,

@@ -22,8 +22,8 @@ from tqdm import tqdm
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
 from asr.base.files import read_lines
+from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError, Utterance
-from asr.base.vocabulary import mandarin_syllables
 from data_pipeline.manifest import write_manifest
 
 VOICE = "cmn-latn-pinyin"

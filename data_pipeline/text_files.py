@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from asr.base.hanzi_text import is_hanzi
 from asr.base.types import UserError
 
 STANDARD_INPUT = "-"
@@ -127,7 +128,7 @@ def _encoding_of(source: str, begin: bytes) -> str:
     if _decoded(head, "utf-8") is not None:
         return "utf-8"
     text = _decoded(head, "gb18030")
-    hanzi = [char for char in text or "" if "\u4e00" <= char <= "\u9fff"]
+    hanzi = [char for char in text or "" if is_hanzi(char)]
     if sum(char in FREQUENT for char in hanzi) > LEAST_FREQUENT * len(hanzi):
         return "gb18030"
     raise UserError(f"{source}: neither UTF-8 nor GB18030; save it again as UTF-8")

@@ -8,12 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from asr.base.vocabulary import spelled_as_usual
+from asr.base.pinyin import syllable_of_reading
 from data_pipeline.running_text import Reading, SpokenWord
 
 PHRASES_SHARE = 0.02  # of a hanzi's readings is told by phrases that hold it, the rest by the text itself
 LEAST_IN_PHRASES = 0.02  # of the phrases with a hanzi: rarer readings are no readings of it as a word
 AS_LABELLED = {"一": "yi1", "不": "bu4"}  # wherever they stand; dictionaries of phrases tell their sandhi
+
+
+_toned = functools.cache(syllable_of_reading)
 
 
 class Pronunciation(NamedTuple):
@@ -70,10 +73,3 @@ def readings_in_phrases(hanzi: Iterable[str]) -> dict[str, Counter[Reading]]:
 def _shares(counts: Mapping[Reading, int], total: float) -> dict[Reading, float]:
     everything = sum(counts.values())
     return {reading: total * count / everything for reading, count in counts.items()}
-
-
-@functools.cache
-def _toned(syllable: str) -> str:
-    from pypinyin.contrib.tone_convert import to_tone3
-
-    return spelled_as_usual(to_tone3(syllable, v_to_u=False, neutral_tone_with_five=True))

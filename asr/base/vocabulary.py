@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from asr.base.files import read_lines, whole_file
+from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import UserError, Utterance
+from asr.base.units import Unit, unit_of
 
 BLANK_ID = 0
 BLANK = "<blank>"
 WORD_BOUNDARY = "▁"  # a token between words, where the units are characters
-INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # two letters first, so that the longest one matches
-TONES = "12345"
-SPELLED_OTHERWISE = {"n": "en", "ng": "en", "ê": "ei"}  # 嗯 and 诶: no other syllable is spelled so
 
 
 class Vocabulary:
@@ -69,9 +68,14 @@ class Vocabulary:
         return (" " if spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
     @property
+    def unit(self) -> Unit:
+        """Return what its tokens are."""
+        return unit_of(self.tokens[1:])
+
+    @property
     def is_mandarin(self) -> bool:
         """Whether its tokens are toned syllables, but for a few interjections (`ng2`)."""
-        return sum(map(is_syllable, self.tokens[1:])) >= 0.9 * len(self) > 1
+        return self.unit == "syllables"
 
     def syllable_parts(self) -> list[list[int]]:
         """For each token the ids of four parts: its initial, its final, its tone, and itself.
@@ -118,47 +122,3 @@ class Vocabulary:
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:
         """Every token of these utterances, sorted: the same set gives the same ids."""
         return cls(sorted({token for utterance in utterances for token in utterance.tokens}))
-
-
-def mandarin_syllables() -> list[str]:
-    """Every toned syllable of Mandarin, sorted: what characters are read as, and each without its tone.
-
-    Neutral tone is 5, ü is v: `lv4`, `de5`. Taken from pypinyin's dictionary of characters.
-    """
-    from pypinyin import pinyin_dict
-    from pypinyin.contrib.tone_convert import to_tone3
-
-    readings = {reading for text in pinyin_dict.pinyin_dict.values() for reading in text.split(",")}
-    toned = {
-        spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True)) for reading in readings
-    }
-    return sorted(toned | {syllable[:-1] + "5" for syllable in toned})
-
-
-def spelled_as_usual(syllable: str) -> str:
-    """A toned syllable as it is written where dictionaries differ: `n2` -> `en2`."""
-    return SPELLED_OTHERWISE.get(syllable[:-1], syllable[:-1]) + syllable[-1:]
-
-
-def is_syllable(token: str) -> bool:
-    """Whether a token is written as a toned pinyin syllable, as `zhong1`."""
-    return len(token) > 1 and token[-1] in TONES and token[:-1].isascii() and bool(set(token) & set("aeiouv"))
-
-
-def split_syllable(syllable: str) -> tuple[str, str, str]:
-    """Initial, final by its sound, and tone: `zhong1` -> (`zh`, `ong`, `1`); `an4` -> (``, `an`, `4`).
-
-    The letters y and w count as initials, as they are written. The u of `ju`, `qu`, `xu` and `yu` is
-    ü and comes back as v; the i of `zhi` and `si` is no i and comes back as `-i`. What is no toned
-    syllable is all final: (``, token, ``).
-    """
-    if not is_syllable(syllable):
-        return "", syllable, ""
-    base, tone = syllable[:-1], syllable[-1]
-    initial = next((i for i in INITIALS if base.startswith(i) and len(base) > len(i)), "")
-    final = base[len(initial) :]
-    if initial in ("j", "q", "x", "y") and final[0] == "u":
-        final = "v" + final[1:]
-    elif initial in ("zh", "ch", "sh", "r", "z", "c", "s") and final == "i":
-        final = "-i"
-    return initial, final, tone

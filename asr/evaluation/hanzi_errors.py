@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from asr.base.hanzi_text import hanzi_in
+from asr.base.pinyin import is_syllable
 from asr.base.types import Hypothesis, Utterance
-from asr.base.vocabulary import is_syllable
 from asr.evaluation.metrics import align
-from asr.evaluation.written_text import hanzi_in
 
 
 @dataclass(frozen=True)

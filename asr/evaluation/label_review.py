@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from asr.base.files import cannot_write
+from asr.base.hanzi_text import hanzi_in
+from asr.base.pinyin import is_syllable, syllable_of_reading
 from asr.base.types import Hypothesis, Utterance
-from asr.base.vocabulary import is_syllable, spelled_as_usual
 from asr.evaluation.metrics import AlignedPair, align
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
-from asr.evaluation.written_text import hanzi_in
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
@@ -198,10 +198,9 @@ def _kind(hanzi: str, pair: AlignedPair, following: str) -> Kind:
 def _readings_of(hanzi: str) -> set[str]:
     """Every syllable that a hanzi can be read as, by pypinyin's dictionary; each in the neutral tone too."""
     from pypinyin import pinyin_dict
-    from pypinyin.contrib.tone_convert import to_tone3
 
     readings = {
-        spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
+        syllable_of_reading(reading)
         for reading in pinyin_dict.pinyin_dict.get(ord(hanzi), "").split(",")
         if reading
     }

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from asr.base.vocabulary import TONES, is_syllable, split_syllable
+from asr.base.pinyin import TONES, is_syllable, split_syllable
 from asr.evaluation.metrics import AlignedPair
 
 Part: TypeAlias = Literal["initial", "final", "tone"]

@@ -8,10 +8,13 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from asr.base.pinyin import is_syllable
 from asr.base.types import EditCounts, Hypothesis, Utterance
-from asr.base.vocabulary import WORD_BOUNDARY, is_syllable
+from asr.base.units import Unit, unit_of
+from asr.base.vocabulary import WORD_BOUNDARY
 from asr.evaluation.written_text import characters_of, words_of
 
+TOKEN_NAMES: dict[Unit, str] = {"syllables": "syllable", "characters": "character", "words": "token"}
 TEXT_POLICY = (
     "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
     "spelled out (3 and 三 differ); Chinese is cut into words by jieba's dictionary, on both sides"
@@ -82,7 +85,7 @@ def measures(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) 
     Characters and words are counted where there is text on both sides (`text_pairs`); those that the tokens
     are already are not counted twice.
     """
-    unit = unit_of(utterances)
+    unit = token_name(utterances)
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
     texts = text_pairs(utterances, hypotheses)
     found = [_measure(unit, pairs)]
@@ -111,7 +114,7 @@ def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]
     were heard and none was converted to text, or an utterance has tokens and no text (`without_text`). Other
     tokens are text.
     """
-    if unit_of(utterances) == "syllable":
+    if token_name(utterances) == "syllable":
         not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
         if not_converted or without_text(utterances):
             return []
@@ -134,10 +137,6 @@ def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
     return [utterance for utterance in utterances if utterance.tokens and not utterance.text.strip()]
 
 
-def unit_of(utterances: Iterable[Utterance]) -> str:
+def token_name(utterances: Iterable[Utterance]) -> str:
     """What to call one token: a syllable, a character or just a token."""
-    tokens = [token for utterance in utterances for token in utterance.tokens]
-    # a few of Mandarin's interjections (`ng2`) are no regular syllables
-    if tokens and sum(map(is_syllable, tokens)) >= 0.9 * len(tokens):
-        return "syllable"
-    return "character" if tokens and all(len(token) == 1 for token in tokens) else "token"
+    return TOKEN_NAMES[unit_of(token for utterance in utterances for token in utterance.tokens)]

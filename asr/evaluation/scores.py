@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from asr import __version__
 from asr.base.files import read_lines, whole_file
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, unit_of
+from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
 from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
         "manifest": record.manifest,
         "decoder": dict(record.decoder),
         "loss": _finite(record.loss),
-        "unit": unit_of(record.utterances),
+        "unit": token_name(record.utterances),
         "text_policy": TEXT_POLICY,
         "intervals": {"level": LEVEL, "resampled": blocks.kind, "draws": NUM_DRAWS, "seed": SEED},
         "rates": [_rate_fields(score) for score in scores],

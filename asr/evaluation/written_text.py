@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 
-HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+from asr.base.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
+
 SPOKEN_SIGNS = "%‰&@#°"  # Unicode calls them punctuation or pictures, but 50% and 50 are read differently
 SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, accents alone, pictures
 APOSTROPHES = "'\u2019"  # stand within a word
 
-BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}]) +(?=[{HANZI}])")
 PIECE = re.compile(rf"[{HANZI}]+|[^{HANZI} ]+")
 
 
@@ -24,11 +24,6 @@ def characters_of(text: str) -> list[str]:
     The point of a decimal number and signs that are read aloud (`%`) stay. Nothing is spelled out.
     """
     return list(_spaced(text).replace(" ", ""))
-
-
-def hanzi_in(text: str) -> list[str]:
-    """Its hanzi, after NFKC: one that has two code points is one."""
-    return re.findall(f"[{HANZI}]", unicodedata.normalize("NFKC", text))
 
 
 def words_of(text: str) -> list[str]:
@@ -41,8 +36,8 @@ def words_of(text: str) -> list[str]:
     import rjieba  # loads a dictionary
 
     words: list[str] = []
-    for piece in PIECE.findall(BETWEEN_HANZI.sub("", _spaced(text))):
-        words.extend(rjieba.cut(piece, False) if re.match(f"[{HANZI}]", piece) else [piece])
+    for piece in PIECE.findall(SPACES_BETWEEN_HANZI.sub("", _spaced(text))):
+        words.extend(rjieba.cut(piece, False) if is_hanzi(piece) else [piece])
     return words
 
 

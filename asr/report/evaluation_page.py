@@ -23,7 +23,7 @@ from asr.base.files import whole_file
 from asr.base.types import EditCounts
 from asr.base.wording import duration, percent
 from asr.evaluation.label_review import Candidate
-from asr.evaluation.metrics import align, count_edits, unit_of
+from asr.evaluation.metrics import align, count_edits, token_name
 from asr.evaluation.scores import Score
 from asr.pages.page import element, folded, page, section
 from asr.report.confidence import confidence_section
@@ -75,7 +75,7 @@ def write_report(
         for utterance, hypothesis in zip(evaluation.utterances, evaluation.hypotheses, strict=True)
         for tokens in [(utterance.tokens, hypothesis.tokens)]
     ]
-    unit = unit_of(evaluation.utterances)
+    unit = token_name(evaluation.utterances)
     sections = [
         header(run_name, set_name, unit, evaluation, scored, metrics),
         *learning_curves(metrics),

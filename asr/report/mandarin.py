@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from asr.base.vocabulary import TONES
+from asr.base.pinyin import TONES
 from asr.base.wording import counted, percent
 from asr.evaluation.hanzi_errors import hanzi_errors
 from asr.evaluation.mandarin_errors import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
+from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.base.vocabulary import is_syllable, split_syllable
 from asr.base.wording import counted
 from asr.evaluation.metrics import AlignedPair
 from asr.pages.page import element, section, table

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from data_pipeline.labels import Unit
+from asr.base.units import Unit
 
 UNREADABLE_AUDIO = "audio that cannot be read"  # why a recording is left out, in any corpus
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import functools
-import re
-import unicodedata
 
+from asr.base.pinyin import NEUTRAL, is_syllable, mandarin_syllables, read_syllable
 from asr.base.types import UserError
-from asr.base.vocabulary import SPELLED_OTHERWISE, is_syllable, mandarin_syllables
 
-WRITTEN = re.compile(r"([a-zv]+)([0-5]?)")
-UMLAUT = re.compile("u:|ü")
 ER = "er5"
 
 
 def syllables_of(written: str) -> tuple[str, ...]:
     """The syllables of a line of pinyin, in this project's spelling.
 
-    `lue4` and `lüe4` become `lve4`, `jv2` becomes `ju2`; a missing tone and tone 0 become 5; an r that
-    stands at the end or on its own becomes a syllable: `dianr3` is `dian3 er5`.
+    Every spelling of `read_syllable` is read. A missing tone is neutral. An r at the end or alone becomes
+    a syllable: `dianr3` is `dian3 er5`.
 
     Raises:
         UserError: one of them is no syllable of Mandarin.
@@ -27,13 +23,10 @@ def syllables_of(written: str) -> tuple[str, ...]:
 
 
 def _spelled(written: str) -> tuple[str, ...]:
-    plain = UMLAUT.sub("v", unicodedata.normalize("NFKC", written).lower())
-    match = WRITTEN.fullmatch(plain)
-    if not match:
+    read = read_syllable(written)
+    if not read:
         raise UserError(f"{written!r}: expected a syllable such as zhong1")
-    base = re.sub("^([jqxy])v", r"\1u", re.sub("^([ln])ue$", r"\1ve", match[1]))
-    base = SPELLED_OTHERWISE.get(base, base)
-    tone = match[2].replace("0", "") or "5"
+    base, tone = read[0], read[1] or NEUTRAL
     if base in _bases():
         return (base + tone,)
     if base == "r":

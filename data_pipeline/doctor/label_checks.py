@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.hanzi_text import hanzi_in
+from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError
-from asr.base.vocabulary import Vocabulary, is_syllable, mandarin_syllables
+from asr.base.units import unit_of
+from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor.findings import Entry, Finding, about
-from data_pipeline.doctor.text_defects import damage, is_composed, num_hanzi, unusual_space
+from data_pipeline.doctor.text_defects import damage, is_composed, unusual_space
 
 FEWEST_TO_COMPARE = 20  # below that there is no telling what is unusual
 OUTLIER_SPREADS = 6.0  # median absolute deviations of the logarithm
 OUTLIER_FACTOR = 2.5
-SYLLABLES_SHARE = 0.9  # of all tokens, from which on the labels are taken for toned syllables
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,7 @@ def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
 def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
     """Tokens that are no syllables among those that are, and texts of another length than their syllables."""
     counts = Counter(token for entry in entries for token in entry.utterance.tokens)
-    num_syllables = sum(count for token, count in counts.items() if is_syllable(token))
-    if num_syllables < SYLLABLES_SHARE * counts.total() or not num_syllables:
+    if unit_of(counts.elements()) != "syllables":
         return
     syllables = set(mandarin_syllables())
     erhua = {syllable[:-1] + "r" + syllable[-1] for syllable in syllables}
@@ -129,9 +130,9 @@ def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         utterance = entry.utterance
         if found := [token for token in dict.fromkeys(utterance.tokens) if token in odd]:
             yield about(entry, "odd-token", ", ".join(map(repr, found)))
-        if not utterance.tokens or any(char.isalnum() and not num_hanzi(char) for char in utterance.text):
+        if not utterance.tokens or any(char.isalnum() and not hanzi_in(char) for char in utterance.text):
             continue
-        hanzi = num_hanzi(utterance.text)
+        hanzi = len(hanzi_in(utterance.text))
         if hanzi and not hanzi - utterance.text.count("儿") <= len(utterance.tokens) <= hanzi:
             yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {len(utterance.tokens)} tokens")
 

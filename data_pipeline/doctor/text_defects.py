@@ -7,7 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-HANZI = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+from asr.base.hanzi_text import is_hanzi
+
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
 INVISIBLE = ("Cc", "Cf", "Co", "Cn")  # control, format, private and unassigned characters
 JOINERS = "\u200c\u200d"  # invisible, but spelling in Persian and Hindi
@@ -35,11 +36,6 @@ def is_composed(text: str) -> bool:
     return unicodedata.is_normalized("NFC", text)
 
 
-def num_hanzi(text: str) -> int:
-    """How many of its characters are hanzi."""
-    return len(HANZI.findall(text))
-
-
 def mojibake(text: str) -> str:
     """What a text was before its UTF-8 was read in another encoding; empty where that did not happen."""
     if text.isascii():
@@ -50,7 +46,8 @@ def mojibake(text: str) -> str:
     # what GBK could not read, such as a last odd byte, stands at the end as a mark
     was = _utf8(text.rstrip("?\ufffd").encode("gb18030", errors="replace"))
     # by chance two hanzi may come out of three, but of rare ones only
-    return was if num_hanzi(was) > 1 and num_hanzi(was) == sum(not char.isascii() for char in was) else ""
+    beyond_ascii = [char for char in was if not char.isascii()]
+    return was if len(beyond_ascii) > 1 and all(map(is_hanzi, beyond_ascii)) else ""
 
 
 def _damages(text: str) -> Iterator[str]:

@@ -53,7 +53,7 @@ def align_command(arguments: argparse.Namespace) -> int:
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
     if Path(arguments.audio).resolve() in {path.resolve() for path, _ in outs}:
         raise UserError(f"--out {arguments.audio}: the recording itself; choose another file")
-    from data_pipeline.aligned_text import text_of, unit_of, written_tokens
+    from data_pipeline.aligned_text import text_of, written_tokens
 
     text = text_of(arguments.text)
     from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
@@ -69,7 +69,7 @@ def align_command(arguments: argparse.Namespace) -> int:
     tokens, warnings = timed_tokens(recognizer, waveform, written, arguments.audio)
     for warning in warnings:
         print(f"warning: {arguments.audio}: {warning}", file=sys.stderr)
-    duration_s, tier = len(waveform) / SAMPLE_RATE_HZ, unit_of(recognizer.vocabulary)
+    duration_s, tier = len(waveform) / SAMPLE_RATE_HZ, recognizer.vocabulary.unit
     for path, format_name in outs:
         write_formatted(path, formatted(tokens, duration_s, format_name, tier))
     if not outs:

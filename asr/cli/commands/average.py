@@ -62,7 +62,7 @@ def _beside(run: Path, num_best: int) -> Path:
 
 def _evaluate(run: Run, average: Average, made: Run) -> None:
     """Tell the error rates of the average and of what the run decodes with, on dev."""
-    from asr.evaluation.metrics import unit_of
+    from asr.evaluation.metrics import token_name
     from asr.runs.average import Origin, write_origin
     from asr.runs.resume_command import asr_command
 
@@ -72,7 +72,7 @@ def _evaluate(run: Run, average: Average, made: Run) -> None:
     alone, together = _evaluation(run, data), _evaluation(made, data)
     write_origin(made.directory, Origin(str(run.directory), average.epochs, together.edits.rate))
 
-    unit = unit_of(data.utterances)
+    unit = token_name(data.utterances)
     print(f"\n{manifest}: {len(data.utterances):,} utterances\n")
     print(f"  {'':<28}{unit} error rate   loss")
     for name, evaluation in {

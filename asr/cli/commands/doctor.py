@@ -141,7 +141,8 @@ def _manifests(given: Sequence[Path], config: Config) -> list[Path]:
 
 def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, list[Finding]]:
     """The vocabulary that training would use, as far as it can be known."""
-    from asr.base.vocabulary import Vocabulary, mandarin_syllables
+    from asr.base.pinyin import mandarin_syllables
+    from asr.base.vocabulary import Vocabulary
     from data_pipeline.doctor.diagnosis import read_contents
     from data_pipeline.doctor.findings import Source
     from data_pipeline.doctor.label_checks import load_vocabulary, vocabulary_of

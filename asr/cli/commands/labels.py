@@ -27,8 +27,8 @@ def add_labels_arguments(parser: argparse.ArgumentParser) -> None:
 
 def labels_command(arguments: argparse.Namespace) -> int:
     """Apply a review; returns the exit status."""
+    from asr.base.units import unit_of
     from asr.base.wording import counted
-    from asr.evaluation.metrics import unit_of
     from asr.evaluation.review_file import read_review
     from data_pipeline.label_corrections import corrections, write_corrected
     from data_pipeline.manifest import read_manifest
@@ -41,7 +41,8 @@ def labels_command(arguments: argparse.Namespace) -> int:
             "column `decision` of those whose suggestion is right"
         )
     utterances = read_manifest(arguments.manifest)
-    changed = corrections(utterances, accepted, unit_of(utterances), arguments.review)
+    unit = unit_of(token for utterance in utterances for token in utterance.tokens)
+    changed = corrections(utterances, accepted, unit, arguments.review)
     write_corrected(arguments.manifest, arguments.out, changed)
 
     for correction in changed:

@@ -94,7 +94,7 @@ def add_lm_perplexity_arguments(parser: argparse.ArgumentParser) -> None:
 
 def lm_perplexity_command(arguments: argparse.Namespace) -> int:
     """Measure models on a text; returns the exit status."""
-    from asr.language.ngram.folder import unit_of
+    from asr.base.units import unit_of
     from asr.language.ngram.model_file import load_model
 
     models = {path: load_model(path) for path in _models_in(arguments.model)}
@@ -150,7 +150,7 @@ def _measure_spoken(path: Path, model: NGramModel, spoken: SpokenText) -> Fit:
     import numpy as np
     from tqdm import tqdm
 
-    from asr.language.ngram.folder import unit_of
+    from asr.base.units import unit_of
     from asr.language.ngram.model import SENTENCE_END
     from asr.language.ngram.perplexity import fit
 
@@ -211,7 +211,7 @@ def _models_in(path: Path) -> list[Path]:
 
 
 def _rows(path: Path, model: NGramModel) -> dict[str, str]:
-    from asr.language.ngram.folder import unit_of
+    from asr.base.units import unit_of
     from asr.language.ngram.model_file import kind_of
 
     unit = unit_of(model.words)
@@ -225,7 +225,7 @@ def _rows(path: Path, model: NGramModel) -> dict[str, str]:
 
 
 def _own(words: Sequence[str]) -> list[str]:
-    from asr.language.ngram.folder import SPECIAL
+    from asr.base.units import SPECIAL
 
     return [word for word in words if word not in SPECIAL]
 

@@ -59,9 +59,9 @@ def lm_convert_command(arguments: argparse.Namespace) -> int:
 
 
 def _converted(converter: Converter, line: str) -> str:
-    from asr.language.hanzi.spelling import syllables_of
+    from asr.base.pinyin import syllables_in
 
-    return converter.convert(syllables_of(line)).text
+    return converter.convert(syllables_in(line)).text
 
 
 def _lines(pinyin: Sequence[str]) -> Iterator[str]:

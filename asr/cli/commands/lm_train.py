@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from asr.base.types import UserError
 
 if TYPE_CHECKING:
+    from asr.base.units import Unit
     from asr.language.ngram.model import Int32
     from asr.language.ngram.training import TrainingOptions
-    from data_pipeline.labels import Unit
     from data_pipeline.spoken_text import SpokenText
     from data_pipeline.word_readings import Pronunciation
 
@@ -178,7 +178,8 @@ def _whole_folder(out: Path) -> Iterator[Path]:
 
 
 def _refuse_other_folders(out: Path) -> None:
-    from asr.language.ngram.folder import INFO, PRONUNCIATIONS, UNITS, model_path, read_info
+    from asr.base.units import UNITS
+    from asr.language.ngram.folder import INFO, PRONUNCIATIONS, model_path, read_info
 
     if not os.path.lexists(out):
         return

@@ -345,7 +345,8 @@ def _tell_shared_sentences(train_data: Dataset, others: dict[str, Dataset]) -> N
 
 def make_vocabulary(config: Config) -> Vocabulary:
     """The output units that `data.vocabulary` asks for."""
-    from asr.base.vocabulary import Vocabulary, mandarin_syllables
+    from asr.base.pinyin import mandarin_syllables
+    from asr.base.vocabulary import Vocabulary
     from data_pipeline.manifest import read_manifest
 
     if config.data.vocabulary == "train":

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.pinyin import TONES
 from asr.base.types import UserError
-from asr.base.vocabulary import TONES
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
     AS_IT_IS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from asr.base.vocabulary import TONES, spelled_as_usual
+from asr.base.pinyin import TONES, syllable_of_reading
 
 COMMON_ROWS = range(0xB0, 0xD8)  # of GB 2312: its first level, the characters in daily use
 
@@ -12,11 +12,8 @@ COMMON_ROWS = range(0xB0, 0xD8)  # of GB 2312: its first level, the characters i
 def rare_characters() -> dict[str, str]:
     """The most usual character that pypinyin knows for each syllable, toned and without a tone."""
     from pypinyin import pinyin_dict
-    from pypinyin.contrib.tone_convert import to_tone3
 
-    @functools.cache
-    def spelled(reading: str) -> str:
-        return spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
+    spelled = functools.cache(syllable_of_reading)
 
     best: dict[str, tuple[int, int, int]] = {}
     for code_point, readings in pinyin_dict.pinyin_dict.items():

@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from asr.base.files import whole_file
 from asr.base.types import UserError
-from asr.base.vocabulary import is_syllable
+from asr.base.units import SPECIAL, UNITS, unit_of
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
     from asr.language.ngram.model import NGramModel
 
-Unit: TypeAlias = Literal["syllables", "characters", "words"]
-UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")
 INFO, PRONUNCIATIONS = "info.json", "pronunciations.tsv"
-SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))
-MOSTLY = 0.9  # of a model's words are of its unit; the rest may be foreign
 LEAST_SHARED = 0.3  # of the tokens or of the model's words, if fewer: another spelling has next to none
 NUM_SHOWN = 5
 
@@ -132,14 +128,6 @@ def _info(values: dict[str, Any]) -> ModelInfo:
     return ModelInfo(str(values["created"]), texts, units, int(values["num_pronunciations"]))
 
 
-def unit_of(words: Iterable[str]) -> Unit:
-    """What most of a model's words, or of a vocabulary's tokens, are: syllables, characters or words."""
-    own = [word for word in words if word not in SPECIAL]
-    if sum(map(is_syllable, own)) > MOSTLY * len(own):
-        return "syllables"
-    return "characters" if sum(len(word) == 1 for word in own) > MOSTLY * len(own) else "words"
-
-
 def fusion_model(path: Path, vocabulary: Vocabulary) -> NGramModel:
     """The language model that an acoustic model's search is joined with.
 
@@ -152,7 +140,7 @@ def fusion_model(path: Path, vocabulary: Vocabulary) -> NGramModel:
     """
     from asr.language.ngram.model_file import load_model
 
-    unit = unit_of(vocabulary.tokens)
+    unit = vocabulary.unit
     if path.is_dir():
         path = existing_model(path, unit)
     model = load_model(path)

@@ -17,8 +17,9 @@ from typing import TypeAlias
 import numpy as np
 
 from asr.base.files import read_lines
+from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
-from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary, is_syllable
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.recognition.decoding.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for what has no reading

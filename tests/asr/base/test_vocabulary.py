@@ -1,7 +1,7 @@
 import pytest
 
 from asr.base.types import UserError, Utterance
-from asr.base.vocabulary import BLANK, Vocabulary, mandarin_syllables, split_syllable
+from asr.base.vocabulary import BLANK, Vocabulary
 
 
 def utterance(tokens):
@@ -39,31 +39,6 @@ def test_file_without_the_blank_is_refused(tmp_path):
     (tmp_path / "v.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="not UTF-8"):
         Vocabulary.load(tmp_path / "v.txt")
-
-
-@pytest.mark.parametrize(
-    ("syllable", "parts"),
-    [
-        ("zhong1", ("zh", "ong", "1")),
-        ("an4", ("", "an", "4")),
-        ("ju2", ("j", "v", "2")),
-        ("lv4", ("l", "v", "4")),
-        ("yuan2", ("y", "van", "2")),
-        ("shi4", ("sh", "-i", "4")),
-        ("xi1", ("x", "i", "1")),
-        ("er5", ("", "er", "5")),
-        ("seven", ("", "seven", "")),
-    ],
-)
-def test_syllables_split_by_sound(syllable, parts):
-    assert split_syllable(syllable) == parts
-
-
-def test_mandarin_holds_every_common_syllable_once():
-    syllables = mandarin_syllables()
-    assert len(set(syllables)) == len(syllables)
-    assert {"de5", "lv4", "nve4", "zhuang1", "er2", "yo1", "ma5"} <= set(syllables)
-    assert 1500 < len(syllables) < 2000
 
 
 def test_characters_are_joined_without_spaces_and_syllables_with():

@@ -16,7 +16,7 @@ from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.recognition.recognizer import Recognizer
-from data_pipeline.aligned_text import text_of, unit_of, written_tokens
+from data_pipeline.aligned_text import text_of, written_tokens
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +157,6 @@ def test_each_token_keeps_what_it_was_written_as(text, vocabulary, tokens, texts
     written = written_tokens(text, vocabulary)
     assert [token.token for token in written] == tokens.split()
     assert [token.text for token in written] == texts
-
-
-def test_the_unit_is_told_by_the_vocabulary():
-    assert [unit_of(v) for v in (SYLLABLES, CHARACTERS, WORDS)] == ["syllables", "characters", "words"]
 
 
 def test_an_error_quotes_no_whole_book(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from asr.base.types import UserError
 from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
-from asr.language.hanzi.spelling import syllables_of
 
 PROGRAM = """
 import argparse, sys
@@ -23,24 +22,6 @@ def run(*arguments):
     parser = argparse.ArgumentParser()
     add_lm_convert_arguments(parser)
     return lm_convert_command(parser.parse_args(arguments))
-
-
-@pytest.mark.parametrize(
-    ("text", "syllables"),
-    [
-        ("ni3 hao3", ["ni3", "hao3"]),
-        ("Nǐ hǎo, shìjiè", ["ni3", "hao3", "shìjiè"]),
-        ("lü4 lv4 lu:4 lǜ lu\u0308\u0300", ["lv4"] * 5),
-        ("nǚ ér", ["nv3", "er2"]),
-        ("ni hao", ["ni", "hao"]),
-        ("ma0 ma5", ["ma5", "ma5"]),
-        ("xī'ān", ["xi1", "an1"]),
-        ("OK xyz9 3", ["ok", "xyz9", "3"]),
-        ("", []),
-    ],
-)
-def test_pinyin_is_read_as_people_write_it(text, syllables):
-    assert syllables_of(text) == syllables
 
 
 def test_arguments_are_one_sentence(capsys):

@@ -24,8 +24,8 @@ from helpers.corpora.chinese import (
     write,
 )
 
+from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError
-from asr.base.vocabulary import mandarin_syllables
 from data_pipeline.corpora.magicdata import without_noises
 from data_pipeline.corpora.syllables import syllables_of
 
@@ -162,13 +162,14 @@ def test_thchs30_links_go_round_in_no_circle(tmp_path):
         ("nar3 dianr3 zher4 wanr2", "na3 er5 dian3 er5 zhe4 er5 wan2 er5"),
         ("ng2 n4 en1", "en2 en4 en1"),
         ("ｍａ１", "ma1"),
+        ("mā nǚ de", "ma1 nv3 de5"),
     ],
 )
 def test_syllables_are_brought_to_our_spelling(written, syllables):
     assert " ".join(syllables_of(written)) == syllables
 
 
-@pytest.mark.parametrize("written", ["xhi1", "ma6", "hello", "ma1ma1", "1", "ma-1", "mā", "wo3,", "=", "绿"])
+@pytest.mark.parametrize("written", ["xhi1", "ma6", "hello", "ma1ma1", "1", "ma-1", "mā1", "wo3,", "=", "绿"])
 def test_what_is_no_syllable_is_refused(written):
     with pytest.raises(UserError, match="syllable"):
         syllables_of(f"ni3 {written} hao3")

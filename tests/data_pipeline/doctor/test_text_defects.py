@@ -1,7 +1,7 @@
 import pytest
 from pypinyin.constants import PHRASES_DICT
 
-from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, num_hanzi, unusual_space
+from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, unusual_space
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,6 @@ def test_spaces_other_than_the_plain_one_are_named(text, told):
     assert told in unusual_space(text)
 
 
-def test_composed_form_and_hanzi():
+def test_composed_form():
     assert is_composed("lǘ")
     assert not is_composed("lu\u0308")
-    assert num_hanzi("我有3本书。𠀀") == 5

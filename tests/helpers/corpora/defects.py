@@ -302,6 +302,11 @@ def text_has_more_hanzi_than_syllables(corpus):
     corpus.train()["text"] += "百"
 
 
+@defect("text-and-tokens")
+def text_with_the_hanzi_for_zero_has_more_hanzi_than_syllables(corpus):
+    corpus.train()["text"] += "〇"
+
+
 @defect("speaking-rate")
 def sentence_is_far_too_long_for_its_recording(corpus):
     corpus.train()["tokens"] = "yi1 er4 san1 si4 wu3 liu4 qi1 ba1 jiu3 shi2 bai3 qian1 yi1 er4"

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from asr.base.pinyin import is_syllable, mandarin_syllables
 from asr.base.types import UserError
-from asr.base.vocabulary import Vocabulary, is_syllable, mandarin_syllables
+from asr.base.vocabulary import Vocabulary
 from asr.language.ngram.folder import (
     ModelInfo,
     UnitInfo,
@@ -13,7 +14,6 @@ from asr.language.ngram.folder import (
     model_path,
     pronunciations_path,
     read_info,
-    unit_of,
     units_in,
     write_info,
 )
@@ -103,19 +103,6 @@ def test_a_model_that_shares_little_is_refused_whichever_is_small(tokens, words,
     path = save(tmp_path / "lm.klm", words)
     with pytest.raises(UserError, match=f"knows {20 if words else 0} of the acoustic model's"):
         fusion_model(path, Vocabulary(tokens))
-
-
-@pytest.mark.parametrize(
-    ("words", "unit"),
-    [
-        (["<unk>", "<s>", "ni3", "lv4"], "syllables"),
-        (["<blank>", "▁", "a", "你"], "characters"),
-        (["你好", "a", "b"], "words"),
-        (["ni", "hao"], "words"),
-    ],
-)
-def test_the_unit_is_told_by_the_words(words, unit):
-    assert unit_of(words) == unit
 
 
 def test_hanzi_need_words_and_their_readings(folder):
