@@ -53,7 +53,7 @@ def main() -> None:
 
 def make_files(folder: Path) -> tuple[Path, Path]:
     """A manifest of that many files, and one that names them again and again."""
-    corpus = prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))
+    corpus = prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests
     clips = [clip for split in ("train", "dev", "test") for clip in read_manifest(corpus[split])]
     utterances = []
     for number in range(NUM_FILES):

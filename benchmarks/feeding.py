@@ -42,7 +42,9 @@ NUM_MANY = 100_000
 
 def main() -> None:
     config = load_config(find_config("demo"))
-    utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
+    utterances = read_manifest(
+        prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
+    )
     vocabulary = Vocabulary.of_utterances(utterances)
     plain = dataset.Dataset(utterances, vocabulary, config.train.batch_s)
     show("batches of 16 kHz WAV files in the page cache", throughput(plain))

@@ -29,7 +29,9 @@ NUM_SPEAKERS = 400
 
 
 def main() -> None:
-    demo = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])[:100]
+    demo = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"])[
+        :100
+    ]
     with tempfile.TemporaryDirectory(dir=Path("data")) as folder:
         source = Path(folder) / "data_aishell"
         files = build(source, demo)

@@ -110,7 +110,9 @@ def trainer_and_batches(engine, batch_s):
     from data_pipeline.prepare import prepare_corpus
 
     config = load_config(find_config("demo"), [f"train.batch_s={batch_s}"])
-    utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
+    utterances = read_manifest(
+        prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
+    )
     vocabulary = Vocabulary.of_utterances(utterances)
     data = Dataset(utterances, vocabulary, batch_s, Augmenter.load(config.augment, config.train.seed))
     with engine.scope():

@@ -37,7 +37,9 @@ RUNS = 5
 
 def main() -> None:
     config = load_config(find_config("demo"))
-    utterances = read_manifest(prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))["train"])
+    utterances = read_manifest(
+        prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
+    )
     vocabulary = Vocabulary.of_utterances(utterances)
     data = dataset.Dataset(
         utterances, vocabulary, config.train.batch_s, Augmenter.load(config.augment, config.train.seed)

@@ -7,15 +7,19 @@ from pathlib import Path
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.work import in_threads
 
 
-def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float | UserError]:
+def convert_to_wav(
+    pairs: Sequence[tuple[Path, Path]], task: str, on_progress: OnProgress = ignore_progress
+) -> list[float | UserError]:
     """Write each source as a 16 kHz mono 16-bit WAV file.
 
     Args:
         pairs: (source, target) files; targets' folders exist.
-        title: of the progress bar.
+        task: what this is called in the reports.
+        on_progress: receives how many files are written.
 
     Returns:
         For each pair its duration in seconds, or why it was left out.
@@ -32,4 +36,4 @@ def convert_to_wav(pairs: Sequence[tuple[Path, Path]], title: str) -> list[float
         return len(waveform) / SAMPLE_RATE_HZ
 
     # libsndfile and SciPy let go of the interpreter lock while they work
-    return list(in_threads(convert, pairs, title, at_once=1))
+    return list(in_threads(convert, pairs, task, at_once=1, on_progress=on_progress))

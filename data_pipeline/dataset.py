@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,23 @@ class Dataset:
     vocabulary: Vocabulary
     batch_s: float
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(), seed=0))
-    labels: list[list[int]] = field(init=False, repr=False)
-    num_samples: npt.NDArray[np.int64] = field(init=False, repr=False)
-    keys: npt.NDArray[np.uint64] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        labels = [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
-        object.__setattr__(self, "labels", labels)
+    @cached_property
+    def labels(self) -> list[list[int]]:
+        """Return the ids of each utterance's tokens."""
+        return [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
+
+    @cached_property
+    def num_samples(self) -> npt.NDArray[np.int64]:
+        """Return the length of each utterance, (N,)."""
         durations_s = np.array([utterance.duration_s for utterance in self.utterances])
-        object.__setattr__(self, "num_samples", np.rint(durations_s * SAMPLE_RATE_HZ).astype(np.int64))
-        object.__setattr__(self, "keys", utterance_keys([utterance.id for utterance in self.utterances]))
+        num_samples: npt.NDArray[np.int64] = np.rint(durations_s * SAMPLE_RATE_HZ).astype(np.int64)
+        return num_samples
+
+    @cached_property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Return what each utterance's random numbers are drawn by, (N,)."""
+        return utterance_keys([utterance.id for utterance in self.utterances])
 
     @property
     def duration_s(self) -> float:
@@ -113,6 +121,7 @@ class Dataset:
 
     def _batches(self, plan: list[list[int]], read: Callable[[int], Waveform]) -> Iterator[Batch]:
         failures: list[UserError] = []
+        labels = self.labels  # made before threads ask for them
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
             places = plan[int(number)]
@@ -121,7 +130,7 @@ class Dataset:
             except UserError as error:
                 failures.append(error)
                 raise
-            return pad_batch(waveforms, [self.labels[place] for place in places])
+            return pad_batch(waveforms, [labels[place] for place in places])
 
         def load_batch(number: Any) -> Any:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)

@@ -1,17 +1,43 @@
-"""What is left out of a corpus, written down and told: never in silence."""
+"""What is left out of a corpus: never in silence, but returned, counted by reason and written down."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from asr.base.files import whole_file
-from data_pipeline.corpora.recording import LeftOut
+from data_pipeline.types import LeftOut
+
+Item = TypeVar("Item")
+
+
+class Partition(NamedTuple, Generic[Item]):
+    """Results that can be used, and those that cannot.
+
+    Attributes:
+        kept: in their order.
+        left_out: in their order.
+    """
+
+    kept: list[Item]
+    left_out: list[LeftOut]
+
+
+def partition(results: Iterable[Item | LeftOut]) -> Partition[Item]:
+    """Separate what can be used from what cannot."""
+    parts: Partition[Item] = Partition([], [])
+    for result in results:
+        if isinstance(result, LeftOut):
+            parts.left_out.append(result)
+        else:
+            parts.kept.append(result)
+    return parts
 
 
 def write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
-    """Keep the list, a line each: reason, what, detail; no file where nothing is left out."""
+    """Write the list, a line each: reason, what, detail; no file where nothing is left out."""
     path.unlink(missing_ok=True)
     if left_out:
         with whole_file(path, "list") as file:
@@ -20,8 +46,8 @@ def write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
                 file.write(("\t".join(cells) + "\n").encode(errors="backslashreplace"))
 
 
-def reasons_told(left_out: Sequence[LeftOut], path: Path) -> list[str]:
-    """Lines for a person: how many by reason, an example of each, and where the list is."""
+def reason_lines(left_out: Sequence[LeftOut], path: Path) -> list[str]:
+    """Return lines for a person: how many by reason, an example of each, and where the list is."""
     if not left_out:
         return []
     counts = collections.Counter(row.reason for row in left_out)

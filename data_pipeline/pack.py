@@ -26,9 +26,9 @@ from asr.audio.recording import SAMPLE_RATE_HZ, piece_of_file, read_audio, refus
 from asr.base.files import is_utf8
 from asr.base.lock import alone_in
 from asr.base.types import UserError, Utterance
-from data_pipeline.corpora.recording import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.left_out import write_left_out
 from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20

@@ -1,4 +1,4 @@
-"""A corpus as downloaded -> manifests, in one command that tells everything it leaves out.
+"""A corpus as downloaded -> manifests; everything that is left out is returned and written down.
 
 data/thchs30/train.jsonl, dev.jsonl, test.jsonl    what can be used
 data/thchs30/left_out.tsv                          what cannot, and why; a line each
@@ -11,40 +11,97 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-from tqdm import tqdm
+from typing import Any
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
 from asr.base.files import cannot_write, is_utf8, whole_file
 from asr.base.lock import alone_in
 from asr.base.types import UserError, Utterance
 from asr.base.units import Unit
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.corpora.listed import ID_TWICE
-from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
 from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import UnlabelledError, label
-from data_pipeline.left_out import reasons_told, write_left_out
+from data_pipeline.left_out import Partition, partition, reason_lines, write_left_out
 from data_pipeline.manifest import write_manifest
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits
-from data_pipeline.work import in_threads
+from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
+from data_pipeline.work import in_threads, reported
 
 LEFT_OUT = "left_out.tsv"
 OWN_UNITS = "its own"
 
-Kept = TypeVar("Kept")
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """A manifest in figures.
+
+    Attributes:
+        num_utterances: in the manifest.
+        duration_s: of all of them.
+        num_speakers: that are named.
+    """
+
+    num_utterances: int
+    duration_s: float
+    num_speakers: int
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """What preparing a corpus made, or found made before.
+
+    Attributes:
+        name: of the corpus or form.
+        folder: of the manifests.
+        manifests: by split.
+        splits: their figures; empty where the manifests were there already.
+        how_cut: how splits were made that the corpus does not have; empty where none was.
+        num_found: recordings, those left out included.
+        left_out: what could not be used; `left_out.tsv` in the folder lists it, too.
+    """
+
+    name: str
+    folder: Path
+    manifests: Mapping[str, Path]
+    splits: Mapping[str, SplitSummary] = field(default_factory=dict)
+    how_cut: str = ""
+    num_found: int = 0
+    left_out: Sequence[LeftOut] = ()
+
+    def lines(self) -> list[str]:
+        """Return the summary for a person; nothing where the manifests were there already."""
+        if not self.splits:
+            return []
+        lines = [f"{self.name}: {self.folder}"]
+        lines += [
+            f"  {split:<8} {of_split.num_utterances:>9,} utterances {of_split.duration_s / 3600:>9,.2f} h "
+            f"{of_split.num_speakers:>6,} speakers"
+            for split, of_split in self.splits.items()
+        ]
+        if self.how_cut:
+            lines.append(f"  {self.how_cut}")
+        if self.left_out:
+            lines.append(f"  left out: {len(self.left_out):,} of {self.num_found:,}")
+        return lines + reason_lines(self.left_out, self.folder / LEFT_OUT)
 
 
 def prepare_corpus(
-    name: str, source: str, target: Path, units: Unit | None = None, *, again: bool = False
-) -> dict[str, Path]:
-    """Manifests of a corpus by split, made where they are not there yet.
+    name: str,
+    source: str,
+    target: Path,
+    units: Unit | None = None,
+    *,
+    again: bool = False,
+    on_progress: OnProgress = ignore_progress,
+) -> PreparedCorpus:
+    """Write the manifests of a corpus, a split each, where they are not there yet.
 
     Args:
         name: of a corpus or a form that `data_pipeline.corpora` knows.
@@ -53,6 +110,7 @@ def prepare_corpus(
         units: to cut the text into; None for the corpus's own labels, where it brings them, and else the
             units it is usually labelled with.
         again: prepare even if that was done before.
+        on_progress: receives how far reading, labelling and measuring have come.
 
     Raises:
         UserError: there is no such corpus or no such source, it holds nothing that can be used, or
@@ -66,15 +124,15 @@ def prepare_corpus(
     }
     before = _prepared_before(target, origin, other_units=again)
     if before.is_whole and not again:
-        return before.manifests
+        return PreparedCorpus(name, target, before.manifests)
     if corpus.needs_source and not (source and Path(source).exists()):
         raise UserError(
             f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
-            "Training finds it by --set data.source=FOLDER"
+            "Training finds it by the setting data.source"
         )
     with alone_in(target, "asr prepare"):
         try:
-            return _prepare(corpus, Path(source), target, origin, before.manifests)
+            return _prepare(corpus, Path(source), target, origin, before.manifests, on_progress)
         except OSError as error:
             path = Path(str(error.filename or target))
             if error.filename and not path.resolve().is_relative_to(target.resolve()):
@@ -136,42 +194,52 @@ def _write_prepared(
 
 
 def _prepare(
-    corpus: Corpus, source: Path, target: Path, origin: dict[str, Any], before: dict[str, Path]
-) -> dict[str, Path]:
+    corpus: Corpus,
+    source: Path,
+    target: Path,
+    origin: dict[str, Any],
+    before: dict[str, Path],
+    on_progress: OnProgress,
+) -> PreparedCorpus:
     name = origin["corpus"]
     labels_given = origin["units"] == OWN_UNITS
-    units = corpus.units if labels_given else origin["units"]
-    reading = corpus.read(source, target)
+    reading = corpus.read(source, target, on_progress)
     splits, how_cut = complete_splits(reading.splits, may_cut_train=name in FORMS)
-    left_out = list(reading.left_out)
-    num_found = sum(map(len, splits.values())) + len(left_out)
-    by_split = _with_ids_of_their_own(splits, left_out)
+    by_split, same_ids = _with_ids_of_their_own(splits)
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
-    labelled = (_labelled(r, units, labels_given) for r in tqdm(recordings, f"{name}: labels", unit=" clips"))
-    recordings = _kept(labelled, left_out)
-    recordings = _kept(cut_segments(recordings, target / "audio"), left_out)
-    utterances = _kept(in_threads(_measured, recordings, f"{name}: headers"), left_out)
+    units = corpus.units if labels_given else origin["units"]
+    usable = _usable_utterances(recordings, units, labels_given, target / "audio", on_progress)
+    left_out = [*reading.left_out, *same_ids, *usable.left_out]
 
     write_left_out(target / LEFT_OUT, left_out)
-    told = reasons_told(left_out, target / LEFT_OUT)
-    if not utterances:
-        raise UserError("\n".join([f"{source}: nothing that can be used", *told]))
-    usable: dict[str, list[Utterance]] = collections.defaultdict(list)
-    for utterance in utterances:
-        usable[split_of[utterance.id]].append(utterance)
-    usable = {split: usable[split] for split in splits if split in usable}
-    manifests = _write_manifests(target, origin, before, usable)
+    if not usable.kept:
+        reasons = reason_lines(left_out, target / LEFT_OUT)
+        raise UserError("\n".join([f"{source}: nothing that can be used", *reasons]))
+    found: dict[str, list[Utterance]] = collections.defaultdict(list)
+    for utterance in usable.kept:
+        found[split_of[utterance.id]].append(utterance)
+    found = {split: found[split] for split in splits if split in found}
+    return PreparedCorpus(
+        name,
+        target,
+        _write_manifests(target, origin, before, found),
+        {split: _summary(utterances) for split, utterances in found.items()},
+        how_cut,
+        sum(map(len, splits.values())) + len(reading.left_out),
+        left_out,
+    )
 
-    print(f"{name}: {target}")
-    for split, rows in usable.items():
-        print(f"  {_summary(split, rows)}")
-    if how_cut:
-        print(f"  {how_cut}")
-    if left_out:
-        print(f"  left out: {len(left_out):,} of {num_found:,}")
-        print("\n".join(told))
-    return manifests
+
+def _usable_utterances(
+    recordings: Sequence[Recording], units: Unit, labels_given: bool, folder: Path, on_progress: OnProgress
+) -> Partition[Utterance]:
+    """Label, cut and measure recordings."""
+    some = reported(recordings, "labelling", "clips", on_progress)
+    labelled = partition(_labelled(recording, units, labels_given) for recording in some)
+    cut = partition(cut_segments(labelled.kept, folder, on_progress))
+    measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
+    return Partition(measured.kept, labelled.left_out + cut.left_out + measured.left_out)
 
 
 def _write_manifests(
@@ -194,28 +262,18 @@ def _write_manifests(
     return manifests
 
 
-def _kept(results: Iterable[Kept | LeftOut], left_out: list[LeftOut]) -> list[Kept]:
-    """Part what can be used from what cannot."""
-    kept: list[Kept] = []
-    for result in results:
-        if isinstance(result, LeftOut):
-            left_out.append(result)
-        else:
-            kept.append(result)
-    return kept
-
-
 def _with_ids_of_their_own(
-    splits: dict[str, list[Recording]], left_out: list[LeftOut]
-) -> dict[str, list[Recording]]:
-    """Recordings whose ids differ in all splits, those first that are tested on.
+    splits: Mapping[str, Sequence[Recording]],
+) -> tuple[dict[str, list[Recording]], list[LeftOut]]:
+    """Return recordings whose ids differ in all splits, and which are left out for that.
 
-    Of one recording in two splits the first stays; another recording of the same id gets its split's name
-    before it.
+    Splits that are tested on come first. Of one recording in two splits the first stays; another recording
+    of the same id gets its split's name before it.
     """
     order = sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
     seen: dict[str, Recording] = {}
     own: dict[str, list[Recording]] = {}
+    left_out: list[LeftOut] = []
     for split in order:
         own[split] = []
         for recording in splits[split]:
@@ -227,7 +285,7 @@ def _with_ids_of_their_own(
             else:
                 seen[recording.id] = recording
                 own[split].append(recording)
-    return own
+    return own, left_out
 
 
 def _place(recording: Recording) -> tuple[str, float, float | None]:
@@ -264,7 +322,9 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
     return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
 
 
-def _summary(split: str, utterances: Sequence[Utterance]) -> str:
-    hours = sum(utterance.duration_s for utterance in utterances) / 3600
-    speakers = len({utterance.speaker for utterance in utterances} - {""})
-    return f"{split:<8} {len(utterances):>9,} utterances {hours:>9,.2f} h {speakers:>6,} speakers"
+def _summary(utterances: Sequence[Utterance]) -> SplitSummary:
+    return SplitSummary(
+        len(utterances),
+        sum(utterance.duration_s for utterance in utterances),
+        len({utterance.speaker for utterance in utterances} - {""}),
+    )

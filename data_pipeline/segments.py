@@ -11,7 +11,8 @@ from pathlib import Path
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.types import UserError
-from data_pipeline.corpora.recording import LeftOut, Recording
+from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.types import LeftOut, Recording
 from data_pipeline.work import in_threads
 
 END_TOLERANCE_S = 0.1  # times in lists are rounded
@@ -19,7 +20,9 @@ LONGEST_NAME_BYTES = 150
 MOST_AT_ONCE = 4  # long recordings in memory
 
 
-def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Recording | LeftOut]:
+def cut_segments(
+    recordings: Sequence[Recording], folder: Path, on_progress: OnProgress = ignore_progress
+) -> Iterator[Recording | LeftOut]:
     """Write recordings that are pieces of a file below `folder`, at 16 kHz; whole files pass unchanged.
 
     A file is read once for all its pieces.
@@ -35,8 +38,11 @@ def cut_segments(recordings: Sequence[Recording], folder: Path) -> Iterator[Reco
     folder.mkdir(parents=True, exist_ok=True)
     files = list(pieces)
     cut = functools.partial(_cut_file, pieces=pieces, folder=folder)
-    for results in in_threads(cut, files, "cutting long recordings", at_once=1, most_threads=MOST_AT_ONCE):
-        yield from results
+    results = in_threads(
+        cut, files, "cutting long recordings", at_once=1, most_threads=MOST_AT_ONCE, on_progress=on_progress
+    )
+    for of_file in results:
+        yield from of_file
 
 
 def _cut_file(path: str, pieces: dict[str, list[Recording]], folder: Path) -> list[Recording | LeftOut]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from data_pipeline.corpora.recording import Recording
 from data_pipeline.sentences import sentence_key
+from data_pipeline.types import Recording
 
 HELD_OUT = 0.05  # of the recordings, for each of dev and test
 ENOUGH_SPEAKERS, FEW_SPEAKERS = 10, 3
@@ -14,8 +14,8 @@ ENOUGH_SENTENCES = 20  # else one of them is all that a split holds
 
 
 def complete_splits(
-    splits: dict[str, list[Recording]], *, may_cut_train: bool = True
-) -> tuple[dict[str, list[Recording]], str]:
+    splits: Mapping[str, Sequence[Recording]], *, may_cut_train: bool = True
+) -> tuple[dict[str, Sequence[Recording]], str]:
     """Splits with train, dev and test where they can be made, and how they were made; "" if they were there.
 
     "all" is cut into three, so that no speaker stands in two of them; with fewer than ten speakers, so that

@@ -1,4 +1,4 @@
-"""Long work on many things: on all cores, a few things ahead, with a bar."""
+"""Long work on many things: on all cores, a few things ahead, with reports of how far it has come."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
-from tqdm import tqdm
+from asr.base.work import OnProgress, Work, ignore_progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AT_ONCE = 200  # items a thread deals with before it reports: a report costs as much as a header
+NUM_REPORTS = 200  # of work that is done item by item
 
 
 def available_cores() -> int:
@@ -34,21 +35,42 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield cast(Item, item)
 
 
+def reported(
+    items: Sequence[Item], task: str, unit: str, on_progress: OnProgress = ignore_progress
+) -> Iterator[Item]:
+    """Yield the same items, and report some two hundred times how many of them are done.
+
+    Args:
+        items: to be worked on by whoever takes them.
+        task: what is being done with them.
+        unit: what they are, in the plural.
+        on_progress: called between two items.
+    """
+    step = -(-len(items) // NUM_REPORTS)
+    for num_done, item in enumerate(items):
+        if num_done % step == 0:
+            on_progress(Work(task, num_done, len(items), unit))
+        yield item
+    on_progress(Work(task, len(items), len(items), unit))
+
+
 def in_threads(
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    title: str,
+    task: str,
     at_once: int = AT_ONCE,
     most_threads: int | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Iterator[Result]:
     """What a function returns for each item, in order; it should let go of the interpreter lock.
 
     Args:
         function: called in any thread.
         items: few of them are worked on ahead of what is asked for.
-        title: of the progress bar, which stays away from work of a moment.
+        task: what is being done, for the reports.
         at_once: items that a thread deals with before it reports.
         most_threads: where each needs much memory; else as many as there are cores.
+        on_progress: called in the thread that takes the results.
     """
 
     def some(begin: int) -> list[Result]:
@@ -57,10 +79,9 @@ def in_threads(
     num_threads = min(available_cores(), most_threads or available_cores())
     pending: deque[Future[list[Result]]] = deque()
     begins = iter(range(0, len(items), at_once))
-    with (
-        ThreadPoolExecutor(num_threads) as pool,
-        tqdm(total=len(items), desc=title, unit=" clips", delay=1) as bar,
-    ):
+    num_done = 0
+    on_progress(Work(task, num_done, len(items), "clips"))
+    with ThreadPoolExecutor(num_threads) as pool:
         try:
             while True:
                 while len(pending) < 2 * num_threads and (begin := next(begins, None)) is not None:
@@ -68,7 +89,8 @@ def in_threads(
                 if not pending:
                     return
                 results = pending.popleft().result()
-                bar.update(len(results))
+                num_done += len(results)
+                on_progress(Work(task, num_done, len(items), "clips"))
                 yield from results
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # who interrupts waits for nothing else

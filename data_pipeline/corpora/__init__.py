@@ -22,7 +22,7 @@ from data_pipeline.corpora import (
     table,
     thchs30,
 )
-from data_pipeline.corpora.recording import Corpora, Corpus
+from data_pipeline.types import Corpora, Corpus
 
 CORPORA: Corpora = {
     "mandarin_demo": mandarin_demo.CORPUS,

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.nested import read_speakers
-from data_pipeline.corpora.recording import Corpus, Reading
+from data_pipeline.types import Corpus, Reading
 
 TABLE = "transcript/aidatatang_200_zh_transcript.txt"
 LAYOUT = f"aidatatang_200zh/corpus/{{train,dev,test}} and aidatatang_200zh/{TABLE}"
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
 
     Raises:
         UserError: the folder does not hold the corpus.
     """
-    return read_speakers(source, target, "corpus", TABLE, LAYOUT)
+    return read_speakers(source, target, "corpus", TABLE, LAYOUT, on_progress)
 
 
 CORPUS = Corpus(

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.nested import read_speakers
-from data_pipeline.corpora.recording import Archive, Corpus, Reading
+from data_pipeline.types import Archive, Corpus, Reading
 
 TABLE = "transcript/aishell_transcript_v0.8.txt"
 LAYOUT = f"data_aishell/wav and data_aishell/{TABLE}"
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
 
     Raises:
         UserError: the folder does not hold the corpus.
     """
-    return read_speakers(source, target, "wav", TABLE, LAYOUT)
+    return read_speakers(source, target, "wav", TABLE, LAYOUT, on_progress)
 
 
 CORPUS = Corpus(

@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (
     Entry,
@@ -26,7 +27,8 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
 )
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
-from data_pipeline.corpora.recording import SPLITS, Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import SPLITS, Corpus, LeftOut, Reading
 
 CONFIG = "asrt_config.json"
 WAV_LIST = re.compile(r"(?P<name>.*?)\.?wav\.(?P<suffix>lst|txt)", re.IGNORECASE)
@@ -34,12 +36,13 @@ EXPECTED = "lines of an id and the path of a WAV file, whose syllables are in th
 LAYOUT = "{train,dev,test}.wav.lst with {train,dev,test}.syllable.txt, or asrt_config.json that names them"
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of ASRT's lists; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of ASRT's lists; the other parameters are not used.
 
     Args:
         source: ASRT's folder or its asrt_config.json, a folder with lists below it, or one *.wav.lst.
         target: not used.
+        on_progress: not used.
 
     Raises:
         UserError: there are no such lists, or one without a usable line.
@@ -121,17 +124,18 @@ def _name(wav: Path, source: Path) -> str:
 
 
 def _read_lists(wav: Path, labels: Path, split: str, bases: tuple[Path, ...] = ()) -> Listing:
-    listing = Listing(wav, split, EXPECTED, bases=bases)
-    audio = keyed_lines(wav, listing.left_out)
-    syllables = keyed_lines(labels, listing.left_out)
-    for name, (where, path) in audio.items():
-        tokens = tuple(syllables.pop(name, ("", ""))[1].split())
-        if tokens:
-            listing.entries.append(Entry(where, path, "", name, tokens=tokens))
-        else:
-            listing.left_out.append(LeftOut(where, NO_TRANSCRIPT, name))
-    listing.left_out += [LeftOut(where, NO_AUDIO, name) for name, (where, _) in syllables.items()]
-    return listing
+    audio, same_audio = keyed_lines(wav)
+    syllables, same_syllables = keyed_lines(labels)
+    tokens = {name: tuple(line.split()) for name, (_, line) in syllables.items()}
+    entries, unlabelled = partition(
+        Entry(where, path, "", name, tokens=tokens[name])
+        if tokens.get(name)
+        else LeftOut(where, NO_TRANSCRIPT, name)
+        for name, (where, path) in audio.items()
+    )
+    silent = [LeftOut(where, NO_AUDIO, name) for name, (where, _) in syllables.items() if name not in audio]
+    left_out = [*same_audio, *same_syllables, *unlabelled, *silent]
+    return Listing(wav, split, EXPECTED, entries, left_out, bases)
 
 
 CORPUS = Corpus(

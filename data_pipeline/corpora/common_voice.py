@@ -9,8 +9,10 @@ validated but in none of them repeats sentences and stays out, except where a la
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import raw_lines
 from data_pipeline.corpora.listed import (
     Entry,
@@ -20,7 +22,8 @@ from data_pipeline.corpora.listed import (
     reading_of,
     refuse_missing,
 )
-from data_pipeline.corpora.recording import SPLITS, Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import SPLITS, Corpus, LeftOut, Reading
 
 UNSPLIT = "validated"
 COLUMNS = ("path", "sentence", "client_id")
@@ -28,12 +31,22 @@ EXPECTED = "tab-separated client_id, path, sentence, ..."
 LAYOUT = "<version>/<language>/{train,dev,test}.tsv and clips/*.mp3"
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of one language; `target` is not used.
+class Places(NamedTuple):
+    """Where a table has its columns, by number."""
+
+    num_columns: int
+    clip: int
+    sentence: int
+    client: int
+
+
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of one language; the other parameters are not used.
 
     Args:
         source: the language's folder ("zh-CN", "zh-TW", "zh-HK", "en"), or one above it.
         target: not used.
+        on_progress: not used.
 
     Raises:
         UserError: there is no such table below the folder, several languages are, or a table lacks columns.
@@ -72,27 +85,29 @@ def _read_table(path: Path, split: str) -> Listing:
         raise UserError(
             f"{path}:1: no column {' or '.join(missing)}; expected {EXPECTED}; found {', '.join(names)}"
         )
-    clip, sentence, client = (names.index(column) for column in COLUMNS)
-    listing = Listing(path, split, EXPECTED)
-    for number, line in lines:
-        fields = line.split("\t")
-        where = f"{path}:{number}"
-        if len(fields) > len(names) or len(fields) <= max(clip, sentence, client):
-            reason = "more fields than columns" if len(fields) > len(names) else "fewer fields than columns"
-            listing.left_out.append(LeftOut(where, reason, f"{len(fields)} for {len(names)}"))
-            continue
-        # the first releases leave the suffix out
-        name = fields[clip] if PurePosixPath(fields[clip]).suffix else f"{fields[clip]}.mp3"
-        stem = name.rpartition(".")[0]
-        listing.entries.append(Entry(where, f"clips/{name}", fields[sentence], stem, fields[client]))
-    return listing
+    places = Places(len(names), *(names.index(column) for column in COLUMNS))
+    entries, left_out = partition(_entry(f"{path}:{number}", line, places) for number, line in lines)
+    return Listing(path, split, EXPECTED, entries, left_out)
+
+
+def _entry(where: str, line: str, places: Places) -> Entry | LeftOut:
+    fields = line.split("\t")
+    detail = f"{len(fields)} for {places.num_columns}"
+    if len(fields) > places.num_columns:
+        return LeftOut(where, "more fields than columns", detail)
+    if len(fields) <= max(places.clip, places.sentence, places.client):
+        return LeftOut(where, "fewer fields than columns", detail)
+    clip = fields[places.clip]
+    name = clip if PurePosixPath(clip).suffix else f"{clip}.mp3"  # the first releases leave it out
+    stem = name.rpartition(".")[0]
+    return Entry(where, f"clips/{name}", fields[places.sentence], stem, fields[places.client])
 
 
 CORPUS = Corpus(
     read=read,
     about=(
         "sentences read by volunteers, a folder for each language; download it yourself, after accepting "
-        "its terms; other languages than Chinese need --units characters or words"
+        "its terms; other languages than Chinese need units such as characters or words"
     ),
     units="syllables",
     licence="CC0-1.0",

@@ -11,11 +11,12 @@ import re
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
 from asr.base.types import UserError
-from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
+from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
+from data_pipeline.work import reported
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAME = re.compile(r"(?P<digit>[0-9])_(?P<speaker>[^_]+)_(?P<index>[0-9]+)")
@@ -29,31 +30,31 @@ SEED = 7
 Pool = dict[str, list[tuple[int, Waveform]]]  # speaker -> (digit, recording)
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Join recordings of one speaker into strings of one to seven digits with gaps between them.
 
     Raises:
         UserError: the folder holds no such recordings, or none of the speaker kept for testing.
     """
-    pools, left_out = _read_pools(source)
+    pools, left_out = _read_pools(source, on_progress)
     (target / "audio").mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(SEED)
     splits: dict[str, list[Recording]] = {}
     for split, pool in pools.items():
         speakers = sorted(pool)
-        numbers = tqdm(range(NUM_STRINGS[split]), desc=f"joining digits for {split}", unit="string")
+        task = f"joining digits for {split}"
         splits[split] = [
             _join(f"{split}-{number:04d}", speakers[number % len(speakers)], pool, target, rng)
-            for number in numbers
+            for number in reported(range(NUM_STRINGS[split]), task, "strings", on_progress)
         ]
     return Reading(splits, left_out)
 
 
-def _read_pools(source: Path) -> tuple[dict[str, Pool], list[LeftOut]]:
+def _read_pools(source: Path, on_progress: OnProgress) -> tuple[dict[str, Pool], list[LeftOut]]:
     pools: dict[str, Pool] = {split: collections.defaultdict(list) for split in NUM_STRINGS}
     left_out: list[LeftOut] = []
     files = sorted(path for path in source.rglob("*.wav") if NAME.fullmatch(path.stem))
-    for path in tqdm(files, desc="reading digits", unit="clip"):
+    for path in reported(files, "reading digits", "clips", on_progress):
         match = NAME.fullmatch(path.stem)
         assert match
         try:

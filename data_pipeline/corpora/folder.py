@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     contents,
@@ -24,8 +23,9 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
     split_of,
 )
-from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading, Recording
+from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
+from data_pipeline.types import Corpus, LeftOut, Reading, Recording
+from data_pipeline.work import reported
 
 TRANSCRIPT_SUFFIXES = (".txt", ".lab", ".trn")
 ONE_LINE = ".trn"  # more lines hold the same in syllables and in phones
@@ -33,17 +33,17 @@ TIMED = re.compile(r"[0-9]+(\.[0-9]+)?\s+[0-9]+(\.[0-9]+)?\s+\S+")  # begin, end
 LAYOUT = "<speaker>/*.wav with *.txt, *.lab, *.trn or *.wav.txt beside them"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pairs:
-    """Clips and transcripts by their paths without suffixes."""
+    """Clips and transcripts by their paths without suffixes, and files whose place was taken."""
 
-    audio: dict[str, Path] = field(default_factory=dict)
-    transcripts: dict[str, Path] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    audio: dict[str, Path]
+    transcripts: dict[str, Path]
+    left_out: list[LeftOut]
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of the clips that have a transcript beside them; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of the clips that have a transcript beside them; the other parameters are not used.
 
     Raises:
         UserError: there is no such pair below the folder.
@@ -51,34 +51,36 @@ def read(source: Path, target: Path) -> Reading:
     refuse_missing(source)
     pairs = _pairs(os.path.abspath(source))  # noqa: PTH100 (resolve would follow links)
     keys = [key for key in pairs.audio if key in pairs.transcripts]
-    reading = Reading(left_out=pairs.left_out)
-    for key in pairs.audio.keys() - pairs.transcripts.keys():
-        reading.left_out.append(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT))
-    for key in pairs.transcripts.keys() - pairs.audio.keys():
-        reading.left_out.append(LeftOut(str(pairs.transcripts[key]), NO_AUDIO))
-    reading.left_out.sort(key=lambda out: out.what)
-    splits = _splits(keys)
-    speakers = _speakers(keys, has_splits=splits != dict.fromkeys(keys, "all"))
+    silent, unlabelled = pairs.transcripts.keys() - pairs.audio.keys(), pairs.audio.keys() - set(keys)
+    left_out = [
+        *pairs.left_out,
+        *(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT) for key in unlabelled),
+        *(LeftOut(str(pairs.transcripts[key]), NO_AUDIO) for key in silent),
+    ]
+    left_out.sort(key=lambda out: out.what)
+    split_by_key = _splits(keys)
+    speakers = _speakers(keys, has_splits=split_by_key != dict.fromkeys(keys, "all"))
     taken: set[str] = set()
-    for key in tqdm(keys, desc="reading transcripts", unit="clip"):
+    splits: dict[str, list[Recording]] = {}
+    for key in reported(keys, "reading transcripts", "clips", on_progress):
         text = _text(pairs.transcripts[key])
         if isinstance(text, LeftOut):
-            reading.left_out.append(text)
+            left_out.append(text)
             continue
         name = free_name(key.replace("/", "-"), taken)
         taken.add(name)
         recording = Recording(name, str(pairs.audio[key]), text, speakers[key])
-        reading.splits.setdefault(splits[key], []).append(recording)
-    if not reading.splits:
+        splits.setdefault(split_by_key[key], []).append(recording)
+    if not splits:
         raise UserError(
             f"{source}: no clip with its transcript below this folder; expected {LAYOUT}; "
             f"found {len(pairs.audio)} clips and {len(pairs.transcripts)} transcripts; {contents(source)}"
         )
-    return reading
+    return Reading(splits, left_out)
 
 
 def _pairs(source: str) -> Pairs:
-    pairs = Pairs()
+    pairs = Pairs({}, {}, [])
     for path in files_below(Path(source), (*AUDIO_SUFFIXES, *TRANSCRIPT_SUFFIXES)):
         relative = str(path)[len(source) :].replace(os.sep, "/").lstrip("/")
         stem, suffix = os.path.splitext(relative)  # noqa: PTH122 (several times as fast as Path)
@@ -111,7 +113,7 @@ def _text(path: Path) -> str | LeftOut:
     try:
         lines = [line for _, line in text_lines(path)]
     except UserError as error:
-        return LeftOut(str(path), "a transcript that cannot be read", str(error))
+        return LeftOut(str(path), UNREADABLE_TRANSCRIPT, str(error))
     if not lines:
         return LeftOut(str(path), EMPTY)
     if all(TIMED.fullmatch(line) for line in lines):

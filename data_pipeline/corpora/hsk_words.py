@@ -10,15 +10,16 @@ import zlib
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.corpora.recording import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import SPLITS, UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
 
 PREFIX = "cmn-"
 SPEAKER = "yue_tan"
 HELD_OUT_PERCENT = {"test": 6, "dev": 3}
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Take each file for what its name says, and convert it; a word stands in one split only.
 
     Raises:
@@ -37,16 +38,17 @@ def read(source: Path, target: Path) -> Reading:
         )
     (target / "audio").mkdir(parents=True, exist_ok=True)
     pairs = [(path, target / "audio" / f"{path.stem}.wav") for path in files]
-    durations = convert_to_wav(pairs, "converting hsk_words")
+    durations = convert_to_wav(pairs, "converting hsk_words", on_progress)
 
-    reading = Reading({"train": [], "dev": [], "test": []})
+    splits: dict[str, list[Recording]] = {split: [] for split in SPLITS}
+    left_out: list[LeftOut] = []
     for (path, wav), duration_s in zip(pairs, durations, strict=True):
         word = path.stem.removeprefix(PREFIX)
         if isinstance(duration_s, UserError):
-            reading.left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(duration_s)))
+            left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(duration_s)))
         else:
-            reading.splits[split_of(word)].append(Recording(path.stem, str(wav), word, SPEAKER))
-    return reading
+            splits[split_of(word)].append(Recording(path.stem, str(wav), word, SPEAKER))
+    return Reading(splits, left_out)
 
 
 def split_of(word: str) -> str:

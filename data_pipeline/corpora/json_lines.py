@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (
     Entry,
@@ -29,7 +30,8 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
 )
 from data_pipeline.corpora.matching import NO_TRANSCRIPT
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import Corpus, LeftOut, Reading
 
 AUDIO = ("audio_filepath", "audio", "wav", "audio_path", "path", "source", "feat")
 TEXT = ("text", "txt", "sentence", "transcript", "transcription", "target")
@@ -45,8 +47,8 @@ LAYOUT = "one list, or {train,dev,test}.jsonl, or {train,dev,test}/data.list"
 Record = dict[str, Any]
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of one list, or of all below a folder; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of one list, or of all below a folder; the other parameters are not used.
 
     Raises:
         UserError: there is no such list, or one without a usable line.
@@ -79,14 +81,8 @@ def _is_list(path: Path) -> bool:
 
 
 def _read_list(path: Path, split: str) -> Listing:
-    listing = Listing(path, split, EXPECTED)
-    for number, line in text_lines(path):
-        found = _entry(f"{path}:{number}", line)
-        if isinstance(found, Entry):
-            listing.entries.append(found)
-        else:
-            listing.left_out.append(found)
-    return listing
+    entries, left_out = partition(_entry(f"{path}:{number}", line) for number, line in text_lines(path))
+    return Listing(path, split, EXPECTED, entries, left_out)
 
 
 def _record(line: str) -> Record | str:

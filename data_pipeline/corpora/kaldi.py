@@ -8,11 +8,12 @@ file (`flac -c -d -s a.flac |`), that file is read, else the recording is left o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.listed import (
     Entry,
     KeyedLines,
@@ -26,8 +27,10 @@ from data_pipeline.corpora.listed import (
 )
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.corpora.pipes import file_of_pipe
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import Corpus, LeftOut, Reading
 
+TABLES = ("wav.scp", "text", "utt2spk", "segments")
 PIECE_OF_ARCHIVE = re.compile(r".*:[0-9]+(\[.*\])?")  # "raw_wav.1.ark:1234"
 EXPECTED = "wav.scp with lines of an id and a path, whose text is in the file text beside it"
 LAYOUT = "wav.scp, text, utt2spk, segments; or {train,dev,test}/ with these"
@@ -48,8 +51,8 @@ class Tables:
     speakers: KeyedLines
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of one data directory, or of those below a folder; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of one data directory, or of those below a folder; the other parameters are not used.
 
     Raises:
         UserError: there is no data directory below the folder, or one without a usable recording.
@@ -72,35 +75,27 @@ def read(source: Path, target: Path) -> Reading:
 
 
 def _read_folder(folder: Path, split: str) -> Listing:
-    listing = Listing(folder / "wav.scp", split, EXPECTED)
-
-    def lines(name: str) -> KeyedLines:
-        return keyed_lines(folder / name, listing.left_out) if (folder / name).is_file() else {}
-
-    tables = Tables(lines("wav.scp"), lines("text"), lines("utt2spk"))
-    if (folder / "segments").is_file():
-        _collect(lines("segments"), tables, _segment, listing)
+    files = {name: folder / name for name in TABLES if (folder / name).is_file()}
+    found = {name: keyed_lines(path) for name, path in files.items()}
+    wav, text, speakers, segments = (found.get(name, ({}, []))[0] for name in TABLES)
+    tables = Tables(wav, text, speakers)
+    if "segments" in files:
+        entries, left_out = partition(_entries(segments, tables, _segment))
     else:
-        _collect(tables.wav, tables, _whole, listing)
-    return listing
+        entries, left_out = partition(_entries(wav, tables, _whole))
+    same_ids = [row for _, rows in found.values() for row in rows]
+    return Listing(folder / "wav.scp", split, EXPECTED, entries, same_ids + left_out)
 
 
 Make = Callable[[str, str, str, Tables], Entry | LeftOut]
 
 
-def _collect(utterances: KeyedLines, tables: Tables, make: Make, listing: Listing) -> None:
+def _entries(utterances: KeyedLines, tables: Tables, make: Make) -> Iterator[Entry | LeftOut]:
     for name, (where, rest) in utterances.items():
-        if name not in tables.text:
-            listing.left_out.append(LeftOut(where, NO_TRANSCRIPT, name))
-            continue
-        found = make(name, where, rest, tables)
-        if isinstance(found, Entry):
-            listing.entries.append(found)
-        else:
-            listing.left_out.append(found)
+        yield make(name, where, rest, tables) if name in tables.text else LeftOut(where, NO_TRANSCRIPT, name)
     for name, (where, _) in tables.text.items():
         if name not in utterances:
-            listing.left_out.append(LeftOut(where, NO_AUDIO, name))
+            yield LeftOut(where, NO_AUDIO, name)
 
 
 def _whole(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:

@@ -8,11 +8,11 @@ that need be there. The training parts are one split; "clean" and "other" stay a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     ID_TWICE,
@@ -21,7 +21,9 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
 )
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
-from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading, Recording
+from data_pipeline.left_out import partition
+from data_pipeline.types import Archive, Corpus, LeftOut, Reading, Recording
+from data_pipeline.work import reported
 
 MD5 = {  # https://www.openslr.org/resources/12/md5sum.txt
     "train-clean-100": "2a93770f6d5c6c964bc36631d331a522",
@@ -37,24 +39,26 @@ TRANSCRIPT = ".trans.txt"
 LAYOUT = "LibriSpeech/{train,dev,test}-{clean,other}*/<speaker>/<chapter>/*.flac and *.trans.txt"
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of the parts that are there; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of the parts that are there; the other parameters are not used.
 
     Raises:
         UserError: no part is below the folder, or none with a recording and its text.
     """
     refuse_missing(source)
-    reading = Reading()
-    for part in tqdm(_parts(source), desc="reading LibriSpeech", unit="part"):
-        recordings = reading.splits.setdefault(split_of_part(part.name), [])
-        _read_part(part, recordings, reading.left_out)
-    reading.splits = {split: recordings for split, recordings in reading.splits.items() if recordings}
-    if not reading.splits:
+    splits: dict[str, list[Recording]] = {}
+    left_out: list[LeftOut] = []
+    for part in reported(_parts(source), "reading LibriSpeech", "parts", on_progress):
+        found = partition(_recordings(part))
+        if found.kept:
+            splits.setdefault(split_of_part(part.name), []).extend(found.kept)
+        left_out += found.left_out
+    if not splits:
         raise UserError(
             f"{source}: no recording with its text below this folder; expected {LAYOUT}; "
-            f"left out {len(reading.left_out)} files; unpack the archives again"
+            f"left out {len(left_out)} files; unpack the archives again"
         )
-    return reading
+    return Reading(splits, left_out)
 
 
 def split_of_part(part: str) -> str:
@@ -73,7 +77,7 @@ def _parts(source: Path) -> list[Path]:
     return sorted(parts, key=lambda part: list(MD5).index(part.name) if part.name in MD5 else -1)
 
 
-def _read_part(part: Path, recordings: list[Recording], left_out: list[LeftOut]) -> None:
+def _recordings(part: Path) -> Iterator[Recording | LeftOut]:
     """Match the audio of a part with its transcripts."""
     audio: dict[str, str] = {}
     transcripts: list[Path] = []
@@ -81,18 +85,19 @@ def _read_part(part: Path, recordings: list[Recording], left_out: list[LeftOut])
         if path.name.lower().endswith(TRANSCRIPT):
             transcripts.append(path)
         elif path.stem in audio:
-            left_out.append(LeftOut(str(path), ID_TWICE, path.stem))
+            yield LeftOut(str(path), ID_TWICE, path.stem)
         else:
             audio[path.stem] = str(path)
     for path in transcripts:
         for number, line in text_lines(path):
             name, _, text = line.partition(" ")
             if name not in audio:
-                left_out.append(LeftOut(f"{path}:{number}", NO_AUDIO, name))
+                yield LeftOut(f"{path}:{number}", NO_AUDIO, name)
             elif text:
                 speaker = name.split("-")[0]
-                recordings.append(Recording(name, audio.pop(name), plain_spaces(text), speaker))
-    left_out += [LeftOut(path, NO_TRANSCRIPT) for path in audio.values()]
+                yield Recording(name, audio.pop(name), plain_spaces(text), speaker)
+    for unmatched in audio.values():
+        yield LeftOut(unmatched, NO_TRANSCRIPT)
 
 
 CORPUS = Corpus(

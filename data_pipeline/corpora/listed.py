@@ -6,8 +6,8 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,7 +15,8 @@ from asr.base.files import is_utf8
 from asr.base.types import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
-from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading, Recording
+from data_pipeline.left_out import partition
+from data_pipeline.types import SPLITS, LeftOut, Reading, Recording
 
 ID_TWICE = "an id that stands twice"
 SPLIT_WORDS = {
@@ -48,7 +49,7 @@ class Entry:
     end_s: float | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Listing:
     """A list of one split.
 
@@ -56,14 +57,16 @@ class Listing:
         path: of the list.
         split: that it makes, or takes part in.
         expected: what its lines hold, for the error where none is usable.
+        entries: its usable lines.
+        left_out: its other lines, and why.
         bases: folders that its audio may be relative to, before the list's own.
     """
 
     path: Path
     split: str
     expected: str
-    entries: list[Entry] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    entries: Sequence[Entry] = ()
+    left_out: Sequence[LeftOut] = ()
     bases: tuple[Path, ...] = ()
 
 
@@ -78,39 +81,40 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
         UserError: a list has no usable line.
     """
     listings = list(listings)
-    reading = Reading(left_out=list(left_out))
-    usable = [_usable(listing, reading.left_out) for listing in listings]
+    usable = [partition(_fault(entry) or entry for entry in listing.entries) for listing in listings]
+    faulty = [*left_out]
+    for listing, found in zip(listings, usable, strict=True):
+        faulty += [*listing.left_out, *found.left_out]
     # by path: a table has a listing for each split
-    with_usable = {listing.path for listing, found in zip(listings, usable, strict=True) if found}
+    with_usable = {listing.path for listing, found in zip(listings, usable, strict=True) if found.kept}
     for listing in listings:
         if listing.path not in with_usable:
-            raise _nothing_usable(listing, reading.left_out)
+            raise _nothing_usable(listing, faulty)
+    named = partition(_with_ids(listings, [found.kept for found in usable]))
+    splits: dict[str, list[Recording]] = {}
+    for split, recording in named.kept:
+        splits.setdefault(split, []).append(recording)
+    return Reading(splits, faulty + named.left_out)
+
+
+def _with_ids(
+    listings: Sequence[Listing], usable: Sequence[Sequence[Entry]]
+) -> Iterator[tuple[str, Recording] | LeftOut]:
+    """Yield each usable entry of each listing as a recording and its split; an id counts once in a split."""
     entries = [entry for found in usable for entry in found]
     made = iter(_made_ids([entry for entry in entries if not entry.id]))
     taken = {entry.id for entry in entries}
     seen: set[tuple[str, str]] = set()
     for listing, found in zip(listings, usable, strict=True):
         base = _audio_base(listing)
-        recordings = []
         for entry in found:
             name = entry.id or free_name(next(made), taken)
             taken.add(name)
             if (listing.split, name) in seen:  # preparing decides between splits
-                reading.left_out.append(LeftOut(entry.where, ID_TWICE, name))
+                yield LeftOut(entry.where, ID_TWICE, name)
             else:
                 seen.add((listing.split, name))
-                recordings.append(_recording(entry, name, base))
-        if recordings:
-            reading.splits.setdefault(listing.split, []).extend(recordings)
-    return reading
-
-
-def _usable(listing: Listing, left_out: list[LeftOut]) -> list[Entry]:
-    """The entries of a list that have no fault; the others, and what it left out, are added to `left_out`."""
-    left_out += listing.left_out
-    faults = [_fault(entry) for entry in listing.entries]
-    left_out += [fault for fault in faults if fault]
-    return [entry for entry, fault in zip(listing.entries, faults, strict=True) if not fault]
+                yield listing.split, _recording(entry, name, base)
 
 
 def _recording(entry: Entry, name: str, base: str) -> Recording:
@@ -253,13 +257,14 @@ def _folders(folder: Path) -> list[os.DirEntry[str]]:
     return sorted(folders, key=lambda entry: entry.name)
 
 
-def keyed_lines(path: Path, left_out: list[LeftOut]) -> KeyedLines:
-    """Lines of an id and something; the second of an id is added to `left_out`.
+def keyed_lines(path: Path) -> tuple[KeyedLines, list[LeftOut]]:
+    """Return lines of an id and something by their ids; the second line of an id is left out.
 
     Raises:
         UserError: the file cannot be read.
     """
     lines: KeyedLines = {}
+    left_out: list[LeftOut] = []
     for number, line in text_lines(path):
         key, *rest = line.split(maxsplit=1)
         where = f"{path}:{number}"
@@ -267,7 +272,7 @@ def keyed_lines(path: Path, left_out: list[LeftOut]) -> KeyedLines:
             left_out.append(LeftOut(where, ID_TWICE, key))
         else:
             lines[key] = (where, rest[0] if rest else "")
-    return lines
+    return lines, left_out
 
 
 def refuse_missing(source: Path) -> None:

@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
-from data_pipeline.corpora.recording import SPLITS, Archive, Corpus, LeftOut, Reading
+from data_pipeline.types import SPLITS, Archive, Corpus, LeftOut, Reading
 
 TABLE = "TRANS.txt"
 LAYOUT = f"train/{TABLE}, dev/{TABLE}, test/{TABLE} and beside each a folder for every speaker"
@@ -26,7 +27,7 @@ NOISE = re.compile(r"[\[【]\s*[A-Za-z]+\s*[\]】]|(?<![A-Za-z])(?:FIL|SPK)(?![A
 KNOWN_BROKEN = {"16_4013_20170819121429", "18_1565_20170712000170"}  # lhotse's recipe says so
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings with their lines, of the splits that are there.
 
     Raises:
@@ -48,8 +49,8 @@ def read(source: Path, target: Path) -> Reading:
     reading = match(
         [clip for clip in clips if clip.path.stem not in KNOWN_BROKEN],
         [line for line in lines if line.id not in KNOWN_BROKEN],
+        left_out,
     )
-    reading.left_out += left_out
     return refuse_nothing(reading, source, LAYOUT)
 
 

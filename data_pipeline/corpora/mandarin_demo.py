@@ -10,13 +10,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.corpora.recording import Corpus, Reading, Recording
+from data_pipeline.types import SPLITS, Corpus, Reading, Recording
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "mandarin_demo.zip"
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Unpack the archive into 16 kHz WAV files below `target`; `source` is not used."""
     (target / "audio").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as folder, zipfile.ZipFile(ARCHIVE) as archive:
@@ -26,8 +27,8 @@ def read(source: Path, target: Path) -> Reading:
         pairs = [
             (Path(folder) / record["audio"], target / "audio" / f"{record['id']}.wav") for record in records
         ]
-        durations = convert_to_wav(pairs, "unpacking the demo corpus")
-    splits: dict[str, list[Recording]] = {"train": [], "dev": [], "test": []}
+        durations = convert_to_wav(pairs, "unpacking the demo corpus", on_progress)
+    splits: dict[str, list[Recording]] = {split: [] for split in SPLITS}
     for record, (_, wav), duration_s in zip(records, pairs, durations, strict=True):
         assert isinstance(duration_s, float), duration_s  # the archive is ours
         splits[record["split"]].append(

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from asr.base.types import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
-from data_pipeline.corpora.recording import LeftOut, Reading, Recording
+from data_pipeline.types import LeftOut, Reading, Recording
 
 NO_TRANSCRIPT = "audio without a transcript"
 NO_AUDIO = "transcript without audio"
+UNREADABLE_TRANSCRIPT = "a transcript that cannot be read"
 EMPTY = "empty transcript"
 TOLD_TWICE = "a second transcript that says the same"
 CONTRADICTED = "transcripts that contradict each other"
@@ -60,25 +61,30 @@ def lines_of_table(path: Path) -> Iterator[Line]:
         yield Line(name, plain_spaces("".join(text)), f"{path}:{number}")
 
 
-def match(clips: Iterable[Clip], lines: Iterable[Line]) -> Reading:
+def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftOut] = ()) -> Reading:
     """Every clip with its line, split by split; whatever has no counterpart is left out.
 
     Two lines about one recording: the second is left out if it says the same, both if it does not.
+
+    Args:
+        clips: recordings that are there.
+        lines: what is said in them.
+        left_out: what was left out before.
     """
-    line_of, left_out = _one_each(lines)
-    reading = Reading(left_out=left_out)
+    line_of, unmatched = _one_each(lines)
+    splits: dict[str, list[Recording]] = {}
     heard = set()
     for clip in clips:
         name = clip.path.stem
         heard.add(name)
         line = line_of.get(name)
         if line is None:
-            left_out.append(LeftOut(str(clip.path), NO_TRANSCRIPT))
+            unmatched.append(LeftOut(str(clip.path), NO_TRANSCRIPT))
         elif line.text:
             recording = Recording(name, str(clip.path), line.text, line.speaker or clip.speaker)
-            reading.splits.setdefault(clip.split, []).append(recording)
-    left_out += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in heard]
-    return reading
+            splits.setdefault(clip.split, []).append(recording)
+    unmatched += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in heard]
+    return Reading(splits, [*unmatched, *left_out])
 
 
 def _one_each(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]:

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
-from data_pipeline.corpora.recording import SPLITS, LeftOut, Reading
 from data_pipeline.download.unpack import NoRoomError, unpack_into
+from data_pipeline.left_out import Partition, partition
+from data_pipeline.types import SPLITS, LeftOut, Reading
 from data_pipeline.work import in_threads
 
 AUDIO = ".wav"
@@ -20,7 +22,9 @@ UNFIT = "an archive that cannot be unpacked"
 WITHOUT_AUDIO = "an archive without audio"
 
 
-def read_speakers(source: Path, target: Path, audio: str, table: str, layout: str) -> Reading:
+def read_speakers(
+    source: Path, target: Path, audio: str, table: str, layout: str, on_progress: OnProgress
+) -> Reading:
     """Read a corpus of such archives, unpacked or not, and one table of transcripts.
 
     Args:
@@ -29,18 +33,19 @@ def read_speakers(source: Path, target: Path, audio: str, table: str, layout: st
         audio: the folder of the archives, below the corpus's.
         table: the file of transcripts, below the corpus's folder.
         layout: what is expected, for errors.
+        on_progress: receives how many speakers are unpacked.
 
     Raises:
         UserError: the folder does not hold the corpus.
     """
     folder = corpus_folder(source, (audio, table), layout)
-    clips, left_out = clips_and_archives(folder / audio, target)
-    reading = match(clips, lines_of_table(folder / table))
-    reading.left_out += left_out
-    return refuse_nothing(reading, source, layout)
+    clips, left_out = clips_and_archives(folder / audio, target, on_progress)
+    return refuse_nothing(match(clips, lines_of_table(folder / table), left_out), source, layout)
 
 
-def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[LeftOut]]:
+def clips_and_archives(
+    folder: Path, target: Path, on_progress: OnProgress = ignore_progress
+) -> Partition[Clip]:
     """Clips below a folder, and those in archives there, which are unpacked below `target / "unpacked"`.
 
     An archive beside a folder of its name with audio in it was unpacked in place: it is not opened. The
@@ -49,6 +54,7 @@ def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[Lef
     Args:
         folder: of the corpus.
         target: the folder of what is prepared.
+        on_progress: receives how many archives are unpacked.
 
     Returns:
         The clips, and which archives could not be used.
@@ -60,14 +66,15 @@ def clips_and_archives(folder: Path, target: Path) -> tuple[list[Clip], list[Lef
     in_place = {path.parent.name for path in loose}
     packed = [path for path in archives if _stem(path) not in in_place]
     homes = {path: target / "unpacked" / path.parent.relative_to(folder) / _stem(path) for path in packed}
-    left_out = _unpack_all(homes)
+    left_out = _unpack_all(homes, on_progress)
 
     clips = _clips(folder, loose)
     for home in homes.values():
         clips += _clips(target / "unpacked", files_below(home, (AUDIO,)))
-    return [clip for clip in clips if clip.split], left_out + [
-        LeftOut(str(clip.path), "audio outside train, dev and test") for clip in clips if not clip.split
-    ]
+    inside = partition(
+        clip if clip.split else LeftOut(str(clip.path), "audio outside train, dev and test") for clip in clips
+    )
+    return Partition(inside.kept, left_out + inside.left_out)
 
 
 def _stem(archive: Path) -> str:
@@ -82,13 +89,15 @@ def _split_of(path: Path) -> str:
     return next((part for part in path.parts[:-1] if part in SPLITS), "")
 
 
-def _unpack_all(homes: dict[Path, Path]) -> list[LeftOut]:
+def _unpack_all(homes: dict[Path, Path], on_progress: OnProgress) -> list[LeftOut]:
     """Unpack each archive into its folder, unless that is there: a folder with this name is whole."""
     missing = [(archive, home) for archive, home in homes.items() if not home.is_dir()]
     if not missing:
         return []
     # zlib lets go of the interpreter lock while it works
-    results = in_threads(lambda pair: _unpack(*pair), missing, "unpacking speakers", at_once=1)
+    results = in_threads(
+        lambda pair: _unpack(*pair), missing, "unpacking speakers", at_once=1, on_progress=on_progress
+    )
     return [result for result in results if result]
 
 

@@ -14,29 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
-from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import Archive, Corpus, LeftOut, Reading
 
 TABLE = "set1_transcript.json"
 LAYOUT = f"primewords_md_2018_set1/audio_files and primewords_md_2018_set1/{TABLE}"
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings with their records.
 
     Raises:
         UserError: the folder does not hold the corpus, or its list is no list.
     """
     folder = corpus_folder(source, ("audio_files", TABLE), LAYOUT)
-    left_out: list[LeftOut] = []
-    lines = _lines(folder / TABLE, left_out)
-    reading = match((Clip(path) for path in files_below(folder / "audio_files", (".wav",))), lines)
-    reading.left_out += left_out
-    return refuse_nothing(reading, source, LAYOUT)
+    clips = (Clip(path) for path in files_below(folder / "audio_files", (".wav",)))
+    return refuse_nothing(match(clips, *partition(_lines(folder / TABLE))), source, LAYOUT)
 
 
-def _lines(table: Path, left_out: list[LeftOut]) -> Iterator[Line]:
+def _lines(table: Path) -> Iterator[Line | LeftOut]:
     for number, record in enumerate(_records(table), start=1):
         where = f"{table}, record {number}"
         file, text = (record.get(key) if isinstance(record, dict) else None for key in ("file", "text"))
@@ -44,7 +43,7 @@ def _lines(table: Path, left_out: list[LeftOut]) -> Iterator[Line]:
             speaker = record.get("user_id")
             yield Line(Path(file).stem, plain_spaces(text), where, "" if speaker is None else str(speaker))
         else:
-            left_out.append(LeftOut(where, "a record without file or text", repr(record)[:80]))
+            yield LeftOut(where, "a record without file or text", repr(record)[:80])
 
 
 def _records(table: Path) -> list[Any]:

@@ -10,22 +10,22 @@ There are no splits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
-from data_pipeline.corpora.recording import Archive, Corpus, LeftOut, Reading
+from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, refuse_nothing
+from data_pipeline.left_out import partition
+from data_pipeline.types import Archive, Corpus, LeftOut, Reading
+from data_pipeline.work import reported
 
 FOLDER = "ST-CMDS-20170001_1-OS"
 LAYOUT = f"{FOLDER}/*.wav and *.txt"
 NAME = re.compile(r"20170001(P[0-9]{5}[A-Z])[0-9]{4}")
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings with the text file of the same name.
 
     Raises:
@@ -43,19 +43,16 @@ def read(source: Path, target: Path) -> Reading:
             clips.append(Clip(path, speaker=name[1]))
         else:
             left_out.append(LeftOut(str(path), "a name that is not of this corpus"))
-    reading = match(clips, _lines(texts, left_out))
-    reading.left_out += left_out
-    return refuse_nothing(reading, source, LAYOUT)
+    lines = partition(map(_line, reported(texts, "reading transcripts", "files", on_progress)))
+    return refuse_nothing(match(clips, lines.kept, left_out + lines.left_out), source, LAYOUT)
 
 
-def _lines(texts: list[Path], left_out: list[LeftOut]) -> Iterator[Line]:
-    for path in tqdm(texts, desc="reading transcripts", unit="file"):
-        try:
-            text = plain_spaces(" ".join(line for _, line in text_lines(path)))
-        except UserError as error:
-            left_out.append(LeftOut(str(path), "a transcript that cannot be read", str(error)))
-        else:
-            yield Line(path.stem, text, str(path))
+def _line(path: Path) -> Line | LeftOut:
+    try:
+        text = plain_spaces(" ".join(line for _, line in text_lines(path)))
+    except UserError as error:
+        return LeftOut(str(path), UNREADABLE_TRANSCRIPT, str(error))
+    return Line(path.stem, text, str(path))
 
 
 CORPUS = Corpus(

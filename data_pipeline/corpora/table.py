@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.corpora.listed import (
     Entry,
@@ -25,7 +26,8 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
     split_of,
 )
-from data_pipeline.corpora.recording import Corpus, LeftOut, Reading
+from data_pipeline.left_out import partition
+from data_pipeline.types import Corpus, LeftOut, Reading
 
 SUFFIXES = (".csv", ".tsv")
 DELIMITERS = "\t,;"
@@ -62,8 +64,8 @@ class Header:
     column_of: dict[str, int]
 
 
-def read(source: Path, target: Path) -> Reading:
-    """Recordings of one table, or of all below a folder; `target` is not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+    """Recordings of one table, or of all below a folder; the other parameters are not used.
 
     Raises:
         UserError: there is no such table, one lacks the columns, or has no usable line.
@@ -128,15 +130,12 @@ def _read_table(path: Path, split: str) -> list[Listing]:
     header = _header(_first_line(path))
     if header is None:
         raise _no_columns(path)
-    listings: dict[str, Listing] = {}
-    for found, its_split in _rows(path, header):
-        name = its_split or split
-        listing = listings.setdefault(name, Listing(path, name, EXPECTED))
-        if isinstance(found, Entry):
-            listing.entries.append(found)
-        else:
-            listing.left_out.append(found)
-    return list(listings.values()) or [Listing(path, split, EXPECTED)]
+    rows: dict[str, list[Entry | LeftOut]] = {}
+    for row, its_split in _rows(path, header):
+        rows.setdefault(its_split or split, []).append(row)
+    return [Listing(path, name, EXPECTED, *partition(of_split)) for name, of_split in rows.items()] or [
+        Listing(path, split, EXPECTED)
+    ]
 
 
 def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:

@@ -16,10 +16,17 @@ import re
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, refuse_nothing
-from data_pipeline.corpora.recording import SPLITS, Archive, Corpus, LeftOut, Reading, Recording
+from data_pipeline.corpora.matching import (
+    EMPTY,
+    NO_AUDIO,
+    NO_TRANSCRIPT,
+    UNREADABLE_TRANSCRIPT,
+    refuse_nothing,
+)
 from data_pipeline.corpora.syllables import syllables_of
+from data_pipeline.types import SPLITS, Archive, Corpus, LeftOut, Reading, Recording
 
 AUDIO, TRANSCRIPT = ".wav", ".wav.trn"
 LAYOUT = "data_thchs30/{data,train,dev,test} with *.wav and *.wav.trn"
@@ -31,7 +38,7 @@ class DeadLinkError(UserError):
     """A link file, or a chain of them, without a transcript at its end."""
 
 
-def read(source: Path, target: Path) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
     """Recordings of each split, with text and syllables from the transcripts they link to.
 
     Raises:
@@ -39,7 +46,8 @@ def read(source: Path, target: Path) -> Reading:
     """
     folder = corpus_folder(source, ("data", *SPLITS), LAYOUT)
     originals = _files(folder / "data")
-    reading = Reading()
+    splits: dict[str, list[Recording]] = {}
+    left_out: list[LeftOut] = []
     used: set[str] = set()
     for split in SPLITS:
         found = _files(folder / split)
@@ -50,12 +58,12 @@ def read(source: Path, target: Path) -> Reading:
             transcript = found.get(name + TRANSCRIPT) or originals.get(name + TRANSCRIPT)
             result = _recording(name, audio, transcript, folder / split)
             if isinstance(result, Recording):
-                reading.splits.setdefault(split, []).append(result)
+                splits.setdefault(split, []).append(result)
             else:
-                reading.left_out.append(result)
+                left_out.append(result)
     unused = sorted({_name(file) for file in originals} - used)
-    reading.left_out += [LeftOut(str(folder / "data" / name), "in none of the splits") for name in unused]
-    return refuse_nothing(reading, source, LAYOUT)
+    left_out += [LeftOut(str(folder / "data" / name), "in none of the splits") for name in unused]
+    return refuse_nothing(Reading(splits, left_out), source, LAYOUT)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -79,7 +87,7 @@ def _recording(name: str, audio: Path | None, transcript: Path | None, folder: P
     except DeadLinkError as error:
         return refuse("a link file that leads nowhere", str(error))
     except UserError as error:
-        return refuse("a transcript that cannot be read", str(error))
+        return refuse(UNREADABLE_TRANSCRIPT, str(error))
     text, pinyin = (plain_spaces(STRAY.sub("", lines.get(number, ""))) for number in (1, 2))
     if not text:
         return refuse(EMPTY)

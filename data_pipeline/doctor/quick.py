@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import listed
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.sentences import sentence_key
 from data_pipeline.work import in_threads
+
+logger = logging.getLogger(__name__)
 
 DURATION_TOLERANCE_S = 0.05
 LONGEST_S = 300  # what is longer fits neither a batch nor the memory of a device
@@ -23,6 +28,7 @@ def check_utterances(
     utterances: Sequence[Utterance],
     vocabulary: Vocabulary,
     fits: Callable[[int, list[int]], bool],
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[list[Utterance], list[str]]:
     """Part what can be trained on from what cannot.
 
@@ -30,13 +36,14 @@ def check_utterances(
         utterances: of one manifest.
         vocabulary: of the model.
         fits: whether so many samples give the model frames enough for these labels.
+        on_progress: receives how many recordings are checked.
 
     Returns:
         The sound ones in their order, and what is wrong with each of the others: file, reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
-    for utterance, checked in zip(utterances, _check_all(utterances), strict=True):
+    for utterance, checked in zip(utterances, _check_all(utterances, on_progress), strict=True):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
             problems.append(reason)
@@ -45,9 +52,9 @@ def check_utterances(
     return sound, problems
 
 
-def check_audio(utterances: Sequence[Utterance]) -> list[str]:
+def check_audio(utterances: Sequence[Utterance], on_progress: OnProgress = ignore_progress) -> list[str]:
     """What is wrong with each utterance's audio; empty where nothing is."""
-    return [checked.problem for checked in _check_all(utterances)]
+    return [checked.problem for checked in _check_all(utterances, on_progress)]
 
 
 def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
@@ -56,15 +63,11 @@ def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> 
     return sum(sentence_key(utterance.text, utterance.tokens) in known for utterance in other)
 
 
-def tell_left_out(reasons: Sequence[str], num_in_all: int, where: str) -> None:
-    """Say how many recordings are left out, and why the first ones are."""
-    if not reasons:
-        return
-    print(f"{where}: {len(reasons)} of {num_in_all} recordings left out:")
-    for reason in reasons[:NUM_REASONS]:
-        print(f"  {reason}")
-    if len(reasons) > NUM_REASONS:
-        print(f"  ... and {len(reasons) - NUM_REASONS} more")
+def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
+    """Log how many recordings are left out, and why the first ones are; nothing where none is."""
+    if problems:
+        reasons = listed(problems, NUM_REASONS, separator="\n  ")
+        logger.warning("%s: %d of %d recordings left out:\n  %s", where, len(problems), num_in_all, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ class _Checked:
     num_samples: int = 0
 
 
-def _check_all(utterances: Sequence[Utterance]) -> Iterator[_Checked]:
-    return in_threads(_check, utterances, "checking audio")
+def _check_all(utterances: Sequence[Utterance], on_progress: OnProgress) -> Iterator[_Checked]:
+    return in_threads(_check, utterances, "checking audio", on_progress=on_progress)
 
 
 def _check(utterance: Utterance) -> _Checked:

@@ -23,7 +23,6 @@ from tqdm import tqdm
 
 from asr.base.files import cannot_write, whole_file
 from asr.base.types import UserError
-from data_pipeline.corpora.recording import Archive
 from data_pipeline.download.byte_bar import CHUNK_BYTES, Bar, byte_bar, size_text
 from data_pipeline.download.server import (
     OPENSLR_HOSTS,
@@ -34,6 +33,7 @@ from data_pipeline.download.server import (
     loss,
     other_servers,
 )
+from data_pipeline.types import Archive
 
 FIRST_TRIES = 3  # where no connection was ever made, more are of little use
 

@@ -15,11 +15,11 @@ from asr.base.lock import alone_in
 from asr.base.types import UserError
 from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
-from data_pipeline.corpora.recording import LeftOut, Recording
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.segments import cut_segments, file_name
 from data_pipeline.splitting import complete_splits
+from data_pipeline.types import LeftOut, Recording
 
 
 def recordings(num, num_speakers, num_sentences):
@@ -177,7 +177,7 @@ def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
     source = build_thchs30(tmp_path / "in")
     labels = {}
     for units in (None, "syllables"):
-        manifests = prepare_corpus("thchs30", str(source), tmp_path / str(units), units)
+        manifests = prepare_corpus("thchs30", str(source), tmp_path / str(units), units).manifests
         labels[units] = {u.id: u.tokens for path in manifests.values() for u in read_manifest(path)}
     splits = find_corpus("thchs30").read(source, tmp_path).splits
     own = {recording.id: recording.tokens for rows in splits.values() for recording in rows}
@@ -202,14 +202,16 @@ def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, 
     assert prepared(folder, tmp_path / "out") == 2
     assert not json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))["finished"]
     (tmp_path / "out" / "test.jsonl").rmdir()
-    assert read_manifest(prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")["test"])
+    assert read_manifest(
+        prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out").manifests["test"]
+    )
 
 
 def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
     rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
     rows += ["1,c3.wav,谢谢,test", "1,c4.wav,绿色,dev"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
-    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out").manifests
     found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in manifests.items()}
     assert found == {
         "train": {"train-1": "你好", "2": "再见"},
@@ -218,21 +220,21 @@ def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
     }
 
 
-def test_a_recording_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path, capsys):
+def test_a_recording_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path):
     rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
     rows += ["1,c0.wav,你好,test", "3,c4.wav,绿色,dev"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
-    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
-    found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in manifests.items()}
+    prepared = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in prepared.manifests.items()}
     assert found == {"train": {"2": "再见"}, "dev": {"3": "绿色"}, "test": {"1": "你好"}}
-    assert "1  an id that stands twice" in capsys.readouterr().out
+    assert [row.reason for row in prepared.left_out] == ["an id that stands twice"]
 
 
 def test_labels_that_a_list_brings_are_brought_to_one_spelling(folder, tmp_path):
     rows = ["path,pinyin,split", "c0.wav,ni3 hao,train", "c2.wav,lü4 lue4,train", "c3.wav,hello,train"]
     rows += ["c4.wav,shi4,dev", "c5.wav,shi4,test"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
-    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out").manifests
     assert [u.tokens for u in read_manifest(manifests["train"])] == [("ni3", "hao5"), ("lv4", "lve4")]
     assert "labels that are no syllables" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
 
@@ -263,7 +265,7 @@ def test_another_kind_of_units_may_be_prepared_in_place(folder, tmp_path):
 def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     (folder / "list.csv").rename(tmp_path / "moved.csv")
-    manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
+    manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out").manifests
     assert read_manifest(manifests["train"])
     assert main(["prepare", "table", str(folder / "list.csv"), str(tmp_path / "out")]) == 2
     assert read_manifest(manifests["train"])
@@ -306,11 +308,11 @@ def test_two_commands_do_not_prepare_into_one_folder(folder, tmp_path):
         prepare_corpus("folder", str(folder), tmp_path / "out")
 
 
-def test_a_known_corpus_is_not_measured_on_a_dev_set_of_our_making(tmp_path, capsys):
+def test_a_known_corpus_is_not_measured_on_a_dev_set_of_our_making(tmp_path):
     source = build_thchs30(tmp_path / "in")
     for path in source.rglob("dev/*"):
         path.unlink()
-    manifests = prepare_corpus("thchs30", str(source), tmp_path / "out")
+    manifests = prepare_corpus("thchs30", str(source), tmp_path / "out").manifests
     assert set(manifests) == {"train", "test"}
 
 

@@ -14,8 +14,8 @@ from asr.base.lock import alone_in
 from asr.base.types import UserError
 
 if TYPE_CHECKING:
-    from data_pipeline.corpora.recording import Archive, Corpus
     from data_pipeline.download.fetch import Patience
+    from data_pipeline.types import Archive, Corpus
 
 
 def add_download_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import DecoderChoice, add_decoder_arguments, decoder_of
+from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
@@ -79,13 +80,14 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
     """What can be heard of a manifest, and how many recordings cannot. Unknown labels count as errors."""
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor.quick import check_audio, tell_left_out
+    from data_pipeline.doctor.quick import check_audio, log_left_out
     from data_pipeline.manifest import read_manifest
 
     utterances = read_manifest(manifest)
-    problems = check_audio(utterances)
+    with ProgressBars() as bars:
+        problems = check_audio(utterances, on_progress=bars)
     sound = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
-    tell_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
+    log_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no recording can be read; the reasons stand above")
     if not any(utterance.tokens for utterance in sound):

@@ -19,7 +19,7 @@ def pack_command(arguments: argparse.Namespace) -> int:
     from multigpu.quiet import import_tensorflow
 
     import_tensorflow()
-    from data_pipeline.left_out import reasons_told
+    from data_pipeline.left_out import reason_lines
     from data_pipeline.pack import pack_manifest
 
     num_left_out = 0
@@ -29,6 +29,6 @@ def pack_command(arguments: argparse.Namespace) -> int:
         files = "1 file" if packed.num_files == 1 else f"{packed.num_files:,} files"
         print(f"{packed.manifest}: {len(packed.utterances):,} utterances, {hours:,.2f} h, in {files}")
         list_path = arguments.out / f"{manifest.stem}.left_out.tsv"
-        print("\n".join(reasons_told(packed.left_out, list_path)), end="\n" if packed.left_out else "")
+        print("\n".join(reason_lines(packed.left_out, list_path)), end="\n" if packed.left_out else "")
         num_left_out += len(packed.left_out)
     return EXIT_MISTAKE if num_left_out else 0

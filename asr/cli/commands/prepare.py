@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from asr.base.types import UserError
+from asr.cli.progress_bars import ProgressBars
 
 
 def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +42,20 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     if len(arguments.paths) != len(expected.split()):
         raise UserError(f"asr prepare {arguments.corpus}: expected {expected} behind it")
     *source, out = arguments.paths
-    manifests = prepare_corpus(
-        arguments.corpus, source[0] if source else "", Path(out), arguments.units, again=True
-    )
+    with ProgressBars() as bars:
+        prepared = prepare_corpus(
+            arguments.corpus,
+            source[0] if source else "",
+            Path(out),
+            arguments.units,
+            again=True,
+            on_progress=bars,
+        )
+    print("\n".join(prepared.lines()))
     print("\nCheck them, listen to what is odd, and leave out what is not sound:\n")
     from asr.runs.resume_command import asr_command
 
-    print(f"    {asr_command()} doctor {shlex.join(str(path) for path in manifests.values())}")
+    print(f"    {asr_command()} doctor {shlex.join(str(path) for path in prepared.manifests.values())}")
     return 0
 
 

@@ -15,6 +15,7 @@ from asr.base.types import UserError
 from asr.cli.commands import add_override_argument
 from asr.cli.commands.evaluate import evaluation_data, report
 from asr.cli.options.devices import add_device_arguments, add_engine_argument, device_options, start_engine
+from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import device_errors_as_user_errors
 
 if TYPE_CHECKING:
@@ -308,8 +309,8 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
 
 def with_manifests(config: Config) -> Config:
     """The configuration with a manifest for each split, its corpus prepared if need be."""
-    from data_pipeline.corpora.recording import SPLITS
     from data_pipeline.prepare import prepare_corpus
+    from data_pipeline.types import SPLITS
 
     given = {split: getattr(config.data, split) for split in SPLITS}
     missing = [split for split, path in given.items() if not path]
@@ -320,14 +321,18 @@ def with_manifests(config: Config) -> Config:
         )
     if missing:
         target = Path(config.data.prepared_dir) / config.data.corpus
-        prepared = prepare_corpus(config.data.corpus, config.data.source, target, config.data.units or None)
+        with ProgressBars() as bars:
+            corpus, source = config.data.corpus, config.data.source
+            prepared = prepare_corpus(corpus, source, target, config.data.units or None, on_progress=bars)
+        for line in prepared.lines():
+            print(line)
         for split in missing:
-            if split not in prepared:
+            if split not in prepared.manifests:
                 raise UserError(
                     f"{target}: nothing is there for {split}; bring that part of {config.data.corpus}, or "
                     f"name another manifest by --set data.{split}=FILE.jsonl"
                 )
-            given[split] = str(prepared[split])
+            given[split] = str(prepared.manifests[split])
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 
@@ -360,14 +365,15 @@ def training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) 
     """What can be trained on of the training manifest, and why the rest cannot."""
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor.quick import check_utterances, tell_left_out
+    from data_pipeline.doctor.quick import check_utterances, log_left_out
     from data_pipeline.manifest import read_manifest
 
     augmenter = Augmenter.load(config.augment, config.train.seed)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
-    sound, problems = check_utterances(utterances, vocabulary, model.fits)
-    tell_left_out(problems, len(utterances), str(manifest))
+    with ProgressBars() as bars:
+        sound, problems = check_utterances(utterances, vocabulary, model.fits, on_progress=bars)
+    log_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be trained on; the reasons stand above")
     return Dataset(sound, vocabulary, config.train.batch_s, augmenter), problems

@@ -178,7 +178,7 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_
     ]
     overrides = [part for argument in arguments for part in ("--set", argument)]
     assert main(["train", str(clip_config), *overrides]) == 0
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert f"5 of {len(clips) + 5} recordings left out" in printed
     for _, _, reason in bad.values():
         assert reason in printed

@@ -16,7 +16,7 @@ from data_pipeline.prepare import prepare_corpus
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory):
     target = tmp_path_factory.mktemp("demo")
-    manifests = prepare_corpus("mandarin_demo", "", target)
+    manifests = prepare_corpus("mandarin_demo", "", target).manifests
     return {split: read_manifest(path) for split, path in manifests.items()}
 
 
@@ -42,13 +42,13 @@ def test_no_voice_and_no_sentence_of_the_demo_stands_in_two_splits(demo, what):
 
 
 def test_a_prepared_corpus_is_reused(demo, tmp_path):
-    manifests = prepare_corpus("mandarin_demo", "", tmp_path)
+    manifests = prepare_corpus("mandarin_demo", "", tmp_path).manifests
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert prepare_corpus("mandarin_demo", "", tmp_path) == manifests
+    assert prepare_corpus("mandarin_demo", "", tmp_path).manifests == manifests
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
+def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path):
     source = tmp_path / "source" / "audio"
     source.mkdir(parents=True)
     words = ["银行", "长大", "绿色", "妈妈", "苹果", "老师", "学生", "再见"]
@@ -61,17 +61,18 @@ def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path, capsys):
         soundfile.write(source / f"cmn-{word}.mp3", wave, 22050)
     (source / "cmn-坏.mp3").write_bytes(b"")
     (source / "cmn-OK.mp3").write_bytes((source / "cmn-妈妈.mp3").read_bytes())
-    manifests = prepare_corpus("hsk_words", str(source.parent), tmp_path / "out")
-    splits = {split: read_manifest(path) for split, path in manifests.items()}
+    prepared = prepare_corpus("hsk_words", str(source.parent), tmp_path / "out")
+    splits = {split: read_manifest(path) for split, path in prepared.manifests.items()}
     assert {u.text for u in splits["dev"]} == {by_split["dev"]} | {w for w in words if split_of(w) == "dev"}
     assert {u.text for utterances in splits.values() for u in utterances} == {*words, *by_split.values()}
     train = {u.text: u for u in splits["train"]}
     assert train["银行"].tokens == ("yin2", "hang2")
     assert soundfile.info(train["银行"].audio_path).samplerate == 16000
-    printed = capsys.readouterr().out
-    assert "left out: 2 of 12" in printed
-    assert "empty file" in printed
-    assert "found Latin letters" in printed
+    assert (len(prepared.left_out), prepared.num_found) == (2, 12)
+    summary = "\n".join(prepared.lines())
+    assert "left out: 2 of 12" in summary
+    assert "empty file" in summary
+    assert "found Latin letters" in summary
 
 
 def test_hsk_words_in_several_qualities_are_not_mixed(tmp_path):
@@ -101,8 +102,8 @@ def digits(tmp_path_factory):
                 wave = level * np.sin(2 * np.pi * 300 * np.arange(2000) / 8000)
                 soundfile.write(root / "source" / f"{digit}_{speaker}_{index}.wav", wave, 8000)
                 lengths[speaker] = 4000  # at 16 kHz
-    manifests = prepare_corpus("digits", str(root / "source"), root / "out")
-    assert prepare_corpus("digits", str(root / "source"), root / "out") == manifests
+    manifests = prepare_corpus("digits", str(root / "source"), root / "out").manifests
+    assert prepare_corpus("digits", str(root / "source"), root / "out").manifests == manifests
     return {split: read_manifest(path) for split, path in manifests.items()}
 
 

@@ -13,7 +13,7 @@ from data_pipeline.corpora import asrt, common_voice, folder, json_lines, kaldi,
 from data_pipeline.corpora.layout import plain_spaces
 from data_pipeline.corpora.listed import by_split, split_of
 from data_pipeline.corpora.pipes import file_of_pipe
-from data_pipeline.corpora.recording import Recording
+from data_pipeline.types import Recording
 
 MODULES = [librispeech, common_voice, kaldi, json_lines, table, folder, asrt]
 TREES = [

@@ -7,7 +7,7 @@ import soundfile
 from asr.audio.recording import audio_duration_s, read_audio
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.doctor.quick import check_audio, check_utterances, shared_sentences, tell_left_out
+from data_pipeline.doctor.quick import check_audio, check_utterances, log_left_out, shared_sentences
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,23 @@ def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, chan
     assert bad.audio_path in problems[0]
 
 
-def test_long_lists_of_what_is_left_out_are_cut_and_counted(capsys):
-    tell_left_out([f"reason {i}" for i in range(30)], 100, "m.jsonl")
-    printed = capsys.readouterr().out
-    assert "m.jsonl: 30 of 100 recordings left out" in printed
-    assert "reason 9\n" in printed
-    assert "... and 20 more" in printed
+def test_long_lists_of_what_is_left_out_are_cut_and_counted(caplog):
+    log_left_out([f"reason {i}" for i in range(30)], 100, "m.jsonl")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "m.jsonl: 30 of 100 recordings left out" in record.getMessage()
+    assert "reason 9 and 20 more" in record.getMessage()
+
+
+def test_nothing_is_logged_where_nothing_is_left_out(caplog):
+    log_left_out([], 100, "m.jsonl")
+    assert not caplog.records
+
+
+def test_checking_reports_how_many_recordings_are_checked(clips):
+    reports = []
+    check_audio(clips, on_progress=reports.append)
+    assert [(work.done, work.total) for work in reports] == [(0, len(clips)), (len(clips), len(clips))]
 
 
 def test_an_hour_is_no_utterance(tmp_path):

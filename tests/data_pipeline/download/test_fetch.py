@@ -21,8 +21,8 @@ from helpers import ROOT
 
 from asr.base.types import UserError
 from asr.cli.commands.download import download_command, download_corpus
-from data_pipeline.corpora.recording import Archive, Corpus, Reading
 from data_pipeline.download.fetch import Patience, at_mirror, fetch
+from data_pipeline.types import Archive, Corpus, Reading
 
 CONTENT = random.Random(1).randbytes(300_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -359,7 +359,7 @@ def run(program, *arguments):
 FETCH = """
 import sys
 from pathlib import Path
-from data_pipeline.corpora.recording import Archive
+from data_pipeline.types import Archive
 from data_pipeline.download.fetch import fetch
 """
 
@@ -464,7 +464,7 @@ DOWNLOAD = """
 import sys
 from pathlib import Path
 from asr.cli.commands.download import download_corpus
-from data_pipeline.corpora.recording import Archive, Corpus
+from data_pipeline.types import Archive, Corpus
 from data_pipeline.download.fetch import PATIENCE
 corpus = Corpus(read=None, about="noise", archives=(Archive(sys.argv[1]),))
 download_corpus("noise", corpus, Path(sys.argv[2]), None, PATIENCE)

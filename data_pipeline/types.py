@@ -1,13 +1,14 @@
-"""What a corpus module says of its corpus, and what it reads."""
+"""What describes a corpus, and what is read of it: the types that flow from corpora to manifests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from asr.base.units import Unit
+from asr.base.work import OnProgress
 
 UNREADABLE_AUDIO = "audio that cannot be read"  # why a recording is left out, in any corpus
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
@@ -52,7 +53,7 @@ class LeftOut:
     detail: str = ""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a corpus module found.
 
@@ -62,8 +63,8 @@ class Reading:
         left_out: what the corpus's own files already rule out.
     """
 
-    splits: dict[str, list[Recording]] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    splits: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Corpus:
     """How a corpus is known, fetched and read.
 
     Attributes:
-        read: (source, target) -> what is there; writes audio below `target / "audio"` where it must.
-            Raises UserError where the folder does not hold this corpus, saying what was expected.
+        read: (source, target, on_progress) -> what is there; writes audio below `target / "audio"` where
+            it must. Raises UserError where the folder does not hold this corpus, saying what was expected.
         about: one line on what it holds.
         language: "zh", "en", or "" where it depends.
         units: what its text is cut into unless the user says otherwise.
@@ -94,11 +95,11 @@ class Corpus:
         licence: by its SPDX name where it has one.
         address: of its home page.
         archives: what `asr download` fetches; empty where the user has to (after accepting terms).
-        layout: what the folder must hold, for `--list` and for errors: "data_thchs30/{data,train,dev,test}".
+        layout: what the folder must hold, for lists and for errors: "data_thchs30/{data,train,dev,test}".
         needs_source: False for a corpus that the project carries.
     """
 
-    read: Callable[[Path, Path], Reading]
+    read: Callable[[Path, Path, OnProgress], Reading]
     about: str
     language: str = ""
     units: Unit = "syllables"
