@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from multigpu.errors import DeviceError
+from multigpu.keras_internals import NOT_INLINED, layers_of
 from multigpu.model_towers import LossAndGradients
 from multigpu.towers import Tensor, merge, share_out, weighted_mean
 
@@ -32,7 +33,7 @@ def in_parts(work: Work, num_parts: int, device: str) -> Work:
     def worked(*batch: Tensor) -> LossAndGradients:
         # one function, so that it is traced once; not inlined, so that a part is a single operation, which
         # begins when all that it waits for is there, and ends as a whole
-        part = tf.function(work, autograph=False, experimental_attributes={"_noinline": True})
+        part = tf.function(work, autograph=False, experimental_attributes=NOT_INLINED)
         shares = share_out(batch, num_parts)
         results: list[LossAndGradients] = []
         sums: list[Tensor | None] = []
@@ -56,7 +57,7 @@ def refuse_meetings(model: keras.Model, engine: str, num_parts: int) -> None:
         DeviceError: there are parts, and a layer asks for sums over all devices, or has statistics of which
             all devices keep the mean.
     """
-    synchronized = any(getattr(layer, "synchronized", False) for layer in model._flatten_layers())
+    synchronized = any(getattr(layer, "synchronized", False) for layer in layers_of(model))
     averaged = any(variable.aggregation in ("mean", "sum") for variable in model.non_trainable_variables)
     if num_parts > 1 and (synchronized or averaged):
         kind = "synchronized batch normalisation" if synchronized else "batch statistics that devices share"

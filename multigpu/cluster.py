@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from multigpu.devices import ask_nvidia_smi
 from multigpu.errors import DeviceError
+from multigpu.keras_internals import slurm_tasks
 
 EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}'
 FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each has its own, by its number
@@ -67,7 +68,7 @@ def _from_slurm() -> Cluster:
         named = tf.distribute.cluster_resolver.SlurmClusterResolver(
             gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
         )
-        tasks_of_host: dict[str, int] = named._task_configuration
+        tasks_of_host = slurm_tasks(named)
         worker = int(os.environ["SLURM_PROCID"])
         port = FIRST_PORT + int(os.environ.get("SLURM_JOB_ID", 0)) % NUM_PORTS
     except (RuntimeError, ValueError) as error:

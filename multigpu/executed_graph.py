@@ -8,12 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
-# TensorFlow's public interface does not show the placed graph
-from tensorflow.python.eager import context as private_context
-
 from multigpu.devices import short_name
+from multigpu.keras_internals import COMPILED_BY_XLA, GRAPH_ENDS, collected_graphs
 
 # the kernels of every device: _MklNativeFusedConv2D, DepthwiseConv2dNativeBackpropInput, BatchMatMulV2, ...
 MATRIX_OP = re.compile(r"Conv[23][Dd]|^Conv$|MatMul|Einsum|CudnnRNN(Backprop|V\d|$)")
@@ -25,22 +21,16 @@ PASSING = re.compile(
     "Identity|Cast|Reshape|Transpose|Squeeze|ExpandDims|Enter|Exit|Switch|NextIteration|TensorListPopBack"
 )
 JOINING = re.compile("Merge|TensorListPushBack")
-ENDS = ("_Arg", "_DeviceArg", "_Retval")
 
 
 def executed_graph(step: Callable[[], object]) -> ExecutedGraph:
     """Run a step and collect the graphs it executes."""
-    # graphs are reported only while they are made ready to run, so those that are ready must go
-    private_context.context().clear_kernel_cache()
-    with private_context.collect_graphs(optimized=True) as graphs:
-        # an op that succeeds brings out what an earlier step left that failed; then it is dropped
-        tf.identity(0.0)
-        private_context.export_run_metadata()
+    with collected_graphs() as graphs:
         step()
     placed = ExecutedGraph()
     for graph in graphs:
         # ops outside of functions are reported as graphs, too: of one op, named after its kind
-        if any(node.name != node.op for node in graph.node if node.op not in ENDS):
+        if any(node.name != node.op for node in graph.node if node.op not in GRAPH_ENDS):
             placed.add(graph)
     return placed
 
@@ -69,7 +59,7 @@ class ExecutedGraph:
         for node in graph.node:
             self.devices[node.name] = short_name(node.device)
             called = _called(node)
-            compiled = "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b
+            compiled = COMPILED_BY_XLA in node.attr and node.attr[COMPILED_BY_XLA].b
             if called and compiled:
                 self.clusters.add(node.name)
             if called and not (compiled and all(name in functions for name in called)):

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from multigpu.devices import parse_devices
 from multigpu.errors import DeviceError
+from multigpu.keras_internals import make_variable_again
 from multigpu.parallel_model import ParallelModel
 
 
@@ -45,7 +46,7 @@ def multi_gpu_model(
         for variable in model.variables:
             value = variable.numpy()
             with tf.device("/CPU:0"):
-                variable._initialize(value)
+                make_variable_again(variable, value)
         # they were traced with the variables as they were
         model.train_function = model.test_function = model.predict_function = None
     return ParallelModel(model, devices, merge_on="/CPU:0" if cpu_merge else devices[0])

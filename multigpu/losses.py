@@ -13,27 +13,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras does not export it
-from keras.src.trainers.compile_utils import CompileLoss
-
+from multigpu.keras_internals import mask_of
 from multigpu.lockstep import TowerContext
 from multigpu.towers import Tensor
-
-
-class TowersCompileLoss(CompileLoss):
-    """What `compile` makes of the losses given to it, with each a `TowerLoss`."""
-
-    @classmethod
-    def like(cls, other: CompileLoss) -> TowersCompileLoss:
-        """One of the same losses, weights and names."""
-        return cls(other._user_loss, other._user_loss_weights, output_names=other.output_names)
-
-    def build(self, y_true: Any, y_pred: Any) -> None:
-        """As Keras does, when the shapes are known."""
-        super().build(y_true, y_pred)
-        self._flat_losses: list[Any] = [
-            entry._replace(loss=TowerLoss(entry.loss)) for entry in self._flat_losses
-        ]
 
 
 class TowerLoss(keras.Loss):
@@ -76,7 +58,7 @@ class TowerLoss(keras.Loss):
 
     def _count(self, y_pred: Any, sample_weight: Any) -> Tensor | None:
         """What the loss is a mean over, () float32; None for the rows."""
-        mask = getattr(y_pred, "_keras_mask", None)
+        mask = mask_of(y_pred)
         weighted = self.reduction == "mean_with_sample_weight" and sample_weight is not None
         if mask is None and not weighted:
             return None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from multigpu.keras_internals import clear_added_losses, compiled_loss, layers_of
 from multigpu.lockstep import TowerContext, TowersMustMeet, run_in_lockstep
 from multigpu.stateless import Ran, Tower, call_as_outermost
 from multigpu.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
@@ -49,7 +50,7 @@ class ModelTowers:
     @property
     def synchronized(self) -> bool:
         """Whether a layer is made to ask for sums over all towers."""
-        return any(getattr(layer, "synchronized", False) for layer in self.inner._flatten_layers())
+        return any(getattr(layer, "synchronized", False) for layer in layers_of(self.inner))
 
     def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> Outputs:
         """What `call` makes of each share, put together.
@@ -188,16 +189,17 @@ class ModelTowers:
                 if self.jit_compile:
                     warnings.warn("towers that meet cannot be compiled: going on without XLA", stacklevel=2)
                     self.jit_compile = False
-        self.inner._clear_losses()
+        clear_added_losses(self.inner)
         return run_in_lockstep([functools.partial(call_as_outermost, call) for call in calls])
 
     def _write(self, ran: Sequence[Ran], towers: Sequence[Tower]) -> None:
         """Give each variable that towers wrote to what they make of it together."""
         shares = [tower.share for tower in towers]
         sums = {id(variable) for variable in self.inner.metrics_variables}
-        if not isinstance(shares[0].size, int) and self.inner._compile_loss is not None:
+        losses = compiled_loss(self.inner)
+        if not isinstance(shares[0].size, int) and losses is not None:
             # where Keras cannot see the number of rows, it counts a batch's loss as one
-            sums -= {id(variable) for variable in self.inner._compile_loss.variables}
+            sums -= {id(variable) for variable in losses.variables}
         with tf.device(self.merge_on):
             for column in zip(*(one.updates for one in ran), strict=True):
                 variable = column[0][0]

@@ -13,6 +13,7 @@ Keras 2, which differentiate outside of the devices' scopes, so that the first o
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +22,14 @@ import keras
 import tensorflow as tf
 
 from multigpu.devices import DeviceSpec, parse_devices
-from multigpu.losses import TowersCompileLoss
+from multigpu.keras_internals import (
+    build_losses,
+    compiled_loss,
+    compute_loss,
+    update_loss_metric,
+    wrap_losses,
+)
+from multigpu.losses import TowerLoss
 from multigpu.model_towers import LossAndGradients, ModelTowers
 from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors
@@ -136,8 +144,7 @@ class ParallelModel(keras.Model):
 
     def _compile_as_inner(self) -> None:
         inner = self.inner
-        if inner._compile_loss is not None:
-            inner._compile_loss = TowersCompileLoss.like(inner._compile_loss)
+        wrap_losses(inner, TowerLoss)
         super().compile(
             inner.optimizer,
             inner.loss,
@@ -220,7 +227,7 @@ class ParallelModel(keras.Model):
         training: bool = True,
     ) -> Tensor:
         """As the inner model does it, which in `fit` and `evaluate` sees the rows of one tower."""
-        return self.inner._compute_loss(x, y, y_pred, sample_weight, training)
+        return compute_loss(self.inner, x, y, y_pred, sample_weight, training)
 
     # saving and loading: the inner model's
 
@@ -266,13 +273,13 @@ class ParallelModel(keras.Model):
     def _build_step(self, *batch: Structure) -> None:
         """Make the variables of the model, and of the losses if they are several, outside of the towers."""
         self._build_inner(batch[0])
-        losses = self.inner._compile_loss
+        losses = compiled_loss(self.inner)
         several = tf.nest.is_nested(batch[1]) or tf.nest.is_nested(self.inner.loss)
         if losses is not None and not losses.built and several:
-            self.inner._symbolic_build(data_batch=tf.nest.map_structure(_any_number_of_rows, batch))
+            build_losses(self.inner, tf.nest.map_structure(_any_number_of_rows, batch))
 
     def _forward(self, *args: Structure, training: bool | None, **kwargs: Structure) -> Structure:
-        if training is not None and self.inner._call_has_training_arg:
+        if training is not None and "training" in inspect.signature(self.inner.call).parameters:
             kwargs["training"] = training
         return self.inner(*args, **kwargs)
 
@@ -289,7 +296,7 @@ class ParallelModel(keras.Model):
 
     def _tell(self, loss: Tensor, x: Any, y: Any, predicted: Any, sample_weight: Any) -> dict[str, Tensor]:
         num_rows = next(tf.shape(t)[0] for t in tf.nest.flatten(x) if t is not None and t.shape.rank != 0)
-        self.inner._loss_tracker.update_state(loss, sample_weight=num_rows)
+        update_loss_metric(self.inner, loss, num_rows)
         return self.compute_metrics(x, y, predicted, sample_weight=sample_weight)
 
 

@@ -22,12 +22,10 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow's public interface has no parser of the profiler's files
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
 from multigpu.devices import short_name
 from multigpu.errors import DeviceError
 from multigpu.executed_graph import ExecutedGraph, executed_graph
+from multigpu.keras_internals import parse_profile
 
 CLOSING_S = 0.1  # the profiler drops events that threads close late, after their results are out
 
@@ -159,7 +157,7 @@ def _profile(step: Callable[[], object]) -> dict[tuple[str, bool], float]:
         finally:
             tf.profiler.experimental.stop()
         files = list(Path(folder).rglob("*.xplane.pb"))
-        planes = [plane for file in files for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes]
+        planes = [plane for file in files for plane in parse_profile(file.read_bytes()).planes]
     seconds: dict[tuple[str, bool], float] = defaultdict(float)
     for plane in planes:
         on_gpu = plane.name.startswith("/device:GPU")

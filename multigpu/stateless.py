@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from multigpu.keras_internals import SEED_STATE, mask_of, set_mask
 from multigpu.lockstep import TowerContext
 from multigpu.towers import Share, Structure, Tensor
 
-SEED_STATE = "seed_generator_state"  # the name of every Keras seed generator's variable
 SEED_STEP = 1_000_003  # from tower to tower, far from the seeds that people give neighbouring layers
 
 Work: TypeAlias = Callable[[Structure, list[Tensor]], Structure]
@@ -131,14 +131,14 @@ class _Recording(keras.StatelessScope):
 
 def masks_of(outputs: Structure) -> list[Tensor | None]:
     """The masks that Keras hangs on tensors, which go where it does not carry them."""
-    return [getattr(output, "_keras_mask", None) for output in tf.nest.flatten(outputs)]
+    return [mask_of(output) for output in tf.nest.flatten(outputs)]
 
 
 def with_masks(outputs: Structure, masks: Sequence[Tensor | None]) -> Structure:
     """Outputs with masks hung on them."""
     for output, mask in zip(tf.nest.flatten(outputs), masks, strict=True):
         if mask is not None:
-            output._keras_mask = mask
+            set_mask(output, mask)
     return outputs
 
 

@@ -22,6 +22,7 @@ import keras
 
 from asr.base.config import TrainConfig, nearest
 from asr.base.types import UserError
+from asr.model.keras_internals import learning_rate_given_to
 from asr.runs.progress import EpochMetrics
 
 SETTING = "train.callbacks"
@@ -172,7 +173,7 @@ class Callbacks:
             raise UserError(f"{name} failed in {event}:\n{_told(error)}") from None
 
     def _is_scheduled(self) -> bool:
-        rate = getattr(self.optimizer, "_learning_rate", None)
+        rate = learning_rate_given_to(self.optimizer)
         return isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
 
 

@@ -11,6 +11,7 @@ from keras import ops
 
 from asr.base.config import TrainConfig
 from asr.base.types import Tensor
+from asr.model.keras_internals import UnscaledOptimizer, learning_rate_given_to
 
 FLOAT16_SCALE = 2.0**15  # of the loss at first: small gradients are far from 0, and few overflow
 NOT_DECAYED = ["bias", "gamma", "beta", "moving"]
@@ -116,18 +117,12 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class SkippingOptimizer(keras.optimizers.LossScaleOptimizer):
+class SkippingOptimizer(UnscaledOptimizer):
     """Skips steps whose gradients are not finite, and scales nothing.
 
     Keras's own would halve its scale at every skipped step, down to 0 in the end, where nothing overflows
     because of the scale.
     """
-
-    def _stateful_handle_finite_grads(self, grads: Any, trainable_variables: Any) -> None:
-        self.inner_optimizer.apply(grads, trainable_variables)
-
-    def _stateful_handle_non_finite_grads(self) -> None:
-        return
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> float:
@@ -142,7 +137,7 @@ def loss_scale_of(optimizer: keras.optimizers.Optimizer) -> Tensor:
 
 def set_plateau(optimizer: keras.optimizers.Optimizer, factor: float) -> None:
     """Multiply the highest learning rate of the plateau schedule."""
-    schedule = optimizer.inner_optimizer._learning_rate
+    schedule = learning_rate_given_to(optimizer.inner_optimizer)
     assert isinstance(schedule, WarmUp)
     assert schedule.factor is not None, f"{schedule.schedule} has no plateaus"
     schedule.factor.assign(factor)

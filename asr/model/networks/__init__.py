@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from asr.base.config import ModelConfig
 from asr.base.vocabulary import Vocabulary
+from asr.model.keras_internals import layers_of
 from asr.model.networks.dcnn import Dcnn
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.separable import Separable
@@ -29,7 +30,7 @@ def make_network(
         precision: what its layers compute in; weights and logits are float32.
     """
     network = _make_network(config, vocabulary, seed)
-    for layer in network._flatten_layers():
+    for layer in layers_of(network):
         layer.dtype_policy = POLICIES[precision]
         if isinstance(layer, MaskedBatchNorm):
             layer.synchronized = config.synchronized_batch_norm

@@ -10,6 +10,7 @@ import keras
 
 from asr.base.config import nearest
 from asr.base.types import UserError
+from asr.model.keras_internals import layers_directly_in
 
 
 def freeze_layers(network: keras.Model, patterns: str) -> None:
@@ -44,7 +45,7 @@ def freeze_layers(network: keras.Model, patterns: str) -> None:
 
 def _named_layers(parent: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every layer with weights and its name, those within others behind a slash."""
-    for layer in parent._flatten_layers(include_self=False, recursive=False):
+    for layer in layers_directly_in(parent):
         if layer.weights:
             yield prefix + layer.name, layer
             yield from _named_layers(layer, f"{prefix}{layer.name}/")

@@ -11,6 +11,7 @@ from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, T
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import BATCH_SIGNATURE
 from asr.model.acoustic_model import make_acoustic_model
+from asr.model.keras_internals import layers_of
 from asr.model.loss import ctc_loss
 from asr.model.networks import make_network
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
@@ -85,7 +86,7 @@ def test_what_is_trained_in_16_bits_decodes_in_32(trained):
         assert "seed" in ours.path or ours.path == theirs.path
         ours.assign(theirs)
     exact, rounded = plain(batch.audio, batch.num_samples), model(batch.audio, batch.num_samples)
-    assert {layer.compute_dtype for layer in plain._flatten_layers()} == {"float32"}
+    assert {layer.compute_dtype for layer in layers_of(plain)} == {"float32"}
     np.testing.assert_array_equal(exact.num_frames, rounded.num_frames)
     scale = np.abs(exact.values).max()
     np.testing.assert_allclose(rounded.values, exact.values, atol=0.03 * scale)
@@ -96,7 +97,7 @@ def test_a_model_saved_in_training_loads_in_32_bits(tmp_path):
     model = make_acoustic_model(in_precision("float16"), VOCABULARY, for_training=True)
     model.save(tmp_path / "model.keras")
     copy = keras.models.load_model(tmp_path / "model.keras")
-    assert {layer.compute_dtype for layer in copy._flatten_layers()} == {"float32"}
+    assert {layer.compute_dtype for layer in layers_of(copy)} == {"float32"}
     for ours, theirs in zip(copy.trainable_variables, model.trainable_variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -107,14 +108,14 @@ def test_every_network_computes_in_16_bits_and_tells_32(config):
     num_frames = np.array([33, 21], np.int32)
     exact = make_network(config, VOCABULARY)
     reference = np.asarray(exact(features, num_frames).values)
-    assert {layer.compute_dtype for layer in exact._flatten_layers()} == {"float32"}
+    assert {layer.compute_dtype for layer in layers_of(exact)} == {"float32"}
     for precision in HALVES:
         network = make_network(config, VOCABULARY, precision=precision)
         logits = network(features, num_frames).values
         assert logits.dtype == tf.float32
         np.testing.assert_allclose(logits, reference, atol=0.05 * np.abs(reference).max())
         assert not np.array_equal(logits, reference)
-        assert {layer.compute_dtype for layer in network._flatten_layers()} == {precision}
+        assert {layer.compute_dtype for layer in layers_of(network)} == {precision}
         assert {weight.dtype for weight in network.weights} == {"float32"}
     assert keras.config.dtype_policy().name == "float32"
 
