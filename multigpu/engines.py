@@ -23,6 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import keras
 import tensorflow as tf
+from typing_extensions import override
 
 from multigpu import ENGINES
 from multigpu.accumulation import in_parts, refuse_meetings
@@ -126,10 +127,10 @@ class SingleEngine(Engine):
 
     name = "single"
 
+    @override
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
-        """See `Engine`."""
         device, loss_of = self.devices[0], heed_loss(loss_of)
 
         def work(*rows: Tensor) -> LossAndGradients:
@@ -153,10 +154,10 @@ class ParallelModelEngine(Engine):
 
     name = "parallel-model"
 
+    @override
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
-        """See `Engine`."""
         parallel, loss_of = ParallelModel(model, self.devices), heed_loss(loss_of)
         first = self.devices[0]
 
@@ -188,19 +189,19 @@ class MirroredEngine(Engine):
         super().__init__(devices)
         self.strategy = strategy or mirrored_strategy(self.devices)
 
+    @override
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """See `Engine`."""
         scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
+    @override
     def refuse_parts(self, model: keras.Model, num_parts: int) -> None:
-        """See `Engine`."""
         refuse_meetings(model, self.name, num_parts)
 
+    @override
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
-        """See `Engine`."""
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
         self.refuse_parts(model, num_parts)
         loss_of = heed_loss(loss_of)
@@ -263,8 +264,8 @@ class MultiWorkerEngine(MirroredEngine):
         super().__init__(devices, strategy)
         self.worker, self.num_workers = cluster.worker, len(cluster.addresses)
 
+    @override
     def wait_for_all(self) -> None:
-        """See `Engine`."""
         meet = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
         float(self.strategy.experimental_local_results(self.strategy.run(meet))[0])
 

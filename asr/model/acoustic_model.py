@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
@@ -103,15 +104,15 @@ class AcousticModel(keras.Model):
         logits: Logits = self.network(features, num_frames, training=training)
         return logits
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         parts = {"features": self.features, "spec_augment": self.spec_augment, "network": self.network}
         serialized = {key: keras.saving.serialize_keras_object(part) for key, part in parts.items()}
         return {**serialized, "name": self.name}
 
     @classmethod
+    @override
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AcousticModel:
-        """For Keras."""
         keys = ("features", "spec_augment", "network")
         parts = {key: keras.saving.deserialize_keras_object(config[key], custom_objects) for key in keys}
         model = cls(**parts, name=config["name"])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from keras import ops
 from python_speech_features import get_filterbanks
+from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES
 from asr.base.config import AugmentConfig, FeatureConfig
@@ -98,8 +99,8 @@ class FeatureLayer(keras.layers.Layer):
         """F, the size of the last axis."""
         raise NotImplementedError
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {**super().get_config(), "normalize": self.normalize}
 
 
@@ -149,8 +150,8 @@ class LogMel(FeatureLayer):
         # one quantisation step of energy: silence is a floor, not minus infinity
         return ops.log(energies + 1.0)
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {**super().get_config(), "num_mels": self.num_mels}
 
 
@@ -348,8 +349,8 @@ class SpecAugment(keras.layers.Layer):
         masked = (places >= starts[..., None]) & (places < (starts + widths)[..., None])  # (B, masks, size)
         return 1.0 - ops.cast(ops.any(masked, axis=1), "float32")
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {
             **super().get_config(),
             "frequency_warp": self.frequency_warp,

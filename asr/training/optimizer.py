@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from typing_extensions import override
 
 from asr.base.config import TrainConfig
 from asr.base.types import Tensor
@@ -111,8 +112,8 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
             rate *= ops.convert_to_tensor(self.factor)
         return rate
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {"schedule": self.schedule, "peak": self.peak, "warmup_steps": self.warmup_steps}
 
 

@@ -31,8 +31,10 @@ def synchronized():
 @pytest.mark.parametrize("num_rows", [7, 2])
 def test_synchronized_statistics_are_those_of_one_device(both, num_rows, run_eagerly):
     models = both(synchronized).compile(loss="mse", run_eagerly=run_eagerly)
-    models.train(X[:num_rows], Y[:num_rows])
-    models.train(X[:num_rows], Y[:num_rows])
+    # the variance of two rows is a difference of nearly equal numbers, which enlarges rounding
+    rel = 5e-5 if num_rows == 2 else 1e-5
+    models.train(X[:num_rows], Y[:num_rows], rel=rel)
+    models.train(X[:num_rows], Y[:num_rows], rel=rel)
 
 
 def test_synchronized_statistics_in_a_loop_of_ones_own(both):

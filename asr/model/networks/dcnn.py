@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+from typing_extensions import override
 
 from asr.base.types import Logits, Tensor
 from asr.model.features import ReceptiveField, padding_mask
@@ -118,6 +119,6 @@ class Dcnn(keras.Model):
         hidden = self._dropouts[-1](self._dense(hidden), training=training)
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {"family": self.family, "num_outputs": self.num_outputs, "seed": self.seed, "name": self.name}

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
+from typing_extensions import override
 
 from asr.base.types import Tensor
 
@@ -72,8 +73,8 @@ class MaskedBatchNorm(keras.layers.Layer):
         scale = self.gamma * ops.rsqrt(variance + self.epsilon)
         return ops.cast((inputs * scale + (self.beta - mean * scale)) * mask, self.compute_dtype)
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         own = {"momentum": self.momentum, "epsilon": self.epsilon, "synchronized": self.synchronized}
         return {**super().get_config(), **own}
 
@@ -114,6 +115,6 @@ class SumOfParts(keras.layers.Layer):
         kernel, bias = ops.cast(kernel, self.compute_dtype), ops.cast(bias, self.compute_dtype)
         return ops.matmul(inputs, ops.transpose(kernel)) + bias
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {**super().get_config(), "parts": self.parts.tolist(), "seed": self.seed}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+from typing_extensions import override
 
 from asr.base.types import Logits, Tensor
 from asr.model.features import ReceptiveField, padding_mask
@@ -117,8 +118,8 @@ class Separable(keras.Model):
         hidden = self._dropout(hidden, training=training)
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
+    @override
     def get_config(self) -> dict[str, Any]:
-        """For Keras."""
         return {
             "size": self.size,
             "num_outputs": self.num_outputs,

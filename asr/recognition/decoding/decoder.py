@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from typing_extensions import override
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import Hypothesis, Logits, Tensor
@@ -67,7 +68,7 @@ def make_decoder(
     return HanziDecoder(greedy, converter) if converter is not None and writes_hanzi else greedy
 
 
-class GreedyDecoder:
+class GreedyDecoder(Decoder):
     """The best label of every frame.
 
     Args:
@@ -78,16 +79,16 @@ class GreedyDecoder:
     def __init__(self, vocabulary: Vocabulary, frame_s: float) -> None:
         self.vocabulary, self.frame_s = vocabulary, frame_s
 
+    @override
     def reduce(self, logits: Logits) -> Reduced:
-        """See `Decoder`."""
         return best_path(logits)
 
+    @override
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
-        """See `Decoder`."""
         return hypotheses_of(BestPath(*reduced), utterance_ids, self.vocabulary, self.frame_s)
 
 
-class BeamDecoder:
+class BeamDecoder(Decoder):
     """Prefix beam search; times and confidences come from the best alignment of what it found.
 
     Args:
@@ -120,12 +121,12 @@ class BeamDecoder:
         self.search = BeamSearch(vocabulary, settings, model, hot_words)
         self.converter, self.writes_hanzi = converter, writes_hanzi
 
+    @override
     def reduce(self, logits: Logits) -> Reduced:
-        """See `Decoder`."""
         return tf.nn.log_softmax(logits.values), logits.num_frames
 
+    @override
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
-        """See `Decoder`."""
         log_probs, num_frames = (np.asarray(part) for part in reduced)
         found = self.search.decode(log_probs, num_frames)
         return [
@@ -172,7 +173,7 @@ class BeamDecoder:
         return self.converter.convert(tokens).text
 
 
-class HanziDecoder:
+class HanziDecoder(Decoder):
     """Greedy decoding, with its text in hanzi.
 
     Args:
@@ -183,12 +184,12 @@ class HanziDecoder:
     def __init__(self, decoder: GreedyDecoder, converter: Converter) -> None:
         self.decoder, self.converter = decoder, converter
 
+    @override
     def reduce(self, logits: Logits) -> Reduced:
-        """See `Decoder`."""
         return self.decoder.reduce(logits)
 
+    @override
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
-        """See `Decoder`."""
         hypotheses = self.decoder.hypotheses(reduced, utterance_ids)
         conversions = self.converter.convert_all([hypothesis.tokens for hypothesis in hypotheses])
         return [

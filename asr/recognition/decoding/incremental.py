@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from asr.base.types import Hypothesis
 from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder
@@ -58,7 +59,7 @@ def stream_decoder(decoder: Decoder) -> StreamDecoder:
     return GreedyStream(decoder)
 
 
-class GreedyStream:
+class GreedyStream(StreamDecoder):
     """The best label of every frame. Keeps 8 bytes a frame.
 
     Args:
@@ -68,26 +69,27 @@ class GreedyStream:
     def __init__(self, decoder: GreedyDecoder) -> None:
         self.vocabulary, self.frame_s = decoder.vocabulary, decoder.frame_s
 
+    @override
     def start(self) -> GreedyState:
-        """See `StreamDecoder`."""
         return GreedyState(np.zeros(0, np.int32), np.zeros(0, np.float32))
 
+    @override
     def feed(self, state: GreedyState, log_probs: LogProbs) -> None:
-        """See `StreamDecoder`."""
         state.frame_ids = np.concatenate([state.frame_ids, np.argmax(log_probs, axis=-1).astype(np.int32)])
         state.frame_scores = np.concatenate([state.frame_scores, np.max(log_probs, axis=-1)])
 
+    @override
     def partial(self, state: GreedyState) -> tuple[tuple[str, ...], int]:
-        """See `StreamDecoder`: what is fed is settled."""
+        # what is fed is settled
         ids, _ = collapse(state.frame_ids)
         return self.vocabulary.decode(ids.tolist()), len(ids)
 
+    @override
     def text_of(self, tokens: Sequence[str]) -> str:
-        """See `StreamDecoder`."""
         return self.vocabulary.join(tokens)
 
+    @override
     def finish(self, state: GreedyState, utterance_id: str) -> Hypothesis:
-        """See `StreamDecoder`."""
         num_frames = np.array([len(state.frame_ids)])
         path = BestPath(state.frame_ids[None], num_frames, state.frame_scores[None])
         return hypotheses_of(path, [utterance_id], self.vocabulary, self.frame_s)[0]
@@ -112,17 +114,17 @@ class HanziStream(GreedyStream):
     def __init__(self, greedy: GreedyStream, converter: Converter) -> None:
         self.vocabulary, self.frame_s, self.converter = greedy.vocabulary, greedy.frame_s, converter
 
+    @override
     def text_of(self, tokens: Sequence[str]) -> str:
-        """See `StreamDecoder`."""
         return self.converter.convert(tokens).text
 
+    @override
     def finish(self, state: GreedyState, utterance_id: str) -> Hypothesis:
-        """See `StreamDecoder`."""
         hypothesis = super().finish(state, utterance_id)
         return dataclasses.replace(hypothesis, text=self.text_of(hypothesis.tokens))
 
 
-class BeamStream:
+class BeamStream(StreamDecoder):
     """Beam search. Keeps all log probabilities, for the times and confidences of the result.
 
     Args:
@@ -132,29 +134,30 @@ class BeamStream:
     def __init__(self, decoder: BeamDecoder) -> None:
         self.decoder, self.search = decoder, decoder.search
 
+    @override
     def start(self) -> BeamStreamState:
-        """See `StreamDecoder`."""
         return BeamStreamState(self.search.start(), ())
 
+    @override
     def feed(self, state: BeamStreamState, log_probs: LogProbs) -> None:
-        """See `StreamDecoder`."""
         self.search.feed(state.search, log_probs)
         state.heard = (*state.heard, log_probs)
 
+    @override
     def partial(self, state: BeamStreamState) -> tuple[tuple[str, ...], int]:
-        """See `StreamDecoder`: what all hypotheses in the beam begin with is settled."""
+        # what all hypotheses in the beam begin with is settled
         beam = [candidate.ids for candidate in self.search.candidates(state.search, finished=False)]
         first, last = min(beam), max(beam)  # what they share, all between them share
         differing = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
         num_final = next(differing, min(len(first), len(last)))
         return self.decoder.vocabulary.decode(beam[0]), num_final
 
+    @override
     def text_of(self, tokens: Sequence[str]) -> str:
-        """See `StreamDecoder`."""
         return self.decoder.text_of(tokens)
 
+    @override
     def finish(self, state: BeamStreamState, utterance_id: str) -> Hypothesis:
-        """See `StreamDecoder`."""
         nothing = np.zeros((0, len(self.decoder.vocabulary)), np.float32)
         candidates = self.search.candidates(state.search, finished=True)
         return self.decoder.hypothesis(utterance_id, np.concatenate([nothing, *state.heard]), candidates)
