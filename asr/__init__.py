@@ -1,3 +1,52 @@
-"""Polyphone's recogniser: signal, model, training loop, decoding. Importing it imports no TensorFlow."""
+"""Polyphone: trains CTC speech recognition, evaluates it, and recognizes speech with what was trained.
 
-__version__ = "0.1.0"
+from asr import Recognizer, evaluate, load_config, train
+
+trained = train(load_config("demo", overrides=["train.epochs=2"]), name="x")
+print(Recognizer.load("runs/x").transcribe("question.mp3").text)
+
+The names below are imported when they are first used: importing `asr` imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from asr.base.version import __version__
+
+if TYPE_CHECKING:
+    from asr.base.config import load_config
+    from asr.base.decoder_settings import DecoderSettings
+    from asr.base.types import UserError
+    from asr.recognition.recognizer import Recognizer
+    from asr.recognition.streaming import StreamingRecognizer
+
+__all__ = [
+    "DecoderSettings",
+    "Recognizer",
+    "StreamingRecognizer",
+    "UserError",
+    "__version__",
+    "load_config",
+]
+
+_MODULES = {
+    "DecoderSettings": "asr.base.decoder_settings",
+    "Recognizer": "asr.recognition.recognizer",
+    "StreamingRecognizer": "asr.recognition.streaming",
+    "UserError": "asr.base.types",
+    "load_config": "asr.base.config",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

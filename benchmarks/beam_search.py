@@ -73,7 +73,7 @@ def told(seconds: float, clips: int) -> str:
 
 def model_log_probs(run: str) -> np.ndarray:
     """(B, T, V): the test set one clip after the other, the model's tokens scattered among all."""
-    recognizer = Recognizer.load(run, hanzi=False)
+    recognizer = Recognizer.load(run, write_hanzi=False)
     utterances = read_manifest(Path("data/mandarin_demo/test.jsonl"))
     heard = []
     for start in range(0, len(utterances), BATCH):

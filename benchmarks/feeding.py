@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from common import compare, show
 
-from asr.base.config import AugmentConfig, find_config, load_config
+from asr.base.config import AugmentConfig, load_config
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
@@ -41,7 +41,7 @@ NUM_MANY = 100_000
 
 
 def main() -> None:
-    config = load_config(find_config("demo"))
+    config = load_config("demo")
     utterances = read_manifest(
         prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
     )

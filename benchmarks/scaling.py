@@ -99,7 +99,7 @@ def work(way: str, batch_s: float) -> None:
 
 
 def trainer_and_batches(engine, batch_s):
-    from asr.base.config import find_config, load_config
+    from asr.base.config import load_config
     from asr.base.vocabulary import Vocabulary
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
@@ -109,7 +109,7 @@ def trainer_and_batches(engine, batch_s):
     from data_pipeline.manifest import read_manifest
     from data_pipeline.prepare import prepare_corpus
 
-    config = load_config(find_config("demo"), [f"train.batch_s={batch_s}"])
+    config = load_config("demo", [f"train.batch_s={batch_s}"])
     utterances = read_manifest(
         prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from common import seconds, show
 
-from asr.base.config import find_config, load_config
+from asr.base.config import load_config
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
@@ -36,7 +36,7 @@ RUNS = 5
 
 
 def main() -> None:
-    config = load_config(find_config("demo"))
+    config = load_config("demo")
     utterances = read_manifest(
         prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
     )

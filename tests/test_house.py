@@ -22,7 +22,7 @@ LIGHT = [
     "asr.evaluation.significance",
     "asr.evaluation.tables",
     "asr.evaluation.written_text",
-    "asr.model.spread",
+    "asr.model.devices",
     "asr.pages.pictures",
     "asr.recognition.journal",
     "asr.recognition.transcripts",

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from tqdm import tqdm
 
 from asr.audio.recording import WINDOW_SAMPLES, Waveform, read_audio, refuse_pipe
 from asr.base.types import UserError
+from asr.base.work import OnProgress, Work, ignore_progress
 
 NOISE_PERCENTILE = 5.0  # of the frames: those between words
 ACTIVE_SHARE = 1e-3  # speech is within 30 dB of its loudest 25 ms; the rest is pauses
@@ -35,12 +35,17 @@ def signal_to_noise_db(waveform: Waveform) -> float:
     return 10 * math.log10(max(both - noise, ROUNDING_POWER) / noise)
 
 
-def recordings_signal_to_noise_db(paths: Sequence[str]) -> list[float]:
-    """Of each recording; not a number for one that cannot be read."""
+def recordings_signal_to_noise_db(
+    paths: Sequence[str], on_progress: OnProgress = ignore_progress
+) -> list[float]:
+    """Return `signal_to_noise_db` of each recording; not a number for one that cannot be read."""
     pool = ThreadPoolExecutor(os.cpu_count())
+    measured: list[float] = []
     try:
-        measured = pool.map(_of_recording, paths)
-        return list(tqdm(measured, "noise", len(paths), unit=" clips", leave=False))
+        for snr_db in pool.map(_of_recording, paths):
+            measured.append(snr_db)
+            on_progress(Work("measuring noise", len(measured), len(paths), "clips"))
+        return measured
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for those still to be read
 

@@ -1,4 +1,4 @@
-"""Typed configuration: TOML files that extend one another, and `--set section.key=value`.
+"""Typed configuration: TOML files that extend one another, and overrides such as "train.epochs=2".
 
     extends = "demo.toml"      # relative to this file; what stands here wins
 
@@ -201,16 +201,21 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Read a TOML file, what it extends, and `section.key=value` overrides.
+def load_config(config: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Return the configuration of a TOML file and what it extends, with some of its settings replaced.
+
+    Args:
+        config: path of the file, or the name of one in `configs/`, such as "demo".
+        overrides: settings to replace, such as "train.epochs=2".
 
     Raises:
         UserError: a file is missing or is not TOML; a key or a value is not one of `Config`'s.
     """
-    config = _apply(Config(), _read_toml(path, ()))
+    path = config if isinstance(config, Path) else find_config(config)
+    loaded = _apply(Config(), _read_toml(path, ()))
     for override in overrides:
-        config = _apply(config, [(f"--set {override}", _parse_override(override))])
-    return config
+        loaded = _apply(loaded, [(f"`overrides={override}`", _parse_override(override))])
+    return loaded
 
 
 def find_config(name: str) -> Path:
@@ -276,11 +281,11 @@ def _parse_override(override: str) -> dict[str, Any]:
     key, equals, text = override.partition("=")
     section, dot, name = key.strip().partition(".")
     if not (equals and dot):
-        raise UserError(f"--set {override}: expected section.key=value, such as train.epochs=60")
+        raise UserError(f"`overrides={override}`: expected section.key=value, such as train.epochs=60")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string: --set model.size=s
+        value = text.strip()  # a bare word is a string: model.size=s
     return {section: {name: value}}
 
 

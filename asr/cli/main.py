@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from signal import SIGINT
 from typing import NamedTuple
 
-from asr import __version__
 from asr.base.interrupt import Interrupted
 from asr.base.types import UserError
+from asr.base.version import __version__
 from asr.cli.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
 from asr.cli.commands.align import add_align_arguments, align_command
 from asr.cli.commands.augment import add_augment_arguments, augment_command

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import EditCounts, Logits, Tensor
+from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
-from asr.evaluation.evaluator import BATCH_SIGNATURE, EvaluationData
+from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.metrics import total_edits
-from asr.model.acoustic_model import AcousticModel
+from asr.model.listener import Listener, log_probs_of
 from asr.recognition.decoding.beam import BeamSearch
 from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.greedy import best_path, labels_of
@@ -59,14 +58,9 @@ class Trial:
     edits: EditCounts
 
 
-def listen(model: AcousticModel, data: EvaluationData) -> Iterator[Heard]:
-    """Log probabilities and references of each batch of a set."""
-
-    @tf.function(input_signature=BATCH_SIGNATURE[:2])
-    def step(audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        logits = model(audio, num_samples)
-        return tf.nn.log_softmax(logits.values), logits.num_frames
-
+def listen(listener: Listener, data: EvaluationData) -> Iterator[Heard]:
+    """Yield the log probabilities and references of each batch of a set."""
+    step = listener.compiled(log_probs_of)
     plan, batches = data.in_order()
     for places, batch in zip(plan, batches, strict=True):
         log_probs, num_frames = step(batch.audio, batch.num_samples)

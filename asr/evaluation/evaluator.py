@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from asr.base.interrupt import StopRequest
-from asr.base.types import Batch, EditCounts, Hypothesis, Tensor, Utterance
+from asr.base.types import Batch, EditCounts, Hypothesis, Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.metrics import mean_loss, total_edits
-from asr.model.acoustic_model import AcousticModel
+from asr.model.listener import BATCH_SIGNATURE, Listener
 from asr.model.loss import ctc_loss
-from asr.model.spread import Spread, on_one_device
 from asr.recognition.decoding.decoder import Decoder, GreedyDecoder, Reduced
 
 
@@ -72,21 +70,14 @@ class Evaluator:
     """Evaluates one model, as often as wanted, tracing it once.
 
     Args:
-        model: audio -> logits.
+        listener: the model on its devices.
         vocabulary: of its outputs.
-        spread: puts a function of a batch on several devices.
         decoder: of its logits; greedy where none is given.
     """
 
-    def __init__(
-        self,
-        model: AcousticModel,
-        vocabulary: Vocabulary,
-        spread: Spread = on_one_device,
-        decoder: Decoder | None = None,
-    ) -> None:
-        self.model, self.spread = model, spread
-        self.decoder = decoder or GreedyDecoder(vocabulary, model.frame_s)
+    def __init__(self, listener: Listener, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
+        self.listener, self.model = listener, listener.model
+        self.decoder = decoder or GreedyDecoder(vocabulary, self.model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
         """Hypotheses and the losses of every utterance of a set.
@@ -124,18 +115,9 @@ class Evaluator:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return tf.function(self.spread(self._step), input_signature=BATCH_SIGNATURE)
+        return self.listener.compiled(self._losses_and_reduced, BATCH_SIGNATURE)
 
-    def _step(
-        self, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+    def _losses_and_reduced(
+        self, logits: Logits, labels: Tensor, num_labels: Tensor
     ) -> tuple[Tensor, Reduced]:
-        logits = self.model(audio, num_samples)
         return ctc_loss(logits, labels, num_labels), self.decoder.reduce(logits)
-
-
-BATCH_SIGNATURE = (
-    tf.TensorSpec((None, None), tf.int16),
-    tf.TensorSpec((None,), tf.int32),
-    tf.TensorSpec((None, None), tf.int32),
-    tf.TensorSpec((None,), tf.int32),
-)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from asr import __version__
 from asr.base.files import read_lines, whole_file
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.version import __version__
 from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
 from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 

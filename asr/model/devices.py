@@ -10,14 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from asr.base.types import UserError
-from asr.model.spread import Spread
 from multigpu import quiet
 from multigpu.errors import DeviceError
 
 ONE_DEVICE = "1"
+
+Spread: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Turns a function of a batch into the same function over several devices."""
+
+
+def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as it is."""
+    return function
 
 
 def start_devices(devices: str | int | None = None, *, simulate: bool = False) -> tuple[str, ...]:

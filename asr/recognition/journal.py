@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from asr import __version__
 from asr.base.files import cannot_write
 from asr.base.types import Hypothesis, UserError
+from asr.base.version import __version__
 from asr.recognition.transcripts import STANDARD_INPUT, Result
 
 SUFFIX = ".unfinished"  # behind the name of the file that the results are for

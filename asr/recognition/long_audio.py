@@ -11,22 +11,18 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from scipy.special import log_softmax
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
 from asr.audio.voice_activity import BLOCK_S, Piece, speech_pieces
-from asr.base.types import Hypothesis, Logits, Tensor
-from asr.recognition.incremental_logits import seam
-
-if TYPE_CHECKING:
-    from asr.recognition.recognizer import Recognizer
-
-BATCH_SAMPLES = 120 * SAMPLE_RATE_HZ  # for each device
+from asr.base.types import Hypothesis, Logits
+from asr.model.listener import BATCH_SAMPLES, Listener
+from asr.recognition.decoding.decoder import Decoder
+from asr.recognition.settled_logits import seam
 
 Item = TypeVar("Item")
 FrameLogits = npt.NDArray[np.float32]  # (T, V)
@@ -51,18 +47,14 @@ class LongAudioRecognizer:
     """Transcribes recordings of any length, one after the other.
 
     Args:
-        recognizer: whose model, decoder and devices to use.
+        listener: the model on its devices.
+        decoder: of its logits.
     """
 
-    def __init__(self, recognizer: Recognizer) -> None:
-        self.model, self.decoder = recognizer.model, recognizer.decoder
-        self._batch_samples = BATCH_SAMPLES * recognizer.num_devices
-        signature = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
-        self._logits = tf.function(recognizer.spread(self._hear), input_signature=signature)
-
-    def _hear(self, audio: Tensor, num_samples: Tensor) -> Logits:
-        logits: Logits = self.model(audio, num_samples)
-        return logits
+    def __init__(self, listener: Listener, decoder: Decoder) -> None:
+        self.decoder, self._frame_samples = decoder, listener.model.frame_samples
+        self._batch_samples = BATCH_SAMPLES * listener.num_devices
+        self._logits = listener.compiled(lambda logits: logits)
 
     def segments(
         self, source: AudioSource | Waveform, name: str, on_progress: Callable[[float], None] = lambda _: None
@@ -78,11 +70,10 @@ class LongAudioRecognizer:
             UserError: it is no sound recording; what is wrong at its end shows there.
         """
         blocks = [source] if isinstance(source, np.ndarray) else audio_blocks(source, BLOCK_S)
-        pieces = speech_pieces(_told(blocks, on_progress), self.model.frame_samples)
-        cuts = without_seams(self._heard(pieces), self.model.frame_samples)
-        for batch in _batches(
-            cuts, lambda cut: len(cut.logits), self._batch_samples // self.model.frame_samples
-        ):
+        pieces = speech_pieces(_told(blocks, on_progress), self._frame_samples)
+        cuts = without_seams(self._heard(pieces), self._frame_samples)
+        most_frames = self._batch_samples // self._frame_samples
+        for batch in _batches(cuts, lambda cut: len(cut.logits), most_frames):
             decoded = self._decode([cut.logits for cut in batch], name)
             for cut, hypothesis in zip(batch, decoded, strict=True):
                 if hypothesis.tokens:

@@ -1,6 +1,6 @@
-"""What applications import.
+"""Turns recordings into text.
 
-from asr.recognition.recognizer import Recognizer
+from asr import Recognizer
 
 recognizer = Recognizer.load("runs/demo")
 print(recognizer.transcribe("question.mp3").text)
@@ -8,138 +8,118 @@ print(recognizer.transcribe("question.mp3").text)
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from asr.audio.recording import (
-    SAMPLE_RATE_HZ,
-    AudioSource,
-    Waveform,
-    audio_header,
-    pad_waveforms,
-    read_audio,
-)
-from asr.audio.voice_activity import speech_pieces
-from asr.base.decoder_settings import GENERAL, DecoderSettings
-from asr.base.types import Hypothesis, Tensor, UserError
+from asr.audio.opening import LongRecording, Opened, open_recording
+from asr.audio.recording import AudioSource, Waveform, pad_waveforms
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import Hypothesis, UserError
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import duration
+from asr.base.work import OnProgress, Work, ignore_progress
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.model.spread import Spread, on_one_device
-from asr.recognition.decoding.decoder import Decoder, GreedyDecoder, Reduced, make_decoder
-from asr.recognition.long_audio import BATCH_SAMPLES, LongAudioRecognizer, joined
+from asr.model.devices import spread_over, start_devices
+from asr.model.listener import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, Listener
+from asr.recognition.decoder_choice import DecoderChoice
+from asr.recognition.decoding.decoder import Decoder, GreedyDecoder
+from asr.recognition.decoding.hot_words import HotWords
+from asr.recognition.long_audio import LongAudioRecognizer, joined
 from asr.recognition.transcripts import STANDARD_INPUT, Result
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
 
-if TYPE_CHECKING:
-    from asr.language.hanzi.converter import Converter
-    from asr.recognition.decoding.hot_words import HotWords
 
-LONG_S = 60.0  # of longer ones memory holds a few pieces at a time
-# models are trained on sentences: what is longer, or has long pauses, is cut at those
-WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
-# for each device
-FILES_AT_ONCE = 256  # read together, so that clips of like length share a batch
-BYTES_AT_ONCE = 64 << 20
+class Origin(NamedTuple):
+    """What a recognizer was made of, so that another one of the same can be told from one of other files."""
 
-
-OnProgress = Callable[[str, float], None]
-
-
-class LongRecording(NamedTuple):
-    """One to hear piece by piece."""
-
-    source: AudioSource | Waveform
-
-
-Opened = Waveform | LongRecording
+    files: tuple[Path, ...]  # of the model and the decoder
+    decoder: str  # its settings
 
 
 class Recognizer:
     """A trained model that turns audio into text.
 
     Args:
-        model: with its weights.
+        listener: the model on its devices.
         vocabulary: of its outputs.
-        spread: puts a function of a batch on several devices.
-        num_devices: on how many; a batch holds so many times what one device takes.
         decoder: of its logits; greedy where none is given.
+        origin: what all three were made of; None where that is not known.
     """
 
     def __init__(
         self,
-        model: AcousticModel,
+        listener: Listener,
         vocabulary: Vocabulary,
-        spread: Spread = on_one_device,
-        num_devices: int = 1,
         decoder: Decoder | None = None,
+        origin: Origin | None = None,
     ) -> None:
-        self.model, self.vocabulary = model, vocabulary
-        self.spread, self.num_devices = spread, num_devices
-        self.decoder = decoder or GreedyDecoder(vocabulary, model.frame_s)
+        self.listener, self.vocabulary, self.origin = listener, vocabulary, origin
+        self.decoder = decoder or GreedyDecoder(vocabulary, listener.model.frame_s)
 
     @classmethod
     def load(
         cls,
         run: str | Path,
-        spread: Spread = on_one_device,
-        num_devices: int = 1,
+        devices: str | int | None = None,
         *,
+        simulate: bool = False,
         settings: DecoderSettings | None = None,
         hot_words: HotWords | None = None,
-        hanzi: bool | str | Path = True,
+        write_hanzi: bool = True,
+        hanzi_model: str | Path | None = None,
     ) -> Recognizer:
-        """The best model of a run directory.
+        """Load the best model of a run directory.
 
         Args:
             run: its path.
-            spread: see `Recognizer`.
-            num_devices: see `Recognizer`.
-            settings: of the decoder; what `asr tune-decoder` found, or greedy decoding, where none are given.
-            hot_words: which the decoder favours.
-            hanzi: whether to convert a Mandarin model's syllables to hanzi; or the folder of `asr lm train`
-                to do it by, or `general` for the model that comes with this package. By default that is the
-                language model of the settings if it can, else the general one.
+            devices: how many to use, such as 2; which, such as "0,2"; or "all". None for one.
+            simulate: whether to cut the machine's one device into as many.
+            settings: of the decoder; None for what `asr tune-decoder` found, or else greedy decoding.
+            hot_words: words that the decoder favours.
+            write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
+            hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi; None for the
+                language model of the settings if it can convert, else the general model. The latter is
+                `asr.language.hanzi.converter.GENERAL_MODEL`.
 
         Raises:
-            UserError: there is no run, it has no checkpoint yet, or a language model cannot be used.
+            UserError: there is no run, it has no checkpoint yet, a device does not exist, or a language
+                model cannot be used.
         """
         opened = Run.open(Path(run))
-        vocabulary = opened.vocabulary()
         settings = settings or opened.decoder_settings()
-        if isinstance(hanzi, str | Path) and not vocabulary.is_mandarin:
-            raise UserError(f"{run}: its tokens are no syllables to convert; leave {hanzi} out")
-        needs_words = hanzi or (settings.beam > 1 and settings.hanzi_weight)
-        converter = converter_of(settings, hanzi) if needs_words and vocabulary.is_mandarin else None
-        model = make_acoustic_model(opened.config(), vocabulary)
-        path = opened.best_checkpoint()
-        try:
-            load_decoding_weights(path, model)
-        except DamagedCheckpointError as error:
-            raise UserError(f"{error}; remove it, and the next best one is used") from None
-        except UserError:
-            if path.exists():
-                raise
-            # training has found a better one meanwhile
-            load_decoding_weights(opened.best_checkpoint(), model)
-        if not all(np.isfinite(weight).all() for weight in model.get_weights()):
-            raise UserError(
-                f"{path}: its weights have diverged, they are no numbers; decode with an earlier checkpoint, "
-                "or train again with a lower train.learning_rate"
-            )
-        decoder = make_decoder(
-            vocabulary, model.frame_s, settings, hot_words, converter, writes_hanzi=bool(hanzi)
-        )
-        return cls(model, vocabulary, spread, num_devices, decoder)
+        hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
+        choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model)
+        return cls.of_choice(opened, choice, devices, simulate=simulate)
+
+    @classmethod
+    def of_choice(
+        cls, run: Run, choice: DecoderChoice, devices: str | int | None = None, *, simulate: bool = False
+    ) -> Recognizer:
+        """Load the best model of a run, with a decoder that was chosen before; see `load`."""
+        names = start_devices(devices, simulate=simulate)
+        vocabulary = run.vocabulary()
+        with tf.device(names[0]) if devices is not None else contextlib.nullcontext():
+            model, checkpoint = _best_model(run, vocabulary)
+        listener = Listener(model, spread_over(names), len(names)) if devices is not None else Listener(model)
+        described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
+        origin = Origin((*described_by, *choice.files()), choice.one_line())
+        return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s), origin)
+
+    @property
+    def model(self) -> AcousticModel:
+        """The acoustic model."""
+        return self.listener.model
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
         """What is said in one recording of any length.
@@ -151,18 +131,21 @@ class Recognizer:
             UserError: it is no sound recording.
         """
         name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
-        (result,) = self._hear([name], [_opened(audio)], lambda *_: None)
+        (result,) = self._hear([name], [open_recording(audio)], _Report(1, ignore_progress))
         if isinstance(result, UserError):
             raise result
         return result
 
-    def transcribe_files(self, paths: Sequence[Path]) -> Iterator[Result]:
-        """What is said in each file, in order; for a file that cannot be read, why."""
-        return itertools.chain.from_iterable(self.transcribe_chunks(self.chunks(paths)))
+    def transcribe_files(
+        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
+    ) -> Iterator[Result]:
+        """Yield what is said in each file, in order; for a file that cannot be read, why."""
+        return itertools.chain.from_iterable(self.transcribe_chunks(self.chunks(paths), on_progress))
 
     def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
         """Files cut into those to read together: not too many, and not too large."""
-        max_files, max_bytes = FILES_AT_ONCE * self.num_devices, BYTES_AT_ONCE * self.num_devices
+        num_devices = self.listener.num_devices
+        max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
         chunks: list[list[Path]] = []
         num_bytes = 0
         for path in paths:
@@ -175,41 +158,44 @@ class Recognizer:
         return chunks
 
     def transcribe_chunks(
-        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = lambda *_: None
+        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = ignore_progress
     ) -> Iterator[list[Result]]:
-        """What is said in the files of each chunk.
+        """Yield what is said in the files of each chunk.
 
         Scores depend on what shares a batch, in their last digits: the same chunk gives the same results.
 
         Args:
             chunks: of paths, see `chunks`.
-            on_progress: is told the name of a long recording, and how many seconds of it have been read.
+            on_progress: receives how many recordings are done: those of a chunk when the next one is asked
+                for; noted is how much of a long recording has been read.
         """
+        report = _Report(sum(map(len, chunks)), on_progress)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             opening: Iterator[Opened | UserError] = iter(())
             for chunk, following in itertools.pairwise([[], *chunks, []]):
                 opened = list(opening)
                 opening = pool.map(_opened_or_error, following)  # while this chunk is being heard
                 if chunk:
-                    yield self._hear([str(path) for path in chunk], opened, on_progress)
+                    yield self._hear([str(path) for path in chunk], opened, report)
+                    report.done(len(chunk))
 
     def _hear(
-        self, names: Sequence[str], opened: Sequence[Opened | UserError], on_progress: OnProgress
+        self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
     ) -> list[Result]:
         short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
         heard = iter(self.transcribe_waveforms([waveform for _, waveform in short], [n for n, _ in short]))
         results: list[Result] = []
         for name, recording in zip(names, opened, strict=True):
             if isinstance(recording, LongRecording):
-                results.append(self._hear_long(name, recording, on_progress))
+                results.append(self._hear_long(name, recording, report))
             else:
                 results.append(recording if isinstance(recording, UserError) else next(heard))
         return results
 
-    def _hear_long(self, name: str, recording: LongRecording, on_progress: OnProgress) -> Result:
-        told = functools.partial(on_progress, name)
+    def _hear_long(self, name: str, recording: LongRecording, report: _Report) -> Result:
+        read = functools.partial(report.read, name)
         try:
-            return joined(list(self._long_audio.segments(recording.source, name, told)), name)
+            return joined(list(self._long_audio.segments(recording.source, name, read)), name)
         except UserError as error:
             return error
 
@@ -224,7 +210,7 @@ class Recognizer:
         heard: dict[int, Hypothesis] = {}
         while by_length:
             longest = len(waveforms[by_length[-1]])
-            size = self.num_devices * max(1, BATCH_SAMPLES // longest)
+            size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
             places, by_length = by_length[-size:], by_length[:-size]
             audio, num_samples = pad_waveforms([waveforms[place] for place in places])
             reduced = self._compiled_step(audio, num_samples)
@@ -234,28 +220,53 @@ class Recognizer:
 
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
-        return LongAudioRecognizer(self)
+        return LongAudioRecognizer(self.listener, self.decoder)
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        def step(audio: Tensor, num_samples: Tensor) -> Reduced:
-            return self.decoder.reduce(self.model(audio, num_samples))
-
-        signature = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
-        return tf.function(self.spread(step), input_signature=signature)
+        return self.listener.compiled(self.decoder.reduce)
 
 
-def converter_of(settings: DecoderSettings, hanzi: bool | str | Path = True) -> Converter:
-    """The converter that decoding with some settings uses; see `Recognizer.load`."""
-    from asr.language.hanzi.converter import Converter
-    from asr.language.ngram.folder import converts_to_hanzi
+class _Report:
+    """Reports how far a transcription has come; its methods alone change it."""
 
-    if hanzi == GENERAL:
-        return Converter.load()
-    if not isinstance(hanzi, bool):
-        return Converter.load(Path(hanzi))
-    own = Path(settings.language_model) if settings.language_model else None
-    return Converter.load(own if own and converts_to_hanzi(own) else None)
+    def __init__(self, num_recordings: int, on_progress: OnProgress) -> None:
+        self._num_recordings, self._on_progress, self._num_done = num_recordings, on_progress, 0
+
+    def done(self, num_recordings: int) -> None:
+        """Report that further recordings are done."""
+        self._num_done += num_recordings
+        self._report("")
+
+    def read(self, name: str, seconds: float) -> None:
+        """Report how much of a long recording has been read."""
+        self._report(f"{duration(seconds)} of {Path(name).name}")
+
+    def _report(self, note: str) -> None:
+        work = Work("transcribing", self._num_done, self._num_recordings, "recordings", note)
+        self._on_progress(work)
+
+
+def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
+    """Return the model of a run's best checkpoint, and the path of that."""
+    model = make_acoustic_model(run.config(), vocabulary)
+    path = run.best_checkpoint()
+    try:
+        load_decoding_weights(path, model)
+    except DamagedCheckpointError as error:
+        raise UserError(f"{error}; remove it, and the next best one is used") from None
+    except UserError:
+        if path.exists():
+            raise
+        # training has found a better one meanwhile
+        path = run.best_checkpoint()
+        load_decoding_weights(path, model)
+    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
+        raise UserError(
+            f"{path}: its weights have diverged, they are no numbers; decode with an earlier checkpoint, "
+            "or train again with a lower train.learning_rate"
+        )
+    return model, path
 
 
 def _size_bytes(path: Path) -> int:
@@ -268,27 +279,9 @@ def _size_bytes(path: Path) -> int:
 def _opened_or_error(path: Path) -> Opened | UserError:
     try:
         if str(path) != STANDARD_INPUT:
-            return _opened(path)
+            return open_recording(path)
         if sys.stdin is None:  # closed by who started us
             raise UserError("-: standard input is closed; pipe a recording into it")
-        return _opened(sys.stdin.buffer)
+        return open_recording(sys.stdin.buffer)
     except UserError as error:
         return error
-
-
-def _opened(source: AudioSource) -> Opened:
-    """A recording, read unless it is long."""
-    # a pipe can be read but once
-    if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
-        return LongRecording(source)
-    waveform = read_audio(source)
-    duration_s = len(waveform) / SAMPLE_RATE_HZ
-    in_pieces = duration_s > WHOLE_S or (duration_s > SURELY_WHOLE_S and _longest_pause_s(waveform) > PAUSE_S)
-    return LongRecording(waveform) if in_pieces else waveform
-
-
-def _longest_pause_s(waveform: Waveform) -> float:
-    pieces = list(speech_pieces([waveform], grid=1))
-    begins = [piece.begin for piece in pieces]
-    ends = [piece.begin + len(piece.waveform) for piece in pieces]
-    return float(np.max(np.subtract([*begins, len(waveform)], [0, *ends]))) / SAMPLE_RATE_HZ

@@ -1,5 +1,7 @@
 """Recognition of sound that is still coming in.
 
+from asr import Recognizer, StreamingRecognizer
+
 recognizer = StreamingRecognizer(Recognizer.load("runs/demo"))
 stream = recognizer.stream()
 for samples in microphone:                       # (n,) int16 at 16 kHz, any n
@@ -24,18 +26,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.base.types import Hypothesis, Tensor, UserError
-from asr.recognition.decoding.incremental import LogProbs, stream_decoder
-from asr.recognition.incremental_logits import FieldLogits, PieceLogits
+from asr.audio.recording import Waveform
+from asr.base.types import Hypothesis, UserError
+from asr.recognition.decoding.stream_decoders import stream_decoder
+from asr.recognition.settled_logits import StreamListener
 
 if TYPE_CHECKING:
     from asr.recognition.recognizer import Recognizer
 
 PARTIAL_SAMPLES = 5120  # 0.32 s
-SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,8 @@ class StreamingRecognizer:
 
     def __init__(self, recognizer: Recognizer) -> None:
         self.model, self.vocabulary = recognizer.model, recognizer.vocabulary
+        self.listener = StreamListener(recognizer.model, len(recognizer.vocabulary))
         self.decoder = stream_decoder(recognizer.decoder)
-        signature = [tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32)]
-        self._graph = tf.function(self._hear, input_signature=signature)
 
     @property
     def exact(self) -> bool:
@@ -79,26 +78,6 @@ class StreamingRecognizer:
         """
         return Stream(self, name)
 
-    def new_logits(self) -> FieldLogits | PieceLogits:
-        """Where the sound of a new stream goes."""
-        field, frame_samples = self.model.receptive_field(), self.model.frame_samples
-        if field is None:
-            return PieceLogits(self._log_probs, len(self.vocabulary), frame_samples)
-        return FieldLogits(self._log_probs, field, frame_samples)
-
-    def _log_probs(self, waveform: Waveform) -> LogProbs:
-        """(T, V) of a clip; padding changes nothing, and leaves few shapes to make room for."""
-        if len(waveform) < WINDOW_SAMPLES:
-            return np.zeros((0, len(self.vocabulary)), np.float32)
-        padded = np.pad(waveform, (0, -len(waveform) % SHAPE_SAMPLES))
-        values, num_frames = self._graph(padded[None], np.array([len(waveform)], np.int32))
-        log_probs: LogProbs = values.numpy()[0, : int(num_frames[0])]
-        return log_probs
-
-    def _hear(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.model(audio, num_samples)
-        return tf.nn.log_softmax(logits.values), logits.num_frames
-
 
 class Stream:
     """One stream: feed it what comes in, then finish it.
@@ -110,7 +89,7 @@ class Stream:
 
     def __init__(self, recognizer: StreamingRecognizer, name: str) -> None:
         self._decoder, self._name = recognizer.decoder, name
-        self._logits = recognizer.new_logits()
+        self._logits = recognizer.listener.stream()
         self._state = self._decoder.start()
         self._waiting: list[Waveform] = []  # not yet heard
         self._num_waiting = 0  # samples

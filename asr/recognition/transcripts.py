@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import Literal, TextIO, TypeAlias
 
 from asr.base.files import whole_file
 from asr.base.types import Hypothesis, UserError
+
+logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
 AUDIO_SUFFIXES = {
@@ -21,6 +23,7 @@ AUDIO_SUFFIXES = {
 }
 FIELDS = ("file", "text", "tokens", "score", "error")
 
+Format: TypeAlias = Literal["text", "jsonl", "csv"]
 Result: TypeAlias = Hypothesis | UserError
 """What was heard in a file, or why nothing was."""
 
@@ -28,7 +31,7 @@ Result: TypeAlias = Hypothesis | UserError
 def audio_files(arguments: Sequence[str]) -> list[Path]:
     """Files, with each folder replaced by the audio files below it in order of their names.
 
-    What of a folder is no audio by its name is counted on standard error.
+    What of a folder is no audio by its name is counted and logged.
 
     Raises:
         UserError: a folder holds no audio file.
@@ -46,12 +49,17 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
         if len(below) < len(everything):
             others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
             num_others = len(everything) - len(below)
-            print(
-                f"{path}: {num_others} files are no audio by their names: {', '.join(others)}",
-                file=sys.stderr,
-            )
+            logger.info("%s: %d files are no audio by their names: %s", path, num_others, ", ".join(others))
         files += below
     return files
+
+
+def refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:
+    """Raise a UserError where transcripts cannot be written to a path."""
+    if out.resolve() in {source.resolve() for source in sources}:
+        raise UserError(f"`out={out}`: one of the recordings; choose another file for the transcripts")
+    if out.exists() and not out.is_file():
+        raise UserError(f"`out={out}`: a folder or a device, expected a file; choose another path")
 
 
 class TranscriptWriter:
@@ -78,13 +86,6 @@ class TranscriptWriter:
         elif not isinstance(result, UserError):
             self._file.write((f"{name}\t" if self._with_names else "") + result.text + "\n")
         self._file.flush()
-
-
-def standard_output_writer(format_name: str, num_files: int) -> TranscriptWriter:
-    """A writer to standard output."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    return TranscriptWriter(sys.stdout, format_name, num_files > 1)
 
 
 def write_transcripts(

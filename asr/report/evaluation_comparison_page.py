@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from asr import __version__
 from asr.base.files import whole_file
 from asr.base.types import Hypothesis, Utterance
+from asr.base.version import __version__
 from asr.base.wording import counted, percent
 from asr.evaluation.comparison import Change, Comparison
 from asr.evaluation.metrics import align, is_converted

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
-from asr import __version__
 from asr.base.files import whole_file
 from asr.base.types import EditCounts
+from asr.base.version import __version__
 from asr.base.wording import duration, percent
 from asr.evaluation.label_review import Candidate
 from asr.evaluation.metrics import align, count_edits, token_name

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from asr import __version__
 from asr.base.files import whole_file
+from asr.base.version import __version__
 from asr.base.wording import short_number, short_percent
 from asr.pages.charts import Line, line_chart
 from asr.pages.page import element, folded, page, section

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal
 
-from asr import __version__
 from asr.base.files import whole_file
 from asr.base.lock import alone_in, is_anyone_in
 from asr.base.types import UserError
+from asr.base.version import __version__
 
 State = Literal["running", "finished", "interrupted", "failed", "killed", "unknown"]
 FILE, LOCK = "state.json", "asr train"

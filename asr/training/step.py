@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from asr.base.config import TrainConfig
 from asr.base.types import Batch, Tensor
-from asr.evaluation.evaluator import BATCH_SIGNATURE
 from asr.model.acoustic_model import AcousticModel
+from asr.model.listener import BATCH_SIGNATURE
 from asr.model.loss import ctc_loss
 from asr.recognition.decoding.greedy import BestPath, best_path
 from asr.training.engine import Engine

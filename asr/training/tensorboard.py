@@ -23,10 +23,11 @@ import numpy as np
 import tensorflow as tf
 
 from asr.audio.recording import Waveform, read_audio
-from asr.base.types import Tensor, UserError, Utterance
+from asr.base.types import Logits, Tensor, UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import EvaluationData
 from asr.model.acoustic_model import AcousticModel
+from asr.model.listener import CLIP_SIGNATURE, Listener
 from asr.pages.pictures import spectrogram_picture
 from asr.runs.progress import EpochMetrics
 from asr.training.alignment_picture import Alignment, alignment_of, alignment_picture
@@ -148,10 +149,7 @@ class ShownUtterances:
     def __init__(self, model: AcousticModel, vocabulary: Vocabulary, utterances: Sequence[Utterance]) -> None:
         self.model, self.vocabulary, self.utterances = model, vocabulary, utterances
         self.waveforms: list[Waveform] = [read_audio(utterance.audio_path) for utterance in utterances]
-        self._probabilities = tf.function(
-            self._probabilities_of,
-            input_signature=[tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32)],
-        )
+        self._probabilities = Listener(model).compiled(_probabilities_of, CLIP_SIGNATURE)
 
     def recordings(self) -> list[Any]:
         """Sound and spectrogram of each."""
@@ -181,9 +179,11 @@ class ShownUtterances:
     def _pairs(self) -> list[tuple[Utterance, Waveform]]:
         return list(zip(self.utterances, self.waveforms, strict=True))
 
-    def _probabilities_of(self, audio: Tensor, num_samples: Tensor) -> Tensor:
-        values, num_frames = self.model(audio, num_samples, training=False)
-        return tf.nn.softmax(tf.cast(values[0, : num_frames[0]], tf.float32))  # (T, V)
+
+def _probabilities_of(logits: Logits) -> Tensor:
+    """Return the posteriors of the only clip in a batch, (T, V)."""
+    values, num_frames = logits
+    return tf.nn.softmax(tf.cast(values[0, : num_frames[0]], tf.float32))
 
 
 def spread_over_lengths(utterances: Sequence[Utterance], num: int) -> list[Utterance]:

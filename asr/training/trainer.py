@@ -26,6 +26,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
 from asr.evaluation.metrics import total_edits
 from asr.model.acoustic_model import AcousticModel
+from asr.model.listener import Listener
 from asr.recognition.decoding.greedy import labels_of
 from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
@@ -112,7 +113,7 @@ class Trainer:
         self.train_data, self.dev_data, self.run = train_data, dev_data, run
         self.stop = stop or StopRequest()
         self.vocabulary = vocabulary
-        self.evaluator = Evaluator(model, vocabulary, engine.spread)
+        self.evaluator = Evaluator(Listener(model, engine.spread, engine.num_devices), vocabulary)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
         self.progress = Progress(data_checksum=train_data.checksum)
         self.num_epochs = config.train.epochs

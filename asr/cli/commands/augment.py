@@ -33,13 +33,13 @@ def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
 def augment_command(arguments: argparse.Namespace) -> int:
     """Write a recording as several epochs of training hear it; returns the exit status."""
     from asr.audio.recording import read_audio, write_wav
-    from asr.base.config import find_config, load_config
+    from asr.base.config import load_config
     from asr.base.files import cannot_write
     from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 
     if arguments.num < 1:
         raise UserError(f"--num {arguments.num}: expected a number of versions from 1")
-    config = load_config(find_config(arguments.config), arguments.overrides)
+    config = load_config(arguments.config, arguments.overrides)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     if not augmenter.changes_anything:
         raise UserError(

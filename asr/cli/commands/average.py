@@ -98,5 +98,5 @@ def _evaluation(run: Run, data: Dataset) -> Evaluation:
     from asr.evaluation.evaluator import Evaluator
     from asr.recognition.recognizer import Recognizer
 
-    recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), hanzi=False)
-    return Evaluator(recognizer.model, recognizer.vocabulary).evaluate(data)
+    recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), write_hanzi=False)
+    return Evaluator(recognizer.listener, recognizer.vocabulary).evaluate(data)

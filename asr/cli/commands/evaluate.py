@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
-from asr.cli.options.decoder import DecoderChoice, add_decoder_arguments, decoder_of
+from asr.cli.options.decoder import add_decoder_arguments, decoder_of
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
+from asr.recognition.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from asr.evaluation.scores import EvaluationRecord, Settings
     from asr.runs.run import Run
     from data_pipeline.dataset import Dataset
-
-EVALUATION_BATCH_S = 120.0
 
 
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +48,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
     run = Run.open(arguments.run)
     choice = decoder_of(arguments, run)
-    decoder = _described(choice, arguments.hot_words)
+    decoder = choice.described()
     path = _report_path(run, arguments.manifest, _suffix(arguments.name, decoder))
     data_path = path.with_suffix(".json")
     _refuse_others(data_path, arguments.manifest, decoder)
@@ -63,13 +61,11 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from asr.evaluation.evaluator import Evaluator
     from asr.recognition.recognizer import Recognizer
 
-    recognizer = Recognizer.load(
-        arguments.run, settings=choice.settings, hot_words=choice.hot_words, hanzi=choice.hanzi
-    )
+    recognizer = Recognizer.of_choice(run, choice)
     data, num_left_out = evaluation_data(arguments.manifest, recognizer.vocabulary)
     if earlier:
         hypotheses_for(data.utterances, earlier[1], str(earlier[0]))  # before an hour of listening
-    evaluator = Evaluator(recognizer.model, recognizer.vocabulary, decoder=recognizer.decoder)
+    evaluator = Evaluator(recognizer.listener, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
     record = report(evaluation, run, arguments.manifest, path, decoder)
     if earlier:
@@ -79,6 +75,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
 def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, int]:
     """What can be heard of a manifest, and how many recordings cannot. Unknown labels count as errors."""
+    from asr.model.listener import BATCH_S
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor.quick import check_audio, log_left_out
     from data_pipeline.manifest import read_manifest
@@ -98,7 +95,7 @@ def evaluation_data(manifest: Path, vocabulary: Vocabulary) -> tuple[Dataset, in
             f"{manifest}: {len(unknown)} utterances hold tokens that the model cannot write, "
             f"which count as errors: {', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}"
         )
-    return Dataset(sound, vocabulary, EVALUATION_BATCH_S), len(utterances) - len(sound)
+    return Dataset(sound, vocabulary, BATCH_S), len(utterances) - len(sound)
 
 
 def report(
@@ -133,7 +130,7 @@ def report(
         config_toml=dump_config(run.config()),
     )
     if decoder is None:
-        decoder = _described(DecoderChoice(run.decoder_settings(), None, True, ()), None)
+        decoder = DecoderChoice(run.decoder_settings()).described()
     record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, decoder)
     write_json(path.with_suffix(".json"), record, scores)
     write_csv(path.with_suffix(".csv"), record, scores)
@@ -145,17 +142,6 @@ def report(
             f"{counted(count, 'label')} may be wrong: {review}; mark those to accept, then: asr labels apply"
         )
     return record
-
-
-def _described(choice: DecoderChoice, hot_words: Path | None) -> Settings:
-    """All that decides what the decoder makes of the same logits; a file by the same name from anywhere."""
-    model = choice.settings.language_model
-    return {
-        **dataclasses.asdict(choice.settings),
-        "language_model": str(Path(model).resolve()) if model else "",
-        "hot_words": str(hot_words.resolve()) if hot_words else "",
-        "hanzi": str(choice.hanzi.resolve()) if isinstance(choice.hanzi, Path) else choice.hanzi,
-    }
 
 
 def _report_path(run: Run, manifest: Path, suffix: str) -> Path:

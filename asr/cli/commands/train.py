@@ -292,13 +292,14 @@ def _finish(trainer: Trainer, test_data: Dataset) -> None:
     import tensorflow as tf
 
     from asr.evaluation.evaluator import Evaluator
+    from asr.model.listener import Listener
     from asr.recognition.recognizer import Recognizer
     from asr.runs.resume_command import asr_command
 
     run, manifest = trainer.run, Path(trainer.config.data.test)
     with tf.device(trainer.engine.devices[0]):
         best = Recognizer.load(run.directory)
-    evaluator = Evaluator(best.model, best.vocabulary, trainer.engine.spread, best.decoder)
+    evaluator = Evaluator(Listener(best.model, trainer.engine.spread), best.vocabulary, best.decoder)
     evaluation = evaluator.evaluate(test_data, trainer.stop)
     trainer.stop.raise_if_requested()
     report(evaluation, run, manifest, run.report_path)

@@ -37,13 +37,13 @@ def add_tune_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def tune_batch_command(arguments: argparse.Namespace) -> int:
     """Try sizes and tell of each; returns the exit status."""
-    from asr.base.config import find_config, load_config
+    from asr.base.config import load_config
     from asr.cli.commands.train import with_manifests
     from asr.training.batch_tuning import USABLE_SHARE, available_bytes
 
     if arguments.engine == "multi-worker":
         raise UserError("--engine multi-worker: tune one machine's share with --engine mirrored instead")
-    config = with_manifests(load_config(find_config(arguments.config), arguments.overrides))
+    config = with_manifests(load_config(arguments.config, arguments.overrides))
     limit_bytes = USABLE_SHARE * available_bytes()
     return tune(config, arguments, limit_bytes)
 

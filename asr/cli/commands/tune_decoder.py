@@ -46,20 +46,21 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     from asr.cli.commands.evaluate import evaluation_data
     from asr.evaluation.decoder_tuning import DecoderTuner, greedy_edits, listen
     from asr.language.ngram.folder import fusion_model
-    from asr.recognition.recognizer import Recognizer, converter_of
+    from asr.recognition.recognizer import Recognizer
 
     # the settings may stand in the run's folder, but the paths in them are found from anywhere
     lm_path = Path(choice.settings.language_model).resolve()
     settings = dataclasses.replace(choice.settings, language_model=str(lm_path))
     language_model = fusion_model(lm_path, run.vocabulary())
-    recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), hanzi=False)
+    recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
     data = _some(evaluation_data(arguments.manifest, recognizer.vocabulary)[0])
     with tqdm(total=len(data.utterances), desc="listening", unit=" utterances") as bar:
         heard = []
-        for batch in listen(recognizer.model, data):
+        for batch in listen(recognizer.listener, data):
             heard.append(batch)
             bar.update(len(batch.references))
-    converter = converter_of(settings, choice.hanzi) if recognizer.vocabulary.is_mandarin else None
+    choice = dataclasses.replace(choice, settings=settings)
+    converter = choice.converter() if recognizer.vocabulary.is_mandarin else None
     with tqdm(desc="decoding", unit=" trials") as bar:
         tuner = DecoderTuner(
             heard,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.base.config import replaced
 from asr.base.decoder_settings import GENERAL, DecoderSettings
 from asr.base.types import UserError
+from asr.recognition.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
@@ -19,27 +19,6 @@ if TYPE_CHECKING:
     from asr.runs.run import Run
 
 BEAM = 16  # where a language model or hot words ask for a search
-
-
-@dataclass(frozen=True)
-class DecoderChoice:
-    """What the user asked for.
-
-    Attributes:
-        settings: of the decoder.
-        hot_words: which it favours.
-        hanzi: see `asr.recognition.recognizer.Recognizer.load`.
-        files: that decide what is heard, besides the acoustic model.
-    """
-
-    settings: DecoderSettings
-    hot_words: HotWords | None
-    hanzi: bool | str | Path
-    files: tuple[Path, ...]
-
-    def describe(self) -> str:
-        """The choice as a line of text, the same for the same choice."""
-        return f"{self.settings} hanzi={self.hanzi}"
 
 
 def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +34,7 @@ def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
     """Declare by which model syllables become hanzi."""
     parser.add_argument(
         "--hanzi",
+        dest="hanzi_model",
         metavar="DIR",
         help="turn syllables to hanzi by this folder of `asr lm train`, or by the model that comes along "
         f"(`{GENERAL}`); default: by --lm's folder if it can, or else by that model",
@@ -63,7 +43,7 @@ def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `decoder_of` reads of the search alone."""
-    parser.set_defaults(n_best=None, tokens=False, hanzi=None)
+    parser.set_defaults(n_best=None, tokens=False, hanzi_model=None)
     group = parser.add_argument_group(
         "decoding", "by default as `asr tune-decoder` found best for the run, or else greedy"
     )
@@ -102,22 +82,20 @@ def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
     """
     settings = _settings(arguments, run.decoder_settings())
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
-    if settings.n_best > settings.beam > 1:
+    if settings.beam == 1 and arguments.lm:
         raise UserError(
-            f"--n-best {settings.n_best}: the search keeps {settings.beam} hypotheses; "
-            f"name a beam of at least --beam {settings.n_best}"
-        )
-    if settings.beam == 1 and (arguments.lm or hot_words or settings.n_best > 1):
-        raise UserError(
-            f"--beam {settings.beam}: greedy decoding knows no language model, hot words or alternatives; "
+            f"--beam {settings.beam}: greedy decoding knows no language model; "
             f"leave --beam out, or name a wider one, such as --beam {BEAM}"
         )
-    hanzi: bool | str | Path = not arguments.tokens and (arguments.hanzi or True)
-    if isinstance(hanzi, str) and hanzi != GENERAL:
-        hanzi = Path(hanzi)
-    named = [settings.language_model, arguments.hot_words, hanzi if isinstance(hanzi, Path) else None]
-    files = tuple(file for path in named if path for file in _files_of(Path(path)))
-    return DecoderChoice(settings, hot_words, hanzi, files)
+    return DecoderChoice(settings, hot_words, not arguments.tokens, _hanzi_model(arguments.hanzi_model))
+
+
+def _hanzi_model(named: str | None) -> Path | None:
+    if named != GENERAL:
+        return Path(named) if named is not None else None
+    from asr.language.hanzi.converter import GENERAL_MODEL
+
+    return GENERAL_MODEL
 
 
 def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> DecoderSettings:
@@ -147,15 +125,10 @@ def _parsed(override: str) -> dict[str, Any]:
 
 
 def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
-    from asr.base.files import read_lines
     from asr.recognition.decoding.hot_words import HotWords
     from data_pipeline.labels import pinyin_of
 
-    hot_words = HotWords.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    hot_words = HotWords.load(path, vocabulary, pinyin_of)
     if hot_words.left_out:
         print(f"warning: {path}: {hot_words.left_out}", file=sys.stderr)
     return hot_words
-
-
-def _files_of(path: Path) -> list[Path]:
-    return sorted(path.iterdir()) if path.is_dir() else [path]

@@ -112,13 +112,14 @@ class Converter:
         """A converter of a folder that `asr lm train` wrote.
 
         Args:
-            folder: with a language model of words, and pronunciations; None for the built-in model.
+            folder: with a language model of words, and pronunciations; None or `GENERAL_MODEL` for the
+                built-in model.
             soft_tones: see `Converter`.
 
         Raises:
             UserError: the folder lacks a file, or one cannot be read.
         """
-        if folder is None:
+        if folder is None or folder == GENERAL_MODEL:
             return cls(*unpack(GENERAL_MODEL), soft_tones)
         from asr.language.ngram.folder import model_path, pronunciations_path
         from asr.language.ngram.model_file import load_model

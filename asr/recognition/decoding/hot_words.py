@@ -7,6 +7,7 @@ in advance, and are taken back where it breaks off: a finished hypothesis has th
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,15 +34,18 @@ class HotWords:
     Attributes:
         weights: of each word, given as the ids of its tokens.
         left_out: which lines cannot be used, and why, if any.
+        path: of the file that they are from; None where they are from elsewhere.
     """
 
     weights: Mapping[tuple[int, ...], float]
     left_out: str = ""
+    path: Path | None = None
 
     @classmethod
     def load(cls, path: Path, vocabulary: Vocabulary, pinyin_of: PinyinOf | None = None) -> HotWords:
         """Read a file; see `of`."""
-        return cls.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+        found = cls.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+        return dataclasses.replace(found, path=path)
 
     @classmethod
     def of(

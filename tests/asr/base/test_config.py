@@ -57,7 +57,7 @@ def test_mistakes_name_the_file_the_key_and_what_was_expected(write, text, messa
 
 @pytest.mark.parametrize("override", ["train.epochs", "epochs=3", "=", "train.epochs=many"])
 def test_malformed_overrides_are_refused(override):
-    with pytest.raises(UserError, match="--set"):
+    with pytest.raises(UserError, match="`overrides="):
         load_config(BUILT_IN / "demo.toml", [override])
 
 
@@ -70,5 +70,6 @@ def test_configurations_are_found_by_name_and_by_path(write):
     assert find_config("demo") == BUILT_IN / "demo.toml"
     path = write("mine.toml", "")
     assert find_config(str(path)) == path
+    assert load_config("demo") == load_config(BUILT_IN / "demo.toml") == load_config("demo.toml")
     with pytest.raises(UserError, match=r"no such configuration \(did you mean demo\?\)"):
         find_config("dmo")

@@ -21,7 +21,7 @@ from data_pipeline.aligned_text import text_of, written_tokens
 
 @pytest.fixture(scope="module")
 def recognizer(trained_run):
-    return Recognizer.load(trained_run, hanzi=False)
+    return Recognizer.load(trained_run, write_hanzi=False)
 
 
 @pytest.fixture

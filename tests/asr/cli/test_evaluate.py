@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from asr.base.decoder_settings import GENERAL, DecoderSettings
-from asr.cli.commands.evaluate import _described
+from asr.base.decoder_settings import DecoderSettings
 from asr.cli.main import main
-from asr.cli.options.decoder import DecoderChoice
+from asr.language.hanzi.converter import GENERAL_MODEL
+from asr.recognition.decoder_choice import DecoderChoice
+from asr.recognition.decoding.hot_words import HotWords
 from asr.runs.run import Run
 from data_pipeline.manifest import read_manifest, write_manifest
 
@@ -112,15 +113,22 @@ def test_what_cannot_be_read_is_passed_over_while_another_evaluation_is_there(ru
 def test_a_decoder_is_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def described(lm, hot_words, hanzi):
-        settings = DecoderSettings(language_model=lm)
-        return _described(DecoderChoice(settings, None, hanzi, ()), Path(hot_words) if hot_words else None)
+    def described(lm, hot_words="", **hanzi):
+        words = HotWords({(1,): 1.0}, path=Path(hot_words)) if hot_words else None
+        return DecoderChoice(DecoderSettings(beam=16, language_model=lm), words, **hanzi).described()
 
     far = tmp_path / "else" / ".."
-    assert described("lm", "words", Path("zi")) == described("./lm/", f"{far}/words", far / "zi")
-    assert described("lm", "", True) != described("lm2", "", True)
-    bare = described("", "", GENERAL)
-    assert (bare["language_model"], bare["hot_words"], bare["hanzi"]) == ("", "", GENERAL)
+    near = described("lm", "words", hanzi_model=Path("zi"))
+    assert near == described("./lm/", f"{far}/words", hanzi_model=far / "zi")
+    assert described("lm") != described("lm2")
+    bare = described("", hanzi_model=GENERAL_MODEL)
+    assert (bare["language_model"], bare["hot_words"]) == ("", "")
+    # as earlier evaluations hold it
+    assert [bare["hanzi"], described("")["hanzi"], described("", write_hanzi=False)["hanzi"]] == [
+        "general",
+        True,
+        False,
+    ]
 
 
 def test_a_run_is_compared_with_what_it_was_by_its_file(run, manifest, capsys):

@@ -1,7 +1,6 @@
 """`asr transcribe` on several devices, and where it is interrupted."""
 
 import csv
-import functools
 import io
 import os
 import shutil
@@ -15,7 +14,9 @@ import pytest
 from helpers import ROOT
 
 import multigpu.towers
+from asr.audio import opening
 from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, write_wav
+from asr.base.wording import duration
 from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.recognition import recognizer
@@ -74,7 +75,7 @@ def one_device(trained_run):
 @pytest.fixture
 def loaded(one_device, monkeypatch):
     """Spare a test the loading of the model."""
-    monkeypatch.setattr(Recognizer, "load", lambda *_, **__: one_device)
+    monkeypatch.setattr(Recognizer, "of_choice", lambda *_, **__: one_device)
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +95,13 @@ def whole(folder, one_device, tmp_path_factory):
 def files_read(monkeypatch):
     """The names of the files that are opened from now on."""
     names = []
-    opened = recognizer._opened
+    opened = recognizer.open_recording
 
     def open_it(source):
         names.append(Path(source).name)
         return opened(source)
 
-    monkeypatch.setattr(recognizer, "_opened", open_it)
+    monkeypatch.setattr(recognizer, "open_recording", open_it)
     return names
 
 
@@ -219,10 +220,7 @@ def test_several_devices_hear_what_one_hears(trained_run, folder, whole, tmp_pat
 
 
 def test_devices_without_a_recording_of_their_own_do_no_harm(one_device, trained_run, clips):
-    def on_three(function):
-        return functools.partial(data_parallelism, ["/CPU:0", "/CPU:1", "/CPU:2"], function)
-
-    three_devices = Recognizer.load(trained_run, on_three, num_devices=3)
+    three_devices = Recognizer.load(trained_run, devices=3)
     waveforms = [read_audio(clip.audio_path) for clip in clips[:5]]
     for num in (1, 2, 4, 5):
         alone, spread = (
@@ -245,7 +243,7 @@ def test_a_batch_and_a_chunk_grow_with_the_devices(trained_run, clips, monkeypat
     monkeypatch.setattr(recognizer, "pad_waveforms", pad)
     monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
     monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 4)
-    loaded = Recognizer.load(trained_run, num_devices=3)
+    loaded = Recognizer.load(trained_run, devices=3)
     assert [len(chunk) for chunk in loaded.chunks(paths)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]
@@ -297,15 +295,15 @@ def test_no_bar_runs_through_transcripts_on_the_terminal(tmp_path, monkeypatch):
 
 
 def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, monkeypatch):
-    monkeypatch.setattr(recognizer, "LONG_S", 5.0)
+    monkeypatch.setattr(opening, "LONG_S", 5.0)
     waveforms = [read_audio(clip.audio_path) for clip in clips[:6]]
     pause = np.zeros(SAMPLE_RATE_HZ, np.int16)
     write_wav(tmp_path / "long.wav", np.concatenate([part for w in waveforms for part in (w, pause)]))
     shutil.copy(clips[0].audio_path, tmp_path / "short.wav")
-    read_s = []
+    works = []
     (results,) = one_device.transcribe_chunks(
         [[tmp_path / "long.wav", tmp_path / "short.wav"]],
-        lambda name, seconds: read_s.append((name, seconds)),
+        works.append,
     )
     long, short = results
     assert short == one_device.transcribe(tmp_path / "short.wav")
@@ -313,7 +311,9 @@ def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, m
     assert list(long.times_s) == sorted(long.times_s)
     assert long.times_s[-1] > 5.0
     assert len(long.tokens) == len(long.confidences)
-    assert read_s[-1] == (str(tmp_path / "long.wav"), pytest.approx(audio_duration_s(tmp_path / "long.wav")))
+    *_, reading, done = works
+    assert reading.note == f"{duration(audio_duration_s(tmp_path / 'long.wav'))} of long.wav"
+    assert (reading.done, done.done, done.is_done) == (0, 2, True)
 
 
 def test_where_nobody_speaks_that_is_told(trained_run, tmp_path, capsys):

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.vocabulary import Vocabulary
-from asr.evaluation.evaluator import BATCH_SIGNATURE
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.keras_internals import layers_of
+from asr.model.listener import BATCH_SIGNATURE
 from asr.model.loss import ctc_loss
 from asr.model.networks import make_network
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts

@@ -13,9 +13,10 @@ from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.recognition.incremental_logits import seam
+from asr.model.listener import Listener
 from asr.recognition.long_audio import LongAudioRecognizer, joined, without_seams
 from asr.recognition.recognizer import Recognizer
+from asr.recognition.settled_logits import seam
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
 SECOND = 16000
@@ -24,12 +25,12 @@ SECOND = 16000
 @pytest.fixture(scope="module")
 def recognizer():
     config = Config(features=FeatureConfig(normalize=False), model=ModelConfig(size="xs"))
-    return Recognizer(make_acoustic_model(config, VOCABULARY), VOCABULARY)
+    return Recognizer(Listener(make_acoustic_model(config, VOCABULARY)), VOCABULARY)
 
 
 @pytest.fixture(scope="module")
 def long_audio(recognizer):
-    return LongAudioRecognizer(recognizer)
+    return LongAudioRecognizer(recognizer.listener, recognizer.decoder)
 
 
 @pytest.fixture(scope="module")

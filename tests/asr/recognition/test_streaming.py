@@ -11,8 +11,9 @@ from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
+from asr.model.listener import Listener
 from asr.recognition.decoding.decoder import BeamDecoder, GreedyDecoder, make_decoder
-from asr.recognition.decoding.incremental import stream_decoder
+from asr.recognition.decoding.stream_decoders import stream_decoder
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.streaming import StreamingRecognizer
 
@@ -29,7 +30,7 @@ def recognizer_of(family="separable", size="xs", kind="log_mel", normalize=False
     scale = 2 / values.std(axis=0)  # no output wins always
     kernel.assign(kernel * scale)
     bias.assign((bias - values.mean(axis=0)) * scale)
-    return Recognizer(acoustic_model, VOCABULARY)
+    return Recognizer(Listener(acoustic_model), VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def streamed(recognizer, waveform, chunk_samples):
 
 
 def offline(recognizer, waveform):
-    whole = Recognizer(recognizer.model, recognizer.vocabulary)
+    whole = Recognizer(Listener(recognizer.model), recognizer.vocabulary)
     return whole.transcribe_waveforms([waveform], ["clip"])[0]
 
 
@@ -92,7 +93,7 @@ def test_so_does_every_model_with_a_bounded_field(family, size, kind, speech):
     for num_samples in (len(speech), 5 * SECOND + 700):
         waveform = speech[:num_samples]
         log_probs = []
-        logits = recognizer.new_logits()
+        logits = recognizer.listener.stream()
         for begin in range(0, len(waveform), 9000):
             log_probs += logits.feed(waveform[begin : begin + 9000])
         log_probs = np.concatenate([*log_probs, *logits.finish()])
@@ -161,7 +162,7 @@ def test_chunks_of_all_sizes_share_one_graph(speech):
     recognizer = StreamingRecognizer(recognizer_of())
     for chunk_samples in (3000, 8001, 40000):
         streamed(recognizer, speech[:60000], chunk_samples)
-    assert recognizer._graph.experimental_get_tracing_count() == 1
+    assert recognizer.listener._compiled_log_probs.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("samples", [np.zeros(800, np.float32), np.zeros((800, 2), np.int16)])
@@ -187,7 +188,7 @@ def test_beam_search_gives_of_a_stream_what_it_gives_of_the_whole(speech):
     settings = DecoderSettings(beam=8, n_best=3)
     greedy = recognizer_of()
     decoder = BeamDecoder(VOCABULARY, greedy.model.frame_s, settings)
-    recognizer = Recognizer(greedy.model, VOCABULARY, decoder=decoder)
+    recognizer = Recognizer(greedy.listener, VOCABULARY, decoder)
     stream = StreamingRecognizer(recognizer).stream("clip")
     final = ()
     for begin in range(0, len(speech), 9000):

@@ -1,4 +1,4 @@
-"""Decoding of log probabilities that come bit by bit.
+"""Decoders of streams: they are fed log probabilities as these come in.
 
 stream = stream_decoder(decoder)
 state = stream.start()
@@ -13,7 +13,7 @@ import copy
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,11 @@ from typing_extensions import override
 from asr.base.types import Hypothesis
 from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder
 from asr.recognition.decoding.greedy import BestPath, collapse, hypotheses_of
+from asr.recognition.settled_logits import LogProbs
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
     from asr.recognition.decoding.beam import BeamState
-
-LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
 
 
 class StreamDecoder(Protocol):

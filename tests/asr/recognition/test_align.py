@@ -1,4 +1,4 @@
-"""Long recordings heard in windows."""
+"""Recordings of any length aligned in windows."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,14 +7,15 @@ from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import Config, FeatureConfig
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.recognition.alignment import windowed_logits
-from asr.recognition.alignment.windowed_logits import windowed_log_probs
+from asr.model.listener import Listener
+from asr.recognition import align
+from asr.recognition.align import log_probs_of_tokens
 from asr.recognition.recognizer import Recognizer
 
 
 def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monkeypatch):
     """Every frame in its place, over windows that do not divide the recording."""
-    monkeypatch.setattr(windowed_logits, "WINDOW_S", 7.0)
+    monkeypatch.setattr(align, "WINDOW_S", 7.0)
     vocabulary = Vocabulary("abcdef")
     model = make_acoustic_model(Config(features=FeatureConfig(normalize=False)), vocabulary)
     rng = np.random.default_rng(1)
@@ -22,16 +23,16 @@ def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monke
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
     columns = [0, 5, 2]
-    heard = windowed_log_probs(Recognizer(model, vocabulary), waveform, columns)
+    heard = log_probs_of_tokens(Recognizer(Listener(model), vocabulary), waveform, columns)
     assert heard.shape == (int(whole.num_frames[0]), 3)
     assert np.ptp(expected, axis=0).min() > 0.01
     np.testing.assert_allclose(heard, expected[:, columns], atol=1e-3)
 
 
 def test_a_short_recording_is_heard_whole(trained_run, clips):
-    recognizer = Recognizer.load(trained_run, hanzi=False)
+    recognizer = Recognizer.load(trained_run, write_hanzi=False)
     model = recognizer.model
     waveform = read_audio(clips[0].audio_path)
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
-    np.testing.assert_allclose(windowed_log_probs(recognizer, waveform, [0, 1]), expected[:, :2], atol=1e-4)
+    np.testing.assert_allclose(log_probs_of_tokens(recognizer, waveform, [0, 1]), expected[:, :2], atol=1e-4)

@@ -1,23 +1,64 @@
-"""Sound that comes in bit by bit -> log probabilities, those that are settled and those that may change."""
+"""Sound that comes in bit by bit -> log probabilities, those that are settled and those that may change.
+
+stream = StreamListener(model, num_outputs).stream()
+for samples in microphone:
+    settled = stream.feed(samples)       # (T, V) each; what follows may change: stream.ahead()
+settled = stream.finish()
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
 from asr.base.vocabulary import BLANK_ID
+from asr.model.acoustic_model import AcousticModel
 from asr.model.features import ReceptiveField
-from asr.recognition.decoding.incremental import LogProbs
+from asr.model.listener import CLIP_SIGNATURE, Listener, log_probs_of
 
 BULK_S = 8.0  # of what comes at once, so much is heard at a time
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; whether somebody speaks is judged after each
+SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
 NEVER = -1e4  # natural logarithm
 
-Hear = Callable[[Waveform], LogProbs]  # of a clip, as if it were a whole recording
+LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
+Hear: TypeAlias = Callable[[Waveform], LogProbs]  # of a clip, as if it were a whole recording
+
+
+class StreamListener:
+    """Runs an acoustic model over streams, one after the other or at the same time.
+
+    Args:
+        model: audio -> logits.
+        num_outputs: V.
+    """
+
+    def __init__(self, model: AcousticModel, num_outputs: int) -> None:
+        self.model, self._num_outputs = model, num_outputs
+        # one clip at a time: a single device's work
+        self._compiled_log_probs = Listener(model).compiled(log_probs_of, CLIP_SIGNATURE)
+
+    def stream(self) -> FieldLogits | PieceLogits:
+        """Return what the sound of a new stream is fed to."""
+        field, frame_samples = self.model.receptive_field(), self.model.frame_samples
+        if field is None:
+            return PieceLogits(self._log_probs, self._num_outputs, frame_samples)
+        return FieldLogits(self._log_probs, field, frame_samples)
+
+    def _log_probs(self, waveform: Waveform) -> LogProbs:
+        """Return (T, V) of a clip; padding changes nothing, and leaves few shapes to make room for."""
+        if len(waveform) < WINDOW_SAMPLES:
+            return np.zeros((0, self._num_outputs), np.float32)
+        padded = np.pad(waveform, (0, -len(waveform) % SHAPE_SAMPLES))
+        values, num_frames = self._compiled_log_probs(padded[None], np.array([len(waveform)], np.int32))
+        log_probs: LogProbs = values.numpy()[0, : int(num_frames[0])]
+        return log_probs
 
 
 class FieldLogits:

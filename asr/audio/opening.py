@@ -1,0 +1,56 @@
+"""Opens a recording to be recognized: a short clip is read, a long recording is left to be read in pieces.
+
+Models are trained on sentences, so that what is longer, or has long pauses, is cut at its pauses.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_header, read_audio
+from asr.audio.voice_activity import speech_pieces
+
+LONG_S = 60.0  # of longer ones memory holds a few pieces at a time
+WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
+
+
+class LongRecording(NamedTuple):
+    """A recording to recognize piece by piece."""
+
+    source: AudioSource | Waveform
+
+
+Opened: TypeAlias = Waveform | LongRecording
+
+
+def open_recording(source: AudioSource) -> Opened:
+    """Return a recording, read unless it is a long file.
+
+    Args:
+        source: a path, or a binary file object.
+
+    Raises:
+        UserError: it is no sound recording.
+    """
+    # a pipe can be read but once
+    if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
+        return LongRecording(source)
+    waveform = read_audio(source)
+    duration_s = len(waveform) / SAMPLE_RATE_HZ
+    in_pieces = duration_s > WHOLE_S or (duration_s > SURELY_WHOLE_S and longest_pause_s(waveform) > PAUSE_S)
+    return LongRecording(waveform) if in_pieces else waveform
+
+
+def longest_pause_s(waveform: Waveform) -> float:
+    """Return how many seconds nobody speaks at a time, at most.
+
+    Args:
+        waveform: (S,) int16 at 16 kHz.
+    """
+    pieces = list(speech_pieces([waveform], grid=1))
+    begins = [piece.begin for piece in pieces]
+    ends = [piece.begin + len(piece.waveform) for piece in pieces]
+    return float(np.max(np.subtract([*begins, len(waveform)], [0, *ends]))) / SAMPLE_RATE_HZ

@@ -1,0 +1,114 @@
+"""When each token of a known text is said in a recording of any length.
+
+recognizer = Recognizer.load("runs/demo")
+aligned = align_recording(recognizer, read_audio("a.wav"), [("ni3", "你"), ("hao3", "好")], "a.wav")
+for token in aligned.tokens:
+    print(token.start_s, token.end_s, token.text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+from asr.base.types import UserError
+from asr.base.vocabulary import BLANK_ID
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.recognition.alignment.fit import misfits
+from asr.recognition.alignment.forced import align_tokens
+from asr.recognition.alignment.intervals import quiet_steps, token_intervals
+from asr.recognition.alignment.time_formats import TimedToken
+from asr.recognition.recognizer import Recognizer
+from asr.recognition.settled_logits import StreamListener
+
+WINDOW_S = 30.0
+LEAST_AMPLITUDE = 32  # of a recording with any sound: 60 dB below the loudest that a file holds
+
+
+@dataclass(frozen=True)
+class AlignedRecording:
+    """A recording and when each token of its text is said.
+
+    Attributes:
+        tokens: in order.
+        duration_s: of the recording.
+        misfits: descriptions of the places where text and recording differ; empty where they agree.
+    """
+
+    tokens: Sequence[TimedToken]
+    duration_s: float
+    misfits: Sequence[str]
+
+
+def align_recording(
+    recognizer: Recognizer,
+    waveform: Waveform,
+    written: Sequence[tuple[str, str]],
+    name: str,
+    on_progress: OnProgress = ignore_progress,
+) -> AlignedRecording:
+    """Align a recording with its text.
+
+    Args:
+        recognizer: its acoustic model is used; nothing is decoded.
+        waveform: (S,) int16 at 16 kHz.
+        written: each token of the text, and as what it was written; empty where no text was given.
+        name: of the recording, for errors.
+        on_progress: receives how far the model has come.
+
+    Raises:
+        UserError: the recording is silent, or too short for the tokens, or the model does not know one.
+    """
+    if np.abs(waveform.astype(np.int32)).max() < LEAST_AMPLITUDE:
+        raise UserError(f"{name}: no sound in it; check the microphone, or choose another recording")
+    ids = recognizer.vocabulary.encode([token for token, _ in written])
+    columns = [BLANK_ID, *sorted(set(ids))]  # of the others nothing need be kept
+    frame_s, duration_s = recognizer.model.frame_s, len(waveform) / SAMPLE_RATE_HZ
+    log_probs = log_probs_of_tokens(recognizer, waveform, columns, on_progress)
+    try:
+        alignment = align_tokens(log_probs, np.searchsorted(columns, ids))
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    quiet = quiet_steps(waveform)
+    starts, ends = token_intervals(alignment, frame_s, duration_s, quiet)
+    confidences = np.exp(alignment.log_probs)
+    tokens = [
+        TimedToken(token, float(start), float(end), float(confidence), text)
+        for (token, text), start, end, confidence in zip(written, starts, ends, confidences, strict=True)
+    ]
+    return AlignedRecording(tokens, duration_s, misfits(tokens, alignment, log_probs[:, 0], frame_s, quiet))
+
+
+def log_probs_of_tokens(
+    recognizer: Recognizer,
+    waveform: Waveform,
+    columns: Sequence[int],
+    on_progress: OnProgress = ignore_progress,
+) -> npt.NDArray[np.float32]:
+    """Return the natural logarithm of the posteriors of some ids in every frame, in bounded memory.
+
+    The recording goes through the model as a stream does, see asr/recognition/streaming.py: a model that
+    normalises features over the clip is given each stretch between two pauses by itself.
+
+    Args:
+        recognizer: its acoustic model is used.
+        waveform: (S,) int16 at 16 kHz.
+        columns: (C,) ids, the blank too where it is wanted.
+        on_progress: receives how far the model has come.
+
+    Returns:
+        (T, C)
+    """
+    stream = StreamListener(recognizer.model, len(recognizer.vocabulary)).stream()
+    parts = [np.zeros((0, len(columns)), np.float32)]
+    step = round(WINDOW_S * SAMPLE_RATE_HZ)
+    begins = range(0, len(waveform), step)
+    for done, begin in enumerate(begins, start=1):
+        parts += [part[:, columns] for part in stream.feed(waveform[begin : begin + step])]
+        on_progress(Work("aligning", done, len(begins), "windows"))
+    parts += [part[:, columns] for part in stream.finish()]
+    return np.concatenate(parts)

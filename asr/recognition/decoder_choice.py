@@ -1,0 +1,134 @@
+"""Which decoder a user has chosen: its settings, hot words, and how syllables become hanzi."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.decoder_settings import GENERAL, DecoderSettings
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from asr.language.hanzi.converter import Converter
+    from asr.recognition.decoding.decoder import Decoder
+    from asr.recognition.decoding.hot_words import HotWords
+
+
+@dataclass(frozen=True)
+class DecoderChoice:
+    """A decoder as a user chose it; the arguments of `asr.recognition.recognizer.Recognizer.load`.
+
+    Attributes:
+        settings: of the decoder.
+        hot_words: words that it favours.
+        write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
+        hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi, or
+            `asr.language.hanzi.converter.GENERAL_MODEL`; None for the language model of the settings if it
+            can convert, else the general model.
+
+    Raises:
+        UserError: the settings are of greedy decoding, which takes no hot words and finds one hypothesis.
+    """
+
+    settings: DecoderSettings
+    hot_words: HotWords | None = None
+    write_hanzi: bool = True
+    hanzi_model: Path | None = None
+
+    def __post_init__(self) -> None:
+        beam, n_best = self.settings.beam, self.settings.n_best
+        if beam == 1 and (self.hot_words or n_best > 1):
+            raise UserError(
+                "`beam=1`: greedy decoding uses no hot words and finds no alternatives; "
+                "leave `beam` out, or choose a wider one, such as `beam=16`"
+            )
+        if n_best > beam:
+            raise UserError(
+                f"`n_best={n_best}`: the search keeps {beam} hypotheses; "
+                f"choose a beam of at least `beam={n_best}`"
+            )
+
+    def decoder(self, vocabulary: Vocabulary, frame_s: float) -> Decoder:
+        """Return the decoder of a model's logits.
+
+        Args:
+            vocabulary: of the logits.
+            frame_s: seconds from one frame to the next.
+
+        Raises:
+            UserError: a language model cannot be used with this vocabulary.
+        """
+        from asr.recognition.decoding.decoder import make_decoder
+
+        converter = self.converter() if self._needs_converter(vocabulary) else None
+        return make_decoder(
+            vocabulary, frame_s, self.settings, self.hot_words, converter, writes_hanzi=self.write_hanzi
+        )
+
+    def _needs_converter(self, vocabulary: Vocabulary) -> bool:
+        if self.hanzi_model is not None and not vocabulary.is_mandarin:
+            raise UserError(
+                f"`hanzi_model={self.hanzi_model}`: the model's tokens are no syllables to convert; "
+                "leave `hanzi_model` out"
+            )
+        chooses_by_words = self.settings.beam > 1 and bool(self.settings.hanzi_weight)
+        return vocabulary.is_mandarin and (self.write_hanzi or chooses_by_words)
+
+    def converter(self) -> Converter:
+        """Return the converter of syllables to hanzi.
+
+        Raises:
+            UserError: its folder cannot be used.
+        """
+        from asr.language.hanzi.converter import Converter
+        from asr.language.ngram.folder import converts_to_hanzi
+
+        if self.hanzi_model is not None:
+            return Converter.load(self.hanzi_model)
+        own = Path(self.settings.language_model) if self.settings.language_model else None
+        return Converter.load(own if own and converts_to_hanzi(own) else None)
+
+    def files(self) -> list[Path]:
+        """Return the files that decide what is recognized, besides the acoustic model."""
+        named = [
+            Path(self.settings.language_model) if self.settings.language_model else None,
+            self.hot_words.path if self.hot_words else None,
+            self.hanzi_model,
+        ]
+        return [file for path in named if path for file in _files_in(path)]
+
+    def described(self) -> Mapping[str, str | int | float | bool]:
+        """Return all that decides what the decoder makes of the same logits, as evaluations keep it.
+
+        Files have absolute paths, so that the same choice is described the same from anywhere. What is kept
+        under `hanzi` is whether hanzi were written, or the model that wrote them.
+        """
+        language_model = self.settings.language_model
+        hot_words = self.hot_words.path if self.hot_words else None
+        return {
+            **dataclasses.asdict(self.settings),
+            "language_model": str(Path(language_model).resolve()) if language_model else "",
+            "hot_words": str(hot_words.resolve()) if hot_words else "",
+            "hanzi": self._hanzi_described() if self.write_hanzi else False,
+            # only where syllables are written that were chosen by such a model
+            **({} if self.write_hanzi or not self.hanzi_model else {"hanzi_model": self._hanzi_described()}),
+        }
+
+    def one_line(self) -> str:
+        """Return a line of text that is the same for the same choice, but for its files."""
+        return f"{self.settings} hanzi={self.described()['hanzi']}"
+
+    def _hanzi_described(self) -> str | bool:
+        from asr.language.hanzi.converter import GENERAL_MODEL
+
+        if self.hanzi_model is None:
+            return True
+        return GENERAL if self.hanzi_model == GENERAL_MODEL else str(self.hanzi_model.resolve())
+
+
+def _files_in(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
