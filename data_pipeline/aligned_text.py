@@ -14,12 +14,13 @@ from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from asr.base.wording import listed
 from data_pipeline.labels import CURLY, UnlabelledError, label
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")
 OPENING = ("Ps", "Pi")  # what is written before a word belongs to it, other punctuation to the word before
-NAMED_TOKENS = 10
+MAX_LISTED = 10
 TEXT_FILES = (".txt", ".text", ".lab", ".trn", ".srt", ".vtt", ".json", ".jsonl", ".tsv", ".csv", ".textgrid")
 LONGEST_DETAIL = 100  # characters of a text that an error quotes
 
@@ -138,7 +139,7 @@ def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> N
     if not unknown:
         return
     names = [token if text.strip() == token else f"{token} ({text.strip()})" for token, text in unknown]
-    shown = ", ".join(names[:NAMED_TOKENS]) + (", ..." if len(names) > NAMED_TOKENS else "")
+    shown = listed(names, MAX_LISTED)
     raise UserError(
         f"TEXT: not among the {len(vocabulary) - 1:,} tokens that this model knows: {shown}; "
         "give tokens that it knows in their place, separated by spaces, or train with "

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from asr.audio.recording import WINDOW_SAMPLES, Waveform, read_audio, refuse_pipe
+from asr.audio.recording import Waveform, read_audio, refuse_pipe
+from asr.audio.speech_level import active_power, frame_powers
 from asr.base.types import UserError
 from asr.base.work import OnProgress, Work, ignore_progress
 
 NOISE_PERCENTILE = 5.0  # of the frames: those between words
-ACTIVE_SHARE = 1e-3  # speech is within 30 dB of its loudest 25 ms; the rest is pauses
 ROUNDING_POWER = 1 / 12  # of 16-bit samples: no recording's noise is quieter
 
 
@@ -28,11 +28,9 @@ def signal_to_noise_db(waveform: Waveform) -> float:
         waveform: (S,) int16 samples at 16 kHz, at least one window of 25 ms.
     """
     samples = waveform - np.float32(waveform.mean())
-    windows = samples[: len(samples) // WINDOW_SAMPLES * WINDOW_SAMPLES].reshape(-1, WINDOW_SAMPLES)
-    powers = np.square(windows).mean(axis=1, dtype=np.float64)  # (T,)
+    powers = frame_powers(samples)  # (T,)
     noise = max(float(np.percentile(powers, NOISE_PERCENTILE)), ROUNDING_POWER)
-    both = float(powers[powers >= ACTIVE_SHARE * powers.max()].mean())
-    return 10 * math.log10(max(both - noise, ROUNDING_POWER) / noise)
+    return 10 * math.log10(max(active_power(powers) - noise, ROUNDING_POWER) / noise)
 
 
 def recordings_signal_to_noise_db(

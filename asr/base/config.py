@@ -238,11 +238,17 @@ def dump_config(config: Config) -> str:
     for section in dataclasses.fields(config):
         lines.append(f"[{section.name}]")
         values = getattr(config, section.name)
-        for key in dataclasses.fields(values):
-            # JSON's strings, numbers and booleans are valid TOML
-            lines.append(f"{key.name} = {json.dumps(getattr(values, key.name), ensure_ascii=False)}")
-        lines.append("")
+        lines += [*toml_lines(values), ""]
     return "\n".join(lines)
+
+
+def toml_lines(settings: Settings) -> list[str]:
+    """Return the fields of a dataclass as lines of TOML, each with its value."""
+    # JSON's strings, numbers and booleans are valid TOML
+    return [
+        f"{field.name} = {json.dumps(getattr(settings, field.name), ensure_ascii=False)}"
+        for field in dataclasses.fields(settings)
+    ]
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from asr.base.config import Range, read_toml, replaced
+from asr.base.config import Range, read_toml, replaced, toml_lines
 from asr.base.files import whole_file
 
 GENERAL = "general"  # stands for the hanzi model that comes along, where a folder may be named
@@ -52,9 +50,5 @@ def load_settings(path: Path) -> DecoderSettings:
 
 def save_settings(path: Path, settings: DecoderSettings) -> None:
     """Write every setting as TOML."""
-    lines = [
-        f"{field.name} = {json.dumps(getattr(settings, field.name), ensure_ascii=False)}"
-        for field in dataclasses.fields(settings)
-    ]
     with whole_file(path, "decoder settings") as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.write("".join(f"{line}\n" for line in toml_lines(settings)).encode())

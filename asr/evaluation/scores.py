@@ -10,13 +10,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.files import read_lines, whole_file
+from asr.base.hypothesis_json import (
+    finite_or_none,
+    hypothesis_as_json,
+    hypothesis_of_json,
+    log_prob,
+    string,
+    strings,
+)
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.base.version import __version__
 from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
@@ -128,7 +135,7 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
         "run": record.run,
         "manifest": record.manifest,
         "decoder": dict(record.decoder),
-        "loss": _finite(record.loss),
+        "loss": finite_or_none(record.loss),
         "unit": token_name(record.utterances),
         "text_policy": TEXT_POLICY,
         "intervals": {"level": LEVEL, "resampled": blocks.kind, "draws": NUM_DRAWS, "seed": SEED},
@@ -166,8 +173,8 @@ def write_csv(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> 
 
 
 def _rate_fields(score: Score) -> dict[str, Any]:
-    low, high = score.interval
-    rates = {"rate": _finite(score.total.rate), "low": _finite(low), "high": _finite(high)}
+    numbers = (score.total.rate, *score.interval)
+    rates = dict(zip(("rate", "low", "high"), map(finite_or_none, numbers), strict=True))
     return {"name": score.name, **rates, **_edit_fields(score.total)}
 
 
@@ -190,27 +197,11 @@ def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterat
             "speaker": said.speaker,
             "text": said.text,
             "tokens": said.tokens,
-            "reference_log_prob": _finite(record.reference_log_probs[place]),
-            "heard": _heard_fields(heard),
+            "reference_log_prob": finite_or_none(record.reference_log_probs[place]),
+            "heard": hypothesis_as_json(heard),
             "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, heard.tokens)],
             "edits": {score.name: _edit_fields(score.edits[place]) for score in scores},
         }
-
-
-def _heard_fields(heard: Hypothesis) -> dict[str, Any]:
-    return {
-        "text": heard.text,
-        "tokens": heard.tokens,
-        "score": _finite(heard.score),
-        "acoustic_score": _finite(heard.acoustic_score),
-        "times_s": heard.times_s,
-        "confidences": heard.confidences,
-        "alternatives": [_heard_fields(alternative) for alternative in heard.alternatives],
-    }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def read_json(path: Path) -> EvaluationRecord:
@@ -242,49 +233,19 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
     rows = read["utterances"]
     utterances = [
         Utterance(
-            _string(row["id"]),
-            _string(row["audio"]),
+            string(row["id"]),
+            string(row["audio"]),
             float(row["duration_s"]),
-            _string(row["text"]),
-            _strings(row["tokens"]),
-            _string(row["speaker"]),
+            string(row["text"]),
+            strings(row["tokens"]),
+            string(row["speaker"]),
         )
         for row in rows
     ]
-    hypotheses = [_hypothesis_of(row["id"], row["heard"]) for row in rows]
+    hypotheses = [hypothesis_of_json(row["id"], row["heard"]) for row in rows]
     if not rows or len({utterance.id for utterance in utterances}) != len(rows):
         raise ValueError("no utterances, or one of them twice")
     decoder = dict(read["decoder"].items())
-    log_probs = [_number(row["reference_log_prob"]) for row in rows]
-    run, manifest = _string(read["run"]), _string(read["manifest"])
+    log_probs = [log_prob(row["reference_log_prob"]) for row in rows]
+    run, manifest = string(read["run"]), string(read["manifest"])
     return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs)
-
-
-def _hypothesis_of(name: str, heard: dict[str, Any]) -> Hypothesis:
-    return Hypothesis(
-        name,
-        _strings(heard["tokens"]),
-        _string(heard["text"]),
-        _number(heard["score"]),
-        tuple(map(float, heard["times_s"])),
-        _number(heard["acoustic_score"]),
-        tuple(map(float, heard["confidences"])),
-        tuple(_hypothesis_of(name, alternative) for alternative in heard["alternatives"]),
-    )
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, received {value!r}")
-    return value
-
-
-def _strings(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"expected a list, received {values!r}")
-    return tuple(map(_string, values))
-
-
-def _number(value: float | None) -> float:
-    """A log probability; what is not finite is that of the impossible."""
-    return -math.inf if value is None else float(value)

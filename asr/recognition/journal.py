@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import json
+import logging
 import stat
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from asr.base.files import cannot_write
-from asr.base.types import Hypothesis, UserError
+from asr.base.hypothesis_json import hypothesis_as_json, hypothesis_of_json
+from asr.base.types import UserError
 from asr.base.version import __version__
 from asr.recognition.transcripts import STANDARD_INPUT, Result
+
+logger = logging.getLogger(__name__)
 
 SUFFIX = ".unfinished"  # behind the name of the file that the results are for
 WHAT = "list of transcripts"
@@ -137,7 +139,7 @@ class Journal:
         if isinstance(result, UserError):
             record["error"] = str(result)
         else:
-            record["heard"] = dataclasses.asdict(result)
+            record["heard"] = hypothesis_as_json(result)
         return json.dumps(record).encode() + b"\n"
 
     def _write(self, data: bytes) -> None:
@@ -168,8 +170,12 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
             yield journal
         except BaseException:
             if journal.num_rows:
-                kept = f"{journal.num_rows:,} of {len(sources):,} recordings are kept"
-                print(f"{path}: {kept}; give the same command again to go on", file=sys.stderr)
+                logger.info(
+                    "%s: %s of %s recordings are kept; give the same command again to go on",
+                    path,
+                    f"{journal.num_rows:,}",
+                    f"{len(sources):,}",
+                )
             else:
                 path.unlink(missing_ok=True)
             raise
@@ -208,17 +214,10 @@ def _parsed(line: bytes) -> Row | None:
         if "error" in record:
             result: Result = UserError(record["error"])
         else:
-            result = _hypothesis(record["heard"])
+            result = hypothesis_of_json(record["file"], record["heard"])
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _hypothesis(heard: dict[str, Any]) -> Hypothesis:
-    """What `dataclasses.asdict` made of it."""
-    sequences = {key: tuple(heard[key]) for key in ("tokens", "times_s", "confidences")}
-    alternatives = tuple(map(_hypothesis, heard["alternatives"]))
-    return Hypothesis(**{**heard, **sequences, "alternatives": alternatives})
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
@@ -229,7 +228,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(
-            f"{path}: another `asr transcribe` is writing here; wait for it, or name another --out"
+            f"{path}: another `asr transcribe` is writing here; wait for it, or name another file"
         ) from None
     except (ImportError, OSError):
         return

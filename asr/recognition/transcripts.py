@@ -11,16 +11,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.files import whole_file
+from asr.base.hypothesis_json import hypothesis_as_json
 from asr.base.types import Hypothesis, UserError
 
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
-AUDIO_SUFFIXES = {
-    *(".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf"),
-    *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".sd2", ".htk"),
-}
+SHOWN = ("text", "tokens", "times_s", "confidences", "score")  # of a hypothesis, in JSON Lines
 FIELDS = ("file", "text", "tokens", "score", "error")
 
 Format: TypeAlias = Literal["text", "jsonl", "csv"]
@@ -115,14 +114,11 @@ def _row(name: str, result: Result) -> tuple[str, ...]:
 def _record(name: str, result: Result) -> dict[str, object]:
     if isinstance(result, UserError):
         return {"file": name, "error": str(result)}
-    record: dict[str, object] = {
-        "file": name,
-        "text": result.text,
-        "tokens": result.tokens,
-        "times_s": result.times_s,
+    heard = hypothesis_as_json(result) | {
         "confidences": [round(confidence, 3) for confidence in result.confidences],
         "score": round(result.score, 4),
     }
+    record = {"file": name} | {key: heard[key] for key in SHOWN}
     if result.alternatives:
         record["alternatives"] = [
             {"text": other.text, "tokens": other.tokens, "score": round(other.score, 4)}

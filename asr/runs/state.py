@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ from asr.base.files import whole_file
 from asr.base.lock import alone_in, is_anyone_in
 from asr.base.types import UserError
 from asr.base.version import __version__
+
+logger = logging.getLogger(__name__)
 
 State = Literal["running", "finished", "interrupted", "failed", "killed", "unknown"]
 FILE, LOCK = "state.json", "asr train"
@@ -109,7 +111,7 @@ def tracked(
             try:
                 _write(directory, _ended(begun, state, reason))
             except UserError as unwritten:  # it must not take the place of what ended the run
-                print(unwritten, file=sys.stderr)
+                logger.warning("%s", unwritten)
             raise
         _write(directory, _ended(begun, "finished"))
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import listed
 from asr.model.acoustic_model import AcousticModel
 
 Array = npt.NDArray[Any]
@@ -26,7 +27,7 @@ Array = npt.NDArray[Any]
 OUTPUT = "output"  # the layer whose weights belong to tokens
 NETWORK = "acoustic_model/network/"  # what paths begin with
 SEED = "seed_generator_state"
-MOST_NAMED = 6  # tokens, and layers in a line
+MAX_LISTED = 6  # tokens, and layers in a line
 
 
 class Weight(NamedTuple):
@@ -211,9 +212,8 @@ def _layer(path: str) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first few, and that there are more."""
-    names = list(names)
-    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    """Return the first few, and how many more there are."""
+    return listed(list(names), MAX_LISTED)
 
 
 def _by_layer(weights: Iterable[Weight]) -> list[str]:
@@ -222,10 +222,10 @@ def _by_layer(weights: Iterable[Weight]) -> list[str]:
     for weight in weights:
         layers.setdefault(_layer(weight.path), []).append(weight)
     lines = []
-    for layer, (first, *others) in list(layers.items())[:MOST_NAMED]:
+    for layer, (first, *others) in list(layers.items())[:MAX_LISTED]:
         more = f", and {len(others)} more in {layer}" if others else ""
         lines.append(f"{first.path.removeprefix(NETWORK)} ({first.reason}){more}")
-    rest = list(layers)[MOST_NAMED:]
+    rest = list(layers)[MAX_LISTED:]
     return lines + ([f"and in {_some(rest)}"] if rest else [])
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, to_int16
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
+from asr.audio.speech_level import active_power, frame_powers
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,
@@ -22,7 +23,6 @@ from data_pipeline.augment.sounds import (
     read_piece,
 )
 
-ACTIVE_SHARE = 1e-3  # speech is within 30 dB of its loudest 25 ms; the rest is pauses
 FADE_SAMPLES = 160  # 10 ms, where the end of a short noise meets its beginning
 EDGE_SAMPLES = 160  # of synthetic noise, cut off: its end would go on in its beginning
 LOWEST_NOISE_HZ = 50.0  # below it the power of synthetic noise rises no further: nobody would hear it
@@ -42,15 +42,8 @@ def add_noise(speech: Samples, noise: Samples, snr_db: float) -> Samples:
     power = _power(noise)
     if power < 1:  # below the last of 16 bits
         return speech
-    return speech + noise * np.float32(math.sqrt(active_power(speech) / power) * 10 ** (-snr_db / 20))
-
-
-def active_power(speech: Samples) -> float:
-    """Mean square of the 25 ms frames that are within 30 dB of the loudest."""
-    frame_samples = min(WINDOW_SAMPLES, len(speech))
-    frames = speech[: len(speech) // frame_samples * frame_samples].reshape(-1, frame_samples)
-    powers = np.square(frames).mean(axis=1, dtype=np.float64)
-    return float(powers[powers >= ACTIVE_SHARE * powers.max()].mean())
+    speech_power = active_power(frame_powers(speech))
+    return speech + noise * np.float32(math.sqrt(speech_power / power) * 10 ** (-snr_db / 20))
 
 
 def _power(samples: Samples) -> float:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.signal
 import soundfile
 
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.recording import (
     INT16_SCALE,
     SAMPLE_RATE_HZ,
@@ -27,7 +28,7 @@ from asr.audio.recording import (
 )
 from asr.base.files import read_lines
 from asr.base.types import UserError
-from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below
+from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads
 
 CACHE_BYTES = 256 << 20

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.layout import AUDIO_SUFFIXES, files_below, plain_spaces, text_lines
+from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     contents,
     free_name,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from asr.base.types import UserError
 
-AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".sph", ".w64")
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
 PREPARED = "prepared.json"  # stands in every folder that `asr prepare` made

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from asr.base.files import is_utf8
 from asr.base.types import UserError
+from asr.base.wording import listed
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.left_out import partition
@@ -287,5 +288,4 @@ def contents(folder: Path) -> str:
         names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
     except OSError as error:
         return f"found nothing that can be read ({error.strerror})"
-    more = f" and {len(names) - NUM_SHOWN} more" if len(names) > NUM_SHOWN else ""
-    return f"found {', '.join(names[:NUM_SHOWN])}{more}" if names else "found an empty folder"
+    return f"found {listed(names, NUM_SHOWN)}" if names else "found an empty folder"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.wording import listed
 from asr.recognition.alignment.forced import TokenAlignment
 from asr.recognition.alignment.time_formats import TimedToken
 
@@ -51,8 +52,7 @@ def misfits(
         span = _span(begin * frame_s, end * frame_s)
         places.append((begin * frame_s, f"{span}: more is said than the text has"))
     told = [message for _, message in sorted(places)]
-    if len(told) > TOLD_PLACES:
-        told[TOLD_PLACES:] = [f"and {len(told) - TOLD_PLACES} places more"]
+    told = listed(told, TOLD_PLACES, separator="\n").splitlines()
     steps = np.minimum((alignment.starts * frame_s / 0.01).astype(int), len(quiet) - 1)
     if len(tokens) >= NEIGHBOURS and quiet[steps].mean() > QUIET_SHARE:
         told.append(

@@ -21,10 +21,11 @@ from asr.base.files import read_lines
 from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from asr.base.wording import listed
 from asr.recognition.decoding.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for what has no reading
-SHOWN = 10
+MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,10 @@ class HotWords:
                 weights[ids] = max(weight, weights.get(ids, 0.0))
             except UserError as error:
                 complaints.append(f"line {number}, {word.strip()!r}: {error}")
-        shown = "".join(f"\n  {complaint}" for complaint in complaints[:SHOWN])
-        more = f"\n  and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
-        left_out = f"{len(complaints)} hot words cannot be used:{shown}{more}" if complaints else ""
+        left_out = ""
+        if complaints:
+            shown = listed(complaints, MAX_LISTED, separator="\n  ")
+            left_out = f"{len(complaints)} hot words cannot be used:\n  {shown}"
         if not weights:
             raise UserError(f"{source}: {left_out or 'no hot words in it; expected one a line'}")
         return cls(weights, left_out)

@@ -1,4 +1,6 @@
 import contextlib
+import dataclasses
+import json
 import os
 import resource
 from pathlib import Path
@@ -66,10 +68,25 @@ def test_results_come_back_as_they_were(interrupted, out, sources):
     assert str(results[1]) == str(error_of(sources[1]))
 
 
-def test_an_interruption_is_told_with_the_way_to_go_on(out, sources, capsys):
+def test_an_interruption_is_logged_with_the_way_to_resume(out, sources, caplog):
+    caplog.set_level("INFO")
     path = interrupt(out, sources, [heard(source) for source in sources[:4]])
-    told = f"{path}: 4 of 6 recordings are kept; give the same command again to go on\n"
-    assert capsys.readouterr().err == told
+    logged = f"{path}: 4 of 6 recordings are kept; give the same command again to go on"
+    assert caplog.messages == [logged]
+
+
+def test_what_earlier_versions_wrote_is_read(interrupted, out, sources):
+    header, *_ = interrupted.read_bytes().splitlines(keepends=True)
+    status = sources[0].stat()
+    row = {
+        "file": str(sources[0]),
+        "stamp": f"{status.st_size}:{status.st_mtime_ns}",
+        "heard": dataclasses.asdict(dataclasses.replace(heard(sources[0]), alternatives=(heard("b"),))),
+    }
+    interrupted.write_bytes(header + json.dumps(row).encode() + b"\n")
+    *_, results = reopened(out, sources)
+    expected = dataclasses.replace(heard(sources[0]), alternatives=(heard(sources[0]),))
+    assert results == [expected]
 
 
 @pytest.mark.parametrize("num_bytes", [1, 40, 200])

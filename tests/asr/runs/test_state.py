@@ -115,7 +115,7 @@ def fill_disk_and_fail(limits):
     raise ValueError("what ended it")
 
 
-def test_a_full_disk_hides_neither_what_ended_the_run_nor_the_state_before(tmp_path, capsys):
+def test_a_full_disk_hides_neither_what_ended_the_run_nor_the_state_before(tmp_path, caplog):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
@@ -126,7 +126,7 @@ def test_a_full_disk_hides_neither_what_ended_the_run_nor_the_state_before(tmp_p
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    assert "state.json: cannot write this state of the run" in capsys.readouterr().err
+    assert "state.json: cannot write this state of the run" in caplog.text
     assert read_state(tmp_path).state == "killed"  # it ended, without a word
     assert read_state(tmp_path).command == COMMAND
 
