@@ -49,3 +49,8 @@ def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
     text = separator.join(items[:most])
     more = len(items) - most
     return f"{text} and {more:,} more" if more > 0 else text
+
+
+def visible(text: str) -> str:
+    """Return a text with escapes for what cannot be seen, ends a line, or has no UTF-8."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

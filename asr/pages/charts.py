@@ -1,4 +1,9 @@
-"""Line charts over epochs, inline SVG with their values as tooltips; `asr/pages/page.py` has their style."""
+"""Line charts over epochs, inline SVG with their values as tooltips; `templates/style.css` has their style.
+
+Drawn by hand: a few kilobytes a chart without a script or a font, coloured by the page's stylesheet in light
+and in dark, with a tooltip an epoch. matplotlib's SVG has fixed colours and no tooltips; Vega and Plotly need
+megabytes of JavaScript.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from asr.pages.page import element
+from asr.pages.svg import drawing, element
 
 HEIGHT = 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36  # margins around the plot, in pixels
@@ -34,6 +39,23 @@ class Line:
     values: Sequence[float]
     label: str = ""
     ring_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing with its title and legend, as the macro `figure` of `templates/parts.html` shows it.
+
+    Attributes:
+        title: above the drawing.
+        width: in pixels; the figure shrinks with its column.
+        svg: the drawing.
+        legend: the lines to name.
+    """
+
+    title: str
+    width: int
+    svg: Element
+    legend: Sequence[Line] = ()
 
 
 @dataclass(frozen=True)
@@ -64,8 +86,8 @@ def line_chart(
     width: int = 400,
     may_be_logarithmic: bool = True,
     x_label: str = "epoch",
-) -> Element:
-    """A figure: curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
+) -> Chart:
+    """Draw curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
 
     Args:
         title: above the chart.
@@ -83,7 +105,7 @@ def line_chart(
     right = RIGHT + LABEL_PX * max(len(line.label) for line in lines)
     plot = Plot(width, x_axis, y_axis, show, x_label, right)
     scale = ", log scale" if y_axis.logarithmic else ""
-    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg = drawing(title, width, HEIGHT)
     svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
     svg.extend(plot.grid())
     svg.extend(part for line in lines for part in plot.curve(epochs, line))
@@ -92,7 +114,7 @@ def line_chart(
         svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
     svg.extend(plot.tooltips(epochs, lines))
     unlabelled = [line for line in lines if not line.label] if len(lines) > 1 else []
-    return figure(title, svg, unlabelled, width)
+    return Chart(title, width, svg, unlabelled)
 
 
 def stacked_chart(
@@ -103,8 +125,8 @@ def stacked_chart(
     *,
     show: Callable[[float], str],
     width: int = 400,
-) -> Element:
-    """A figure: shares of a whole over epochs, one above the other.
+) -> Chart:
+    """Draw shares of a whole over epochs, one above the other.
 
     Args:
         title: above the chart.
@@ -116,7 +138,7 @@ def stacked_chart(
     """
     x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
     plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), show, "epoch")
-    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg = drawing(title, width, HEIGHT)
     svg.append(element("text", quantity, class_="label", x=4, y=12))
     floor = [0.0] * len(epochs)
     for layer in layers:
@@ -125,14 +147,7 @@ def stacked_chart(
         floor = top
     svg.extend(plot.grid())
     svg.extend(plot.tooltips(epochs, layers))
-    return figure(title, svg, layers, width)
-
-
-def figure(title: str, svg: Element, legend: Sequence[Line], width: int) -> Element:
-    """A chart under its title and legend."""
-    keys = [element("span", line.name, class_=f"key {line.kind}") for line in legend]
-    caption = element("figcaption", element("strong", title), *keys)
-    return element("figure", caption, svg, style=f"--width:{width}")
+    return Chart(title, width, svg, layers)
 
 
 @dataclass(frozen=True)

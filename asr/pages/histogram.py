@@ -1,16 +1,18 @@
-"""How values are spread, as bars of inline SVG with their counts as tooltips."""
+"""Histograms: how values are spread, as bars of inline SVG with their counts as tooltips.
+
+NumPy counts, but its ranges are not round; why SVG is drawn by hand, `asr/pages/charts.py` says.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from asr.base.wording import counted
-from asr.pages.charts import round_up
-from asr.pages.page import element
+from asr.pages.charts import Chart, round_up
+from asr.pages.svg import drawing, element
 
 HEIGHT = 200
 LEFT, RIGHT, TOP, BOTTOM = 12, 12, 24, 36  # margins around the bars, in pixels
@@ -27,8 +29,8 @@ def histogram(
     show: Callable[[float], str],
     noun: str,
     width: int = 400,
-) -> Element:
-    """A figure: how many values lie in each range.
+) -> Chart:
+    """Draw how many values lie in each range.
 
     Args:
         title: above the chart.
@@ -39,7 +41,7 @@ def histogram(
         width: in pixels; the figure shrinks with its column.
     """
     edges, counts = bins(values)
-    svg = element("svg", viewBox=f"0 0 {width} {HEIGHT}", role="img", aria_label=title)
+    svg = drawing(title, width, HEIGHT)
     floor, highest = HEIGHT - BOTTOM, max(counts, default=0)
     step = (width - LEFT - RIGHT) / max(1, len(counts))
     for place, count in enumerate(counts):
@@ -58,8 +60,7 @@ def histogram(
     label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
     svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=12))
-    caption = element("figcaption", element("strong", title))
-    return element("figure", caption, svg, style=f"--width:{width}")
+    return Chart(title, width, svg)
 
 
 def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:

@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from xml.etree.ElementTree import Element
+from dataclasses import dataclass
 
 import numpy as np
 
 from asr.base.wording import percent, short_percent
-from asr.pages.charts import Line, line_chart
-from asr.pages.page import element, section, table
+from asr.pages.charts import Chart, Line, line_chart
+from asr.pages.page import Table
 from asr.recognition.decoding.confidence import calibration
 from asr.report.utterances import Scored
 
 NUM_BINS = 10
 
 
-def confidence_section(scored: Sequence[Scored]) -> list[Element]:
-    """A reliability diagram; nothing where the decoder tells no confidences."""
-    told = [s for s in scored if s.hypothesis.confidences]
-    confidences = [confidence for s in told for confidence in s.hypothesis.confidences]
-    right = [pair.edit == "equal" for s in told for pair in s.pairs if pair.edit != "deletion"]
+@dataclass(frozen=True)
+class Reliability:
+    """How far confidences agree with what is right.
+
+    Attributes:
+        num_tokens: that were recognized.
+        right: the share of them that is right.
+        confidence: their mean confidence.
+        error: expected calibration error.
+        chart: share of right tokens over confidence.
+        table: the same in figures.
+    """
+
+    num_tokens: int
+    right: float
+    confidence: float
+    error: float
+    chart: Chart
+    table: Table
+
+
+def reliability(scored: Sequence[Scored]) -> Reliability | None:
+    """Return how far confidences agree with what is right; None where the decoder gives no confidences."""
+    with_confidences = [s for s in scored if s.hypothesis.confidences]
+    confidences = [confidence for s in with_confidences for confidence in s.hypothesis.confidences]
+    right = [pair.edit == "equal" for s in with_confidences for pair in s.pairs if pair.edit != "deletion"]
     if not confidences:
-        return []
+        return None
     measured = calibration(confidences, right, NUM_BINS)
-    bias = float(np.mean(confidences)) - float(np.mean(right))
-    verdict = "surer than it should be" if bias > 0 else "less sure than it could be"
-    note = (
-        f"Of {len(right):,} tokens heard, {percent(float(np.mean(right)))} are right; their confidences say "
-        f"{percent(float(np.mean(confidences)))} on average: the model is {verdict}. Expected calibration "
-        f"error: {percent(measured.error)}."
-    )
     middles = [round(100 * (place + 0.5) / NUM_BINS) for place in range(NUM_BINS)]
     accuracies = {round(50 * (one.low + one.high)): one.accuracy for one in measured.bins}
     chart = line_chart(
@@ -50,5 +64,7 @@ def confidence_section(scored: Sequence[Scored]) -> list[Element]:
         [f"{one.low:.0%} to {one.high:.0%}", one.accuracy, percent(one.confidence), f"{one.num_tokens:,}"]
         for one in reversed(measured.bins)
     ]
-    shown = table(("confidence", "tokens right", "mean confidence", "tokens"), rows)
-    return [section("Confidences", note, element("div", chart, shown, class_="columns"))]
+    table = Table(("confidence", "tokens right", "mean confidence", "tokens"), rows)
+    return Reliability(
+        len(right), float(np.mean(right)), float(np.mean(confidences)), measured.error, chart, table
+    )

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from xml.etree.ElementTree import Element
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from asr.base.wording import duration, percent, short_number, short_percent
-from asr.pages.charts import Line, line_chart, stacked_chart
-from asr.pages.page import element, folded, section, table
+from asr.pages.charts import Chart, Line, line_chart, stacked_chart
+from asr.pages.page import Table
 from asr.runs.progress import EpochMetrics, best_epoch
 
 NARROW = 240
 
 
-def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
-    """Errors, loss and learning rate over epochs, and the same as a table."""
+@dataclass(frozen=True)
+class Curves:
+    """What happened over the epochs of a run.
+
+    Attributes:
+        learning: charts of errors, loss and learning rate.
+        table: every epoch, in figures.
+        course: charts of time, throughput and gradients; what an old run did not measure is left out.
+        total_s: where times were measured, of the whole run; else 0.
+        time_parts_s: what took these seconds, by name.
+    """
+
+    learning: Sequence[Chart]
+    table: Table
+    course: Sequence[Chart]
+    total_s: float
+    time_parts_s: Mapping[str, float]
+
+
+def curves(metrics: Sequence[EpochMetrics]) -> Curves | None:
+    """Return what happened over the epochs; None without an epoch."""
     if not metrics:
-        return []
+        return None
+    course = []
+    parts_s: dict[str, float] = {}
+    if any(m.dev_s for m in metrics):
+        chart, parts_s = where_the_time_went(metrics)
+        course.append(chart)
+    speeds = [m.audio_s_per_s for m in metrics]
+    course.append(small_chart("Throughput", "audio s per s of training", metrics, speeds))
+    norms, skipped = [m.gradient_norm for m in metrics], [float(m.skipped) for m in metrics]
+    if any(norms):
+        course.append(small_chart("Gradient norm", "mean, before clipping", metrics, norms))
+    if any(skipped):
+        course.append(small_chart("Skipped batches", "loss or gradients infinite", metrics, skipped))
+    return Curves(learning_charts(metrics), epoch_table(metrics), course, sum(parts_s.values()), parts_s)
+
+
+def learning_charts(metrics: Sequence[EpochMetrics]) -> list[Chart]:
+    """Draw errors, loss and learning rate over epochs."""
     epochs, best = [m.epoch for m in metrics], best_epoch(metrics) or None
     errors = [
         Line("training", "train", [m.train_error for m in metrics]),
@@ -26,36 +62,15 @@ def learning_curves(metrics: Sequence[EpochMetrics]) -> list[Element]:
         Line("training", "train", [m.loss for m in metrics]),
         Line("dev", "dev", [m.dev_loss for m in metrics]),
     ]
-    charts = [
+    return [
         line_chart("Error rate", "errors per token", epochs, errors, show=short_percent, best_epoch=best),
         line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, best_epoch=best),
         small_chart("Learning rate", "at the end of an epoch", metrics, [m.learning_rate for m in metrics]),
     ]
-    note = "Training figures are met in training, augmentation and dropout on; point at an epoch to read it."
-    drawn = element("div", *charts, class_="charts")
-    return [section("Learning curves", note, drawn, folded("Every epoch", epoch_table(metrics)))]
 
 
-def course_of_training(metrics: Sequence[EpochMetrics]) -> list[Element]:
-    """Time, throughput and gradients over epochs; what an old run did not measure is left out."""
-    if not metrics:
-        return []
-    note, charts = "", []
-    if any(m.dev_s for m in metrics):
-        chart, note = where_the_time_went(metrics)
-        charts.append(chart)
-    speeds = [m.audio_s_per_s for m in metrics]
-    charts.append(small_chart("Throughput", "audio s per s of training", metrics, speeds))
-    norms, skipped = [m.gradient_norm for m in metrics], [float(m.skipped) for m in metrics]
-    if any(norms):
-        charts.append(small_chart("Gradient norm", "mean, before clipping", metrics, norms))
-    if any(skipped):
-        charts.append(small_chart("Skipped batches", "loss or gradients infinite", metrics, skipped))
-    return [section("Course of training", note, element("div", *charts, class_="charts"))]
-
-
-def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Element, str]:
-    """How each epoch's time was shared, as a chart, and the whole run's in words."""
+def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[str, float]]:
+    """Draw how each epoch's time was shared; also returns the whole run's seconds by what took them."""
     parts = [time_parts(before_s, m) for before_s, m in zip(seconds_before(metrics), metrics, strict=True)]
     names = {"device": "on the device", "waiting": "waiting for data", "evaluation": "evaluation"}
     layers = [
@@ -64,12 +79,7 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Element, str]:
     ]
     epochs = [m.epoch for m in metrics]
     chart = stacked_chart("Where the time went", "share of an epoch", epochs, layers, show=short_percent)
-    in_all_s = [sum(part_s) for part_s in zip(*parts, strict=True)]
-    facts = [
-        f"{percent(part_s / max(sum(in_all_s), 1e-9))} {name} ({duration(part_s)})"
-        for part_s, name in zip(in_all_s, names.values(), strict=True)
-    ]
-    return chart, f"Of {duration(sum(in_all_s))}: {', '.join(facts)}."
+    return chart, dict(zip(names.values(), map(sum, zip(*parts, strict=True)), strict=True))
 
 
 def seconds_before(metrics: Sequence[EpochMetrics]) -> list[float]:
@@ -84,9 +94,7 @@ def time_parts(before_s: float, epoch: EpochMetrics) -> tuple[float, float, floa
     return train_s - waiting_s, waiting_s, epoch.dev_s
 
 
-def small_chart(
-    title: str, quantity: str, metrics: Sequence[EpochMetrics], values: Sequence[float]
-) -> Element:
+def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], values: Sequence[float]) -> Chart:
     """One quantity over epochs."""
     line = Line(title.lower(), "rate", values)
     epochs = [m.epoch for m in metrics]
@@ -95,7 +103,7 @@ def small_chart(
     )
 
 
-def epoch_table(metrics: Sequence[EpochMetrics]) -> Element:
+def epoch_table(metrics: Sequence[EpochMetrics]) -> Table:
     """What the curves draw, in figures."""
     best = best_epoch(metrics)
     headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
@@ -110,4 +118,4 @@ def epoch_table(metrics: Sequence[EpochMetrics]) -> Element:
         ]
         for m in metrics
     ]
-    return table([*headings, "audio s/s", "trained for"], rows)
+    return Table([*headings, "audio s/s", "trained for"], rows)

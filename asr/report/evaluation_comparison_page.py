@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from xml.etree.ElementTree import Element
 
-from asr.base.files import whole_file
-from asr.base.types import Hypothesis, Utterance
-from asr.base.version import __version__
-from asr.base.wording import counted, percent
+from asr.base.types import Hypothesis
 from asr.evaluation.comparison import Change, Comparison
-from asr.evaluation.metrics import align, is_converted
+from asr.evaluation.metrics import AlignedPair, align, is_converted
 from asr.evaluation.tables import comparison_rows, shown_p, span
-from asr.pages.page import element, page, section, table
+from asr.pages.page import Table, write_page
 
 NUM_SHOWN = 30
 
@@ -30,44 +27,20 @@ def write_comparison(path: Path, comparison: Comparison, written: datetime | Non
     Raises:
         UserError: the file cannot be written.
     """
-    title = f"{comparison.title_a} and {comparison.title_b}, side by side"
     headings, *rows = comparison_rows(comparison)
-    date = f"Written by Polyphone {__version__} on {written or datetime.now():%Y-%m-%d at %H:%M}."
-    sections = [
-        element("header", element("h1", title), _cards(comparison)),
-        section("Error rates", _verdict(comparison), table(headings, rows), *_notes(comparison)),
-        *_changed(f"Better by B in {comparison.counted_in}s", comparison.fixed),
-        *_changed(f"Worse by B in {comparison.counted_in}s", comparison.broken),
-        element("footer", date),
-    ]
-    with whole_file(path, "page") as file:
-        file.write(page(title, sections).encode(errors="xmlcharrefreplace"))
-
-
-def _cards(comparison: Comparison) -> Element:
-    """Each system with its first figure."""
-    rate = comparison.rates[0]
-    systems = (("A", comparison.title_a, rate.edits_a), ("B", comparison.title_b, rate.edits_b))
-    return element(
-        "div",
-        *(
-            element(
-                "article",
-                element("h3", _badge(letter), title),
-                element("p", element("strong", percent(edits.rate))),
-                element(
-                    "small", f"{rate.name} error rate on {counted(comparison.num_utterances, 'utterance')}"
-                ),
-                class_=f"run r{place}",
-            )
-            for place, (letter, title, edits) in enumerate(systems, start=1)
-        ),
-        class_="runs",
+    write_page(
+        path,
+        "asr.report",
+        "evaluation_comparison.html",
+        written=written,
+        comparison=comparison,
+        verdict=_verdict(comparison),
+        table=Table(headings, rows),
+        changes={
+            f"Better by B in {comparison.counted_in}s": _shown(comparison.fixed),
+            f"Worse by B in {comparison.counted_in}s": _shown(comparison.broken),
+        },
     )
-
-
-def _badge(letter: str) -> Element:
-    return element("b", letter, class_=f"badge run r{'AB'.index(letter) + 1}")
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -82,38 +55,39 @@ def _verdict(comparison: Comparison) -> str:
     return f"{found}: {far}; {chance} (p {shown_p(test.p_value)})."
 
 
-def _notes(comparison: Comparison) -> list[Element]:
-    return [element("p", note, class_="note") for note in comparison.notes]
+@dataclass(frozen=True)
+class _Recognized:
+    """An utterance's tokens as one of the systems recognized them, and its text where that differs."""
+
+    letter: str
+    pairs: Sequence[AlignedPair]
+    text: str
 
 
-def _changed(title: str, changes: Sequence[Change]) -> list[Element]:
-    """Cards of utterances, the largest difference first."""
-    if not changes:
-        return []
-    note = f"{min(NUM_SHOWN, len(changes))} of {len(changes):,}, the largest difference in errors first."
-    cards = [_card(change) for change in changes[:NUM_SHOWN]]
-    return [section(title, note, element("div", *cards, class_="cards"))]
+@dataclass(frozen=True)
+class _Card:
+    """An utterance, and what both systems made of it."""
+
+    change: Change
+    by_system: Sequence[_Recognized]
 
 
-def _card(change: Change) -> Element:
-    """An utterance, and what both systems heard."""
-    said = change.utterance
-    errors = f"{change.errors_a} wrong by A, {change.errors_b} by B"
-    about = " · ".join(part for part in (errors, said.id, said.speaker, f"{said.duration_s:.1f} s") if part)
-    heard = [_heard(letter, said, by) for letter, by in (("A", change.by_a), ("B", change.by_b))]
-    reference = element("p", " ".join(said.tokens))
-    return element(
-        "article", element("h3", element("q", said.text), element("small", about)), reference, *heard
-    )
+@dataclass(frozen=True)
+class _Changes:
+    """Some utterances of many."""
+
+    cards: Sequence[_Card]
+    total: int
 
 
-def _heard(letter: str, said: Utterance, hypothesis: Hypothesis) -> Element:
-    """The tokens a system heard, those that are wrong in the colour of their edit; a gap for one left out."""
-    parts: list[Element | str] = [_badge(letter)]
-    for pair in align(said.tokens, hypothesis.tokens):
-        token = pair.hypothesis or f"({pair.reference})"
-        parts.append(token if pair.edit == "equal" else element("span", token, class_=pair.edit))
-        parts.append(" ")
-    if is_converted(hypothesis):
-        parts.extend((element("br"), element("small", hypothesis.text)))
-    return element("p", *parts)
+def _shown(changes: Sequence[Change]) -> _Changes:
+    """Return the cards of the first utterances."""
+    cards = [
+        _Card(change, [_recognized(change, "A", change.by_a), _recognized(change, "B", change.by_b)])
+        for change in changes[:NUM_SHOWN]
+    ]
+    return _Changes(cards, len(changes))
+
+
+def _recognized(change: Change, letter: str, by: Hypothesis) -> _Recognized:
+    return _Recognized(letter, align(change.utterance.tokens, by.tokens), by.text if is_converted(by) else "")

@@ -4,32 +4,29 @@
                  scores=scores_of(utterances, hypotheses), doubtful=review_candidates(evaluation),
                  metrics=run.metrics(), config_toml=dump_config(config))
 
-The page's elements and style are in `asr/pages/page.py`, its curves in `asr/report/curves.py`, its error
-rates in `asr/report/rates.py`, what Mandarin has of its own in `asr/report/mandarin.py`, the
-labels that are probably wrong in `asr/report/labels.py`, the sections that show single tokens and utterances
-in `asr/report/utterances.py`.
+The page is `templates/evaluation.html`. Its values come from the modules beside this one: `curves`, `rates`,
+`mandarin` (what Mandarin has of its own), `confidence`, `labels` (those that are probably wrong),
+`utterances` and `sound`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import Element
 
-from asr.base.files import whole_file
 from asr.base.types import EditCounts
-from asr.base.version import __version__
 from asr.base.wording import duration, percent
 from asr.evaluation.label_review import Candidate
-from asr.evaluation.metrics import align, count_edits, token_name
+from asr.evaluation.metrics import token_name
 from asr.evaluation.scores import Score
-from asr.pages.page import element, folded, page, section
-from asr.report.confidence import confidence_section
-from asr.report.curves import course_of_training, learning_curves
-from asr.report.labels import label_section
-from asr.report.mandarin import hanzi_section, syllable_section
+from asr.pages.page import write_page
+from asr.report.confidence import reliability
+from asr.report.curves import curves
+from asr.report.labels import labels_to_review
+from asr.report.mandarin import hanzi_tables, syllable_tables
 from asr.report.rates import error_rates, rates_by_frequency
 from asr.report.sound import MARKS
 from asr.report.utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
@@ -70,49 +67,44 @@ def write_report(
     Raises:
         UserError: the file cannot be written.
     """
-    scored = [
-        Scored(utterance, hypothesis, align(*tokens), count_edits(*tokens))
-        for utterance, hypothesis in zip(evaluation.utterances, evaluation.hypotheses, strict=True)
-        for tokens in [(utterance.tokens, hypothesis.tokens)]
-    ]
+    scored = [Scored.of(*both) for both in zip(evaluation.utterances, evaluation.hypotheses, strict=True)]
     unit = token_name(evaluation.utterances)
-    sections = [
-        header(run_name, set_name, unit, evaluation, scored, metrics),
-        *learning_curves(metrics),
-        *course_of_training(metrics),
-        error_rates(unit, scores, scored),
-        *rates_by_frequency(unit, scored, token_counts or {}),
-        *syllable_section(scored),
-        *hanzi_section(scored),
-        *confusions(scored),
-        *confidence_section(scored),
-        *label_section(unit, doubtful),
-        *worst_utterances(unit, scored),
-        *right_utterances(scored),
-        *configuration(config_toml),
-        footer(written or datetime.now()),
-    ]
-    title = f"{percent(evaluation.edits.rate)} on {set_name} · {run_name}"
-    with whole_file(path, "report") as file:
-        # a manifest's JSON can hold half of a surrogate pair, which has no UTF-8
-        file.write(page(title, sections).encode(errors="xmlcharrefreplace"))
+    write_page(
+        path,
+        "asr.report",
+        "evaluation.html",
+        written=written,
+        run_name=run_name,
+        set_name=set_name,
+        unit=unit,
+        error_rate=evaluation.edits.rate,
+        facts=_facts(unit, evaluation, scored, metrics),
+        composition=_composition(evaluation.edits),
+        curves=curves(metrics),
+        rates=error_rates(unit, scores, scored),
+        frequency=rates_by_frequency(unit, scored, token_counts or {}),
+        syllables=syllable_tables(scored),
+        hanzi=hanzi_tables(scored),
+        confusions=confusions(scored),
+        confidence=reliability(scored),
+        labels=labels_to_review(unit, doubtful),
+        worst=worst_utterances(unit, scored),
+        edit_key=edit_key({edit: meaning for edit, meaning in EDITS.items() if MARKS[edit]}),
+        right=right_utterances(scored),
+        config_toml=config_toml,
+    )
 
 
-def header(
-    run_name: str,
-    set_name: str,
-    unit: str,
-    evaluation: Evaluation,
-    scored: Sequence[Scored],
-    metrics: Sequence[EpochMetrics],
-) -> Element:
-    """The run's name, its one figure, and what stands behind it."""
-    edits, right = evaluation.edits, sum(s.edits.errors == 0 for s in scored)
+def _facts(
+    unit: str, evaluation: Evaluation, scored: Sequence[Scored], metrics: Sequence[EpochMetrics]
+) -> dict[str, str]:
+    """Return the figures that explain the error rate, by name."""
+    right = sum(s.edits.errors == 0 for s in scored)
     speakers = {s.utterance.speaker for s in scored if s.utterance.speaker}
     facts = {
         "entirely right": f"{right:,} of {len(scored):,} ({percent(right / max(1, len(scored)))})",
         "utterances": f"{len(scored):,}",
-        f"{unit}s": f"{edits.reference_length:,}",
+        f"{unit}s": f"{evaluation.edits.reference_length:,}",
         "speakers": f"{len(speakers):,}" if speakers else "unknown",
         "audio": duration(sum(s.utterance.duration_s for s in scored)),
         "CTC loss": f"{evaluation.loss:.2f} per utterance",
@@ -124,40 +116,25 @@ def header(
             "training": duration(metrics[-1].train_s),
             "throughput": f"{speed:,.0f}× real time",
         }
-    figure = element(
-        "p",
-        element("strong", percent(edits.rate), class_="headline"),
-        element("span", f"{unit} error rate on ", element("b", set_name)),
-    )
-    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
-    hero = element("div", figure, element("dl", *pairs), class_="hero")
-    return element("header", element("h1", run_name), hero, composition(edits))
+    return facts
 
 
-def composition(edits: EditCounts) -> Element:
-    """A strip of all tokens that were said, by what became of them, and of those heard beside."""
+@dataclass(frozen=True)
+class _Part:
+    """What became of some of the tokens said, or how many were recognized beside them."""
+
+    edit: str
+    mark: str
+    count: int
+    meaning: str
+
+
+def _composition(edits: EditCounts) -> list[_Part]:
+    """Return all tokens that were said, by what became of them, and those recognized beside."""
     counts = {
         "equal": edits.reference_length - edits.substitutions - edits.deletions,
         "substitution": edits.substitutions,
         "deletion": edits.deletions,
         "insertion": edits.insertions,
     }
-    parts = [
-        element("span", MARKS[kind], class_=kind, style=f"flex-grow:{count}")
-        for kind, count in counts.items()
-        if count
-    ]
-    key = edit_key({kind: f"{count:,} {EDITS[kind]}" for kind, count in counts.items()})
-    return element("div", element("div", *parts, class_="strip"), key)
-
-
-def configuration(config_toml: str) -> list[Element]:
-    """The run's settings, folded."""
-    if not config_toml:
-        return []
-    return [section("Configuration", "", folded("Every setting of this run", element("pre", config_toml)))]
-
-
-def footer(written: datetime) -> Element:
-    """When this was written, and by what."""
-    return element("footer", f"Written by Polyphone {__version__} on {written:%Y-%m-%d at %H:%M}.")
+    return [_Part(edit, MARKS[edit], count, f"{count:,} {EDITS[edit]}") for edit, count in counts.items()]

@@ -1,4 +1,4 @@
-"""The report's tables of error rates: in all units; by speaker, length of clip, noise, frequency."""
+"""The report's error rates: in all units; by speaker, length of clip, noise, frequency."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import bisect
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from xml.etree.ElementTree import Element
+from dataclasses import dataclass
 
 from asr.audio.noise_level import recordings_signal_to_noise_db
 from asr.base.types import EditCounts
-from asr.base.wording import counted, percent
+from asr.base.wording import percent
 from asr.evaluation.scores import Score
 from asr.evaluation.significance import rate_interval
-from asr.pages.page import element, folded, section, table
+from asr.pages.page import Table
 from asr.report.utterances import Scored, most_frequent
 
 NUM_SPEAKERS = 30
@@ -27,24 +27,38 @@ UNITS = {
 FREQUENCY_EDGES = (0, 1, 5, 20, 100, 1000, 10_000)
 
 
-def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) -> Element:
-    """In every unit; by speaker, by length of clip and by noise."""
+@dataclass(frozen=True)
+class GroupTable:
+    """Error rates of groups of utterances; the tail of a long table is to be folded."""
+
+    shown: Table
+    rest: Table
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """Error rates in every unit, and those of groups of utterances."""
+
+    table: Table
+    groups: Sequence[GroupTable]
+
+
+def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) -> ErrorRates:
+    """Return the rates in every unit; by speaker, by length of clip and by noise."""
     rows = [[UNITS.get(score.name, f"{score.name}s"), *score_cells(score)] for score in scores]
     headings = ("", "error rate", "95% interval", "errors", "substituted", "inserted", "deleted", "out of")
     by_length = sorted(scored, key=lambda s: s.utterance.duration_s)
     speakers = grouped(scored, [s.utterance.speaker or "unknown" for s in scored])
     lengths = grouped(by_length, [length_bin(s.utterance.duration_s) for s in by_length])
-    columns = element("div", class_="columns")
+    groups = []
     if set(speakers) != {"unknown"}:
         worst_first = sorted(speakers.items(), key=lambda item: summed(item[1]).rate, reverse=True)
-        columns.append(group_table("speaker", unit, dict(worst_first)))
-    columns.append(group_table("length of clip", unit, lengths))
-    columns.extend(rates_by_noise(unit, scored))
-    note = (
-        "Intervals hold the rate with 95 % confidence: utterances, or speakers where there are 20, are drawn "
-        "again."
-    )
-    return section("Error rates", note, table(headings, rows), columns)
+        groups.append(group_table("speaker", unit, dict(worst_first)))
+    groups.append(group_table("length of clip", unit, lengths))
+    noises = by_noise(scored)
+    if noises:
+        groups.append(group_table("speech above noise", unit, noises))
+    return ErrorRates(Table(headings, rows), groups)
 
 
 def score_cells(score: Score) -> list[str | float]:
@@ -65,17 +79,16 @@ def interval(ends: tuple[float, float], num_utterances: int) -> str:
     return f"{low.removesuffix('%')}\N{EN DASH}{high}"
 
 
-def rates_by_noise(unit: str, scored: Sequence[Scored]) -> list[Element]:
-    """By how far the speech stands above the noise; nothing where no recording can be read."""
+def by_noise(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
+    """Group by how far speech is above the noise; returns nothing where no recording can be read."""
     paths = [s.utterance.audio_path for s in scored]
     measured = sorted(
         zip(recordings_signal_to_noise_db(paths), scored, strict=True),
         key=lambda pair: (math.isnan(pair[0]), pair[0]),
     )
     if not measured or math.isnan(measured[0][0]):
-        return []
-    groups = grouped([s for _, s in measured], [noise_bin(snr_db) for snr_db, _ in measured])
-    return [group_table("speech above noise", unit, groups)]
+        return {}
+    return grouped([s for _, s in measured], [noise_bin(snr_db) for snr_db, _ in measured])
 
 
 def noise_bin(snr_db: float) -> str:
@@ -85,8 +98,8 @@ def noise_bin(snr_db: float) -> str:
     return range_name(NOISE_EDGES_DB, snr_db, "dB")
 
 
-def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> Element:
-    """Error rates of groups of utterances, in the order given; the tail of a long table is folded."""
+def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> GroupTable:
+    """Return the error rates of groups of utterances, in the order given."""
     headings = (title, "error rate", "95% interval", f"{unit}s", "all right")
     rows: list[list[str | float]] = []
     for name, members in groups.items():
@@ -94,9 +107,7 @@ def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -
         ends = rate_interval([s.edits.errors for s in members], [s.edits.reference_length for s in members])
         right = f"{num_right:,} of {len(members):,}"
         rows.append([name, edits.rate, interval(ends, len(members)), f"{edits.reference_length:,}", right])
-    shown, rest = rows[:NUM_SPEAKERS], rows[NUM_SPEAKERS:]
-    more = [folded(f"{len(rest):,} more", table(headings, rest))] if rest else []
-    return element("div", table(headings, shown), *more)
+    return GroupTable(Table(headings, rows[:NUM_SPEAKERS]), Table(headings, rows[NUM_SPEAKERS:]))
 
 
 def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Scored]]:
@@ -127,11 +138,30 @@ def range_name(edges: Sequence[float], value: float, measure: str) -> str:
     return f"{edges[place - 1]} to {edges[place]} {measure}"
 
 
-def rates_by_frequency(unit: str, scored: Sequence[Scored], token_counts: Mapping[str, int]) -> list[Element]:
-    """How well a token is heard that was often, seldom or never trained on."""
+@dataclass(frozen=True)
+class FrequencyRates:
+    """How well a token is recognized that was often, seldom or never trained on.
+
+    Attributes:
+        table: error rates by frequency in training.
+        num_unseen: different tokens of this set that training never held.
+        times_unseen: how often they were said.
+        unseen: the most frequent of them, and how often each was said.
+    """
+
+    table: Table
+    num_unseen: int
+    times_unseen: int
+    unseen: Sequence[tuple[str, int]]
+
+
+def rates_by_frequency(
+    unit: str, scored: Sequence[Scored], token_counts: Mapping[str, int]
+) -> FrequencyRates | None:
+    """Return error rates by how often training held a token; None where that is not known."""
     said = Counter(token for s in scored for token in s.utterance.tokens)
     if not (token_counts and said):
-        return []
+        return None
     missed = Counter(p.reference for s in scored for p in s.pairs if p.edit in ("substitution", "deletion"))
     groups: dict[int, list[str]] = {}
     for token in said:
@@ -141,25 +171,8 @@ def rates_by_frequency(unit: str, scored: Sequence[Scored], token_counts: Mappin
         times, wrong = sum(said[token] for token in tokens), sum(missed[token] for token in tokens)
         rows.append([frequency_bin(place), wrong / times, f"{wrong:,}", f"{times:,}", f"{len(tokens):,}"])
     headings = (f"{unit} in training", "error rate", "errors", "out of", f"different {unit}s")
-    note = f"Of the {unit}s said, those heard as another or not at all, by how often training held them."
     unseen = Counter({token: times for token, times in said.items() if not token_counts.get(token)})
-    return [
-        section(
-            "Error rate by frequency in training", note, table(headings, rows), *never_trained(unit, unseen)
-        )
-    ]
-
-
-def never_trained(unit: str, unseen: Counter[str]) -> list[Element]:
-    """The most frequent of those that training never held."""
-    if not unseen:
-        return []
-    told = ", ".join(f"{token}\N{NO-BREAK SPACE}({times:,})" for token, times in most_frequent(unseen))
-    more = ", \N{HORIZONTAL ELLIPSIS}" if len(unseen) > len(most_frequent(unseen)) else ""
-    said = (
-        f"{counted(len(unseen), unit)} of this set never in training, {counted(unseen.total(), 'time')} said"
-    )
-    return [element("p", f"{said}: ", element("b", told), more, class_="unseen")]
+    return FrequencyRates(Table(headings, rows), len(unseen), unseen.total(), most_frequent(unseen))
 
 
 def frequency_bin(place: int) -> str:

@@ -1,4 +1,8 @@
-"""What was heard, and what was said, on the picture of the sound: tokens stand at their times."""
+"""What was recognized, and what was said, at its time on the picture of the sound.
+
+`templates/cards.html` shows it. The spectrogram is a picture; the tokens on it are HTML, so that they can be
+searched, copied and read aloud.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,11 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
 from asr.base.types import Utterance
 from asr.evaluation.metrics import AlignedPair
 from asr.pages.charts import round_up
-from asr.pages.page import element
 from asr.pages.pictures import png_bytes, spectrogram_picture
 
 MARKS = {"equal": "", "substitution": "S", "deletion": "D", "insertion": "I"}
@@ -36,10 +38,15 @@ class Flag:
     time_s: float
 
     @property
+    def mark(self) -> str:
+        """The letter of its edit."""
+        return MARKS[self.edit]
+
+    @property
     def width_px(self) -> float:
         """About as wide as it is drawn."""
         wide = sum(unicodedata.east_asian_width(char) in "WF" for char in self.token)
-        return (len(self.token) + wide + len(MARKS[self.edit])) * CHARACTER_PX + BESIDE_PX
+        return (len(self.token) + wide + len(self.mark)) * CHARACTER_PX + BESIDE_PX
 
 
 @dataclass(frozen=True)
@@ -50,16 +57,66 @@ class Placed:
     lane: int
     left: bool
 
+    @property
+    def height_em(self) -> float:
+        """From the picture to the far side of its lane."""
+        return LANE_EM * (self.lane + 1)
+
+
+@dataclass(frozen=True)
+class FlagRow:
+    """One row of flags, above or below the picture.
+
+    Attributes:
+        kind: "heard" or "said".
+        flags: in their lanes.
+    """
+
+    kind: str
+    flags: Sequence[Placed]
+
+    @property
+    def height_em(self) -> float:
+        """Of all its lanes."""
+        return max((one.height_em for one in self.flags), default=LANE_EM)
+
+
+@dataclass(frozen=True)
+class SoundFigure:
+    """The spectrogram, what was recognized above it and what was said below.
+
+    Attributes:
+        utterance_id: whose sound it is.
+        duration_s: of the sound.
+        width_px: at least, so that the flags have room.
+        png_base64: the spectrogram.
+        heard: the tokens that were recognized.
+        said: those of the reference.
+        seconds: times to be named.
+    """
+
+    utterance_id: str
+    duration_s: float
+    width_px: float
+    png_base64: str
+    heard: FlagRow
+    said: FlagRow
+    seconds: Sequence[float]
+
+    def left_percent(self, time_s: float) -> float:
+        """Return where a moment is, from the left."""
+        return 100 * time_s / self.duration_s
+
 
 def sound_figure(
     utterance: Utterance, pairs: Sequence[AlignedPair], times_s: Sequence[float], *, wide: bool
-) -> Element:
-    """The spectrogram, what was heard above it and what was said below, coloured by edit.
+) -> SoundFigure:
+    """Return the picture of an utterance's sound with its tokens.
 
     Args:
         utterance: whose recording is read.
-        pairs: its reference beside what was heard.
-        times_s: of each token that was heard.
+        pairs: its reference beside what was recognized.
+        times_s: of each token that was recognized.
         wide: whether it may fill the page, or only a half of it.
 
     Raises:
@@ -75,22 +132,14 @@ def sound_figure(
     width_px = fitting_width_px([heard, said], duration_s, WIDE_PX if wide else NARROW_PX)
     picture = spectrogram_picture(waveform, HEIGHT_PX)
     data = base64.b64encode(png_bytes(picture[:, :: -(-picture.shape[1] // MOST_COLUMNS)])).decode()
-    image = element("img", src=f"data:image/png;base64,{data}", alt=f"spectrogram of {utterance.id}")
-    ticks = [element("i", class_=f"tick {flag.edit}", style=at(flag.time_s, duration_s)) for flag in heard]
-    return element(
-        "div",
-        element(
-            "div",
-            element("span", "heard"),
-            flags(heard, duration_s, width_px, "heard"),
-            element("span"),
-            element("div", image, *seconds(duration_s, width_px), *ticks, class_="picture"),
-            element("span", "said"),
-            flags(said, duration_s, width_px, "said"),
-            class_="sound",
-            style=f"min-width:{width_px:.0f}px",
-        ),
-        class_="scroll",
+    return SoundFigure(
+        utterance.id,
+        duration_s,
+        width_px,
+        data,
+        FlagRow("heard", in_lanes(heard, duration_s, width_px)),
+        FlagRow("said", in_lanes(said, duration_s, width_px)),
+        seconds(duration_s, width_px),
     )
 
 
@@ -143,36 +192,8 @@ def in_lanes(row: Sequence[Flag], duration_s: float, width_px: float) -> list[Pl
     return placed
 
 
-def flags(row: Sequence[Flag], duration_s: float, width_px: float, kind: str) -> Element:
-    """One row of flags."""
-    placed = in_lanes(row, duration_s, width_px)
-    height_em = LANE_EM * (1 + max((one.lane for one in placed), default=0))
-    spans = []
-    for one in placed:
-        mark = MARKS[one.flag.edit]
-        label = element("b", one.flag.token, *([element("sup", mark)] if mark else []))
-        place = at(one.flag.time_s, duration_s)
-        spans.append(
-            element(
-                "span",
-                label,
-                class_=f"flag {one.flag.edit}{' left' if one.left else ''}",
-                style=f"{place};height:{LANE_EM * (one.lane + 1):g}em",
-            )
-        )
-    return element("div", *spans, class_=f"flags {kind}", style=f"height:{height_em:g}em")
-
-
-def seconds(duration_s: float, width_px: float) -> list[Element]:
-    """Marks of the time."""
+def seconds(duration_s: float, width_px: float) -> list[float]:
+    """Return the times to be named: round, and as close as their names have room."""
     step_s = round_up(duration_s / max(1.0, width_px / SECONDS_PX))
     count = math.ceil(duration_s / step_s - 0.4)  # none at the very end, where its name has no room
-    return [
-        element("span", f"{number * step_s:g} s", class_="second", style=at(number * step_s, duration_s))
-        for number in range(1, count)
-    ]
-
-
-def at(time_s: float, duration_s: float) -> str:
-    """Where a moment is."""
-    return f"left:{100 * time_s / duration_s:.2f}%"
+    return [number * step_s for number in range(1, count)]

@@ -1,4 +1,4 @@
-"""The report's sections that set what was heard beside what was said: confusions and utterance cards."""
+"""What was recognized beside what was said: confusions of tokens, and single utterances with their sound."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from xml.etree.ElementTree import Element
 
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.base.wording import counted
-from asr.evaluation.metrics import AlignedPair
-from asr.pages.page import element, section, table
-from asr.report.sound import MARKS, sound_figure
+from asr.evaluation.metrics import AlignedPair, align, count_edits
+from asr.pages.page import Table
+from asr.report.sound import MARKS, SoundFigure, sound_figure
 
-NUM_CONFUSIONS, NUM_WORST, NUM_RIGHT = 15, 20, 5
+NUM_CONFUSIONS, NUM_WORST = 15, 20
 WIDE_FROM, WIDE_FROM_S = 11, 4.0  # more tokens than that, or a longer clip, span the page
 EDITS = {
     "equal": "right",
@@ -36,18 +34,64 @@ class Scored:
     pairs: Sequence[AlignedPair]
     edits: EditCounts
 
-
-def edit_key(names: Mapping[str, str]) -> Element:
-    """What the colours and letters of edits mean."""
-    entries = [
-        element("span", element("i", MARKS[kind], class_=kind), f" {name}", class_="key-entry")
-        for kind, name in names.items()
-    ]
-    return element("p", *entries)
+    @classmethod
+    def of(cls, utterance: Utterance, hypothesis: Hypothesis) -> Scored:
+        """Align the two."""
+        tokens = utterance.tokens, hypothesis.tokens
+        return cls(utterance, hypothesis, align(*tokens), count_edits(*tokens))
 
 
-def confusions(scored: Sequence[Scored]) -> list[Element]:
-    """Which token was most often heard as which other, which were left out and which put in."""
+@dataclass(frozen=True)
+class AlignedColumn:
+    """A token of the reference over one of the hypothesis, and the letter of the edit between them."""
+
+    edit: str
+    said: str
+    heard: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class UtteranceCard:
+    """One utterance with its hypothesis, as `templates/cards.html` shows it.
+
+    Attributes:
+        scored: the utterance.
+        unit: of its tokens, such as "syllable".
+        wide: whether the card spans the page.
+        sound: what was recognized and said on the picture of the sound; None where that cannot be read.
+        no_sound: why there is none.
+    """
+
+    scored: Scored
+    unit: str
+    wide: bool
+    sound: SoundFigure | None
+    no_sound: str = ""
+
+    @property
+    def alignment(self) -> list[AlignedColumn]:
+        """The reference over the hypothesis."""
+        pairs = self.scored.pairs
+        return [AlignedColumn(pair.edit, pair.reference, pair.hypothesis, MARKS[pair.edit]) for pair in pairs]
+
+
+@dataclass(frozen=True)
+class EditKey:
+    """What the colour and the letter of an edit mean."""
+
+    edit: str
+    mark: str
+    meaning: str
+
+
+def edit_key(meanings: Mapping[str, str]) -> list[EditKey]:
+    """Return what the colours and letters of edits mean."""
+    return [EditKey(edit, MARKS[edit], meaning) for edit, meaning in meanings.items()]
+
+
+def confusions(scored: Sequence[Scored]) -> list[Table]:
+    """Return which token was most often recognized as which other, which were left out, and which put in."""
     pairs = [pair for s in scored for pair in s.pairs]
     times_said = Counter(pair.reference for pair in pairs)
     swapped = Counter((p.reference, p.hypothesis) for p in pairs if p.edit == "substitution")
@@ -64,10 +108,7 @@ def confusions(scored: Sequence[Scored]) -> list[Element]:
         (["said, not heard", "times"], drops),
         (["heard, not said", "times"], additions),
     ]
-    tables = [table(headings, rows, "words") for headings, rows in lists if rows]
-    if not tables:
-        return []
-    return [section("Most frequent confusions", "", element("div", *tables, class_="columns"))]
+    return [Table(headings, rows, "words") for headings, rows in lists if rows]
 
 
 def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:
@@ -83,70 +124,37 @@ def difference(reference: str, heard: str) -> str:
     return ", ".join(name for name, a, b in parts if a != b)
 
 
-def worst_utterances(unit: str, scored: Sequence[Scored]) -> list[Element]:
-    """Those with the most errors, aligned."""
+@dataclass(frozen=True)
+class Chosen:
+    """Some utterances of many.
+
+    Attributes:
+        cards: of those to show.
+        total: how many there are.
+    """
+
+    cards: Sequence[UtteranceCard]
+    total: int
+
+
+def worst_utterances(unit: str, scored: Sequence[Scored]) -> Chosen:
+    """Return those with the most errors."""
     wrong = [s for s in scored if s.edits.errors]
-    if not wrong:
-        return []
     wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
-    key = edit_key({kind: name for kind, name in EDITS.items() if MARKS[kind]})
-    note = f"{min(NUM_WORST, len(wrong))} of {len(wrong):,} utterances with an error, the most errors first."
-    cards = [utterance_card(unit, s) for s in wrong[:NUM_WORST]]
-    return [section("Worst utterances", note, key, element("div", *cards, class_="cards"))]
+    return Chosen([utterance_card(unit, s) for s in wrong[:NUM_WORST]], len(wrong))
 
 
-def right_utterances(scored: Sequence[Scored]) -> list[Element]:
-    """The longest of those without an error."""
-    right = sorted((s for s in scored if not s.edits.errors), key=lambda s: -len(s.utterance.tokens))
-    if not right:
-        return []
-    note = f"The longest of {len(right):,}."
-    cards = [
-        element("article", utterance_line(s), element("p", " ".join(s.utterance.tokens)))
-        for s in right[:NUM_RIGHT]
-    ]
-    return [section("Entirely right", note, element("div", *cards, class_="cards"))]
-
-
-def utterance_card(unit: str, scored: Scored) -> Element:
-    """One utterance: what it is, and the hypothesis over the reference, on its sound where that is there."""
-    errors, length = scored.edits.errors, scored.edits.reference_length
-    count = f"{counted(errors, 'error')} in {counted(length, unit)}"
-    wide = len(scored.pairs) > WIDE_FROM or scored.utterance.duration_s > WIDE_FROM_S
+def utterance_card(unit: str, scored: Scored) -> UtteranceCard:
+    """Return one utterance with its hypothesis on its sound, where that can be read."""
+    utterance, times_s = scored.utterance, scored.hypothesis.times_s
+    wide = len(scored.pairs) > WIDE_FROM or utterance.duration_s > WIDE_FROM_S
     try:
-        times_s = scored.hypothesis.times_s
-        shown = [sound_figure(scored.utterance, scored.pairs, times_s, wide=wide)]
+        sound = sound_figure(utterance, scored.pairs, times_s, wide=wide)
     except UserError as error:
-        shown = [alignment_table(scored), element("p", f"No picture of its sound: {error}", class_="note")]
-    return element("article", utterance_line(scored, count), *shown, class_="wide" if wide else "narrow")
+        return UtteranceCard(scored, unit, wide, None, str(error))
+    return UtteranceCard(scored, unit, wide, sound)
 
 
-def alignment_table(scored: Scored) -> Element:
-    """The reference over the hypothesis."""
-    rows = [
-        element(
-            "tr",
-            element("td", pair.reference),
-            element("td", pair.hypothesis),
-            element("td", MARKS[pair.edit]),
-            class_=pair.edit,
-        )
-        for pair in scored.pairs
-    ]
-    names = [element("th", name, scope="col") for name in ("said", "heard", "edit")]
-    head = element("thead", element("tr", *names))
-    return element("table", head, element("tbody", *rows), class_="alignment")
-
-
-def utterance_line(scored: Scored, verdict: str = "") -> Element:
-    """Its text, its identity, and how sure the model was."""
-    utterance = scored.utterance
-    about = [
-        verdict,
-        utterance.id,
-        utterance.speaker,
-        f"{utterance.duration_s:.1f} s",
-        f"log p\N{NO-BREAK SPACE}{scored.hypothesis.score:.1f}".replace("-", "\N{MINUS SIGN}"),
-    ]
-    text = element("q", utterance.text)
-    return element("h3", text, element("small", " · ".join(part for part in about if part)))
+def right_utterances(scored: Sequence[Scored]) -> list[Scored]:
+    """Return those without an error, the longest first."""
+    return sorted((s for s in scored if not s.edits.errors), key=lambda s: -len(s.utterance.tokens))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
-from xml.etree.ElementTree import Element
 
-from asr.base.files import whole_file
 from asr.base.types import Utterance
-from asr.base.wording import counted, duration, short_number
+from asr.base.wording import duration, short_number, visible
+from asr.pages.charts import Chart
 from asr.pages.histogram import histogram
-from asr.pages.page import element, folded, page, section, table
+from asr.pages.page import Table, write_page
 from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, Kind
 
 NUM_EXAMPLES = 6  # of a kind, to be seen and heard
 NUM_LISTED = 200  # of a kind, by name
@@ -29,12 +29,6 @@ NOT_TO_BE_HEARD = {
     "oversized-audio",
     "too-short",
     "silent",
-}
-HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
-ABOUT = {
-    "error": "What makes training fail or teaches it something wrong.",
-    "warning": "What wants a look: it may be meant so.",
-    "note": "What is good to know.",
 }
 
 
@@ -50,38 +44,26 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         UserError: the file cannot be written.
     """
     examples = _Examples(path.parent, diagnosis)
-    sections = [_header(diagnosis), _manifests(diagnosis), _spreads(diagnosis)]
-    for severity in SEVERITIES:
-        found = {c: f for c, f in diagnosis.by_kind().items() if KINDS[c].severity == severity}
-        if found:
-            articles = [examples.of_kind(code, findings) for code, findings in found.items()]
-            cards = element("div", *articles, class_="cards")
-            sections.append(section(HEADINGS[severity], ABOUT[severity], cards))
-    sections.append(
-        element("footer", element("p", f"asr doctor, {(written or datetime.now()):%Y-%m-%d %H:%M}"))
+    kinds = [examples.of_kind(KINDS[code], findings) for code, findings in diagnosis.by_kind().items()]
+    write_page(
+        path,
+        "data_pipeline.doctor",
+        "doctor.html",
+        written=written,
+        names=[source.path.name for source in diagnosis.contents.sources],
+        num_errors=diagnosis.counts()["error"],
+        facts=_facts(diagnosis),
+        model=diagnosis.model,
+        manifests=_manifests(diagnosis),
+        charts=_spreads(diagnosis),
+        found={severity: [one for one in kinds if one.kind.severity == severity] for severity in SEVERITIES},
     )
-    with whole_file(path, "page") as file:
-        file.write(page(_title(diagnosis), sections).encode())
 
 
-def visible(text: str) -> str:
-    """A text in which what cannot be seen, or written as UTF-8, stands as its code."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def _title(diagnosis: Diagnosis) -> str:
-    return f"{_verdict(diagnosis)} · asr doctor"
-
-
-def _verdict(diagnosis: Diagnosis) -> str:
-    errors = diagnosis.counts()["error"]
-    return counted(errors, "error") if errors else "Sound"
-
-
-def _header(diagnosis: Diagnosis) -> Element:
+def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     counts = diagnosis.counts()
     entries = diagnosis.contents.entries
-    facts = {
+    return {
         "utterances": f"{len(entries):,}",
         "audio": duration(sum(diagnosis.durations_s())),
         "speakers": f"{len({entry.utterance.speaker for entry in entries} - {''}):,}",
@@ -89,19 +71,9 @@ def _header(diagnosis: Diagnosis) -> Element:
         "warnings": f"{counts['warning']:,}",
         "notes": f"{counts['note']:,}",
     }
-    figure = element(
-        "p",
-        element("strong", f"{counts['error']:,}" if counts["error"] else "Sound", class_="headline"),
-        element("span", "errors" if counts["error"] != 1 else "error") if counts["error"] else "no errors",
-    )
-    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
-    names = ", ".join(visible(source.path.name) for source in diagnosis.contents.sources)
-    hero = element("div", figure, element("dl", *pairs), class_="hero")
-    note = element("p", f"Room for labels is reckoned for {diagnosis.model}.", class_="note")
-    return element("header", element("h1", names), hero, note)
 
 
-def _manifests(diagnosis: Diagnosis) -> Element:
+def _manifests(diagnosis: Diagnosis) -> Table:
     headings = ["manifest", "taken for", "utterances", "audio", "speakers", "errors", "warnings", "notes"]
     rows = [
         [
@@ -114,11 +86,11 @@ def _manifests(diagnosis: Diagnosis) -> Element:
         ]
         for summary in diagnosis.summaries()
     ]
-    return section("Manifests", "", table(headings, rows))
+    return Table(headings, rows)
 
 
-def _spreads(diagnosis: Diagnosis) -> Element:
-    """Histograms of what was heard."""
+def _spreads(diagnosis: Diagnosis) -> list[Chart]:
+    """Draw how durations, levels and speaking rates are spread."""
     pairs = list(zip(diagnosis.contents.entries, diagnosis.heard, strict=True))
     levels = [heard.level_db for _, heard in pairs if heard.digest and not is_silent(heard)]
     rates = [
@@ -131,12 +103,54 @@ def _spreads(diagnosis: Diagnosis) -> Element:
         ("Levels", "dBFS, root mean square", levels),
         ("Speaking rates", "tokens a second", rates),
     ]
-    figures = [
+    return [
         histogram(title, quantity, values, show=short_number, noun="recording")
         for title, quantity, values in charts
         if values
     ]
-    return section("Recordings", "Of what could be decoded.", element("div", *figures, class_="charts"))
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A finding with what it is about.
+
+    Attributes:
+        finding: what was found.
+        utterance: where it was found; None where there is none.
+        said: its text, tokens and speaker.
+        address: leads from the page to its recording.
+        has_player: whether that can be listened to.
+    """
+
+    finding: Finding
+    utterance: Utterance | None = None
+    said: str = ""
+    address: str = ""
+    has_player: bool = False
+
+
+@dataclass(frozen=True)
+class _KindFound:
+    """The findings of a kind.
+
+    Attributes:
+        kind: what was found.
+        examples: the first findings.
+        listed: further ones.
+        total: how many there are.
+        cut: how many of them can be examples or listed, where there are more; else None.
+    """
+
+    kind: Kind
+    examples: Sequence[_Example]
+    listed: Table
+    total: int
+    cut: int | None
+
+    @property
+    def num_more(self) -> int:
+        """How many there are beside the examples."""
+        return self.total - len(self.examples)
 
 
 class _Examples:
@@ -153,38 +167,24 @@ class _Examples:
             (entry.source, entry.line): entry.utterance for entry in diagnosis.contents.entries
         }
 
-    def of_kind(self, code: str, findings: Sequence[Finding]) -> Element:
-        """What a kind is, what to do, and its first findings."""
-        kind = KINDS[code]
-        title = element("h3", f"{kind.title} ", element("small", f"{len(findings):,} × {code}"))
-        article = element("article", title, element("p", f"{kind.remedy[:1].upper()}{kind.remedy[1:]}."))
-        for finding in findings[:NUM_EXAMPLES]:
-            article.append(self._example(finding))
-        more = findings[NUM_EXAMPLES:NUM_LISTED]
-        if more:
-            rows = [[visible(finding.where), visible(finding.detail)] for finding in more]
-            cut = f", {NUM_LISTED:,} of them listed here" if len(findings) > NUM_LISTED else ""
-            summary = f"{len(findings) - NUM_EXAMPLES:,} more{cut}"
-            article.append(folded(summary, table(["where", "what"], rows, kind="words")))
-        return article
+    def of_kind(self, kind: Kind, findings: Sequence[Finding]) -> _KindFound:
+        """Return the first findings of a kind."""
+        rows = [[visible(one.where), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
+        return _KindFound(
+            kind,
+            [self._example(finding) for finding in findings[:NUM_EXAMPLES]],
+            Table(["where", "what"], rows, kind="words"),
+            len(findings),
+            NUM_LISTED if len(findings) > NUM_LISTED else None,
+        )
 
-    def _example(self, finding: Finding) -> Element:
-        parts: list[Element | str] = [
-            element("b", visible(finding.where) or "in all"),
-            " ",
-            visible(finding.detail),
-        ]
+    def _example(self, finding: Finding) -> _Example:
         utterance = self._utterances.get((finding.source, finding.line)) if finding.source else None
-        if utterance:
-            said = " · ".join(filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker)))
-            parts += [element("br"), visible(said), element("br"), self._link(utterance)]
-            if finding.code not in NOT_TO_BE_HEARD:
-                source = self._address(utterance)
-                parts += [element("br"), element("audio", controls="", preload="none", src=source)]
-        return element("p", *parts)
-
-    def _link(self, utterance: Utterance) -> Element:
-        return element("a", visible(utterance.audio_path), href=self._address(utterance))
+        if utterance is None:
+            return _Example(finding)
+        said = " · ".join(filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker)))
+        has_player = finding.code not in NOT_TO_BE_HEARD
+        return _Example(finding, utterance, said, self._address(utterance), has_player)
 
     def _address(self, utterance: Utterance) -> str:
         """From the page to the recording."""

@@ -98,13 +98,13 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
 def tell(diagnosis: Diagnosis, out: TextIO) -> None:
     """Print what a person reads in ten seconds: the manifests, and the problems by kind."""
-    from asr.base.wording import counted, duration
+    from asr.base.wording import counted, duration, visible
     from data_pipeline.doctor.findings import KINDS, SEVERITIES
 
     for summary in diagnosis.summaries():
         speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "no speaker named"
         left_out = f", {counted(summary.num_left_out, 'line')} not sound" if summary.num_left_out else ""
-        name = f"{_visible(str(summary.source.path))} ({summary.source.role})"
+        name = f"{visible(str(summary.source.path))} ({summary.source.role})"
         utterances = f"{counted(summary.num_utterances, 'utterance')}, {duration(summary.duration_s)}"
         print(f"{name}: {utterances}, {speakers}{left_out}", file=out)
     print(f"Room for labels is reckoned for {diagnosis.model}.", file=out)
@@ -116,7 +116,7 @@ def tell(diagnosis: Diagnosis, out: TextIO) -> None:
             first = findings[0]
             print(f"{len(findings):>8,}  {KINDS[code].title}: {KINDS[code].remedy}", file=out)
             example = f"{first.where}: {first.detail}" if first.where else first.detail
-            print(f"          e.g. {_visible(example)}", file=out)
+            print(f"          e.g. {visible(example)}", file=out)
     counts = diagnosis.counts()
     verdict = "problems found" if counts["error"] else "sound"
     print(f"\n{verdict}: {', '.join(counted(counts[s], s) for s in SEVERITIES)}", file=out)
@@ -199,9 +199,3 @@ def _write_json(target: str, report: dict[str, object]) -> None:
     else:
         with whole_file(Path(target), "report") as file:
             file.write(text)
-
-
-def _visible(text: str) -> str:
-    from data_pipeline.doctor.page import visible
-
-    return visible(text)

@@ -64,9 +64,11 @@ def _tell(runs: Sequence[RunSummary]) -> None:
 
 
 def _remark(run: RunSummary) -> str:
+    from asr.base.wording import visible
+
     said = run.state
     if run.reason:
-        said += f"{' ' if run.state == 'average' else ': '}{_printable(run.reason)}"
+        said += f"{' ' if run.state == 'average' else ': '}{visible(run.reason)}"
     go_on = ". Go on by" if run.reason else "; go on by"
     return f"{_name(run)}: {said}{go_on if run.command else ''}"
 
@@ -105,12 +107,9 @@ def _record(run: RunSummary) -> dict[str, Any]:
 
 
 def _name(run: RunSummary) -> str:
-    return _printable(str(run.directory if run.directory.name else run.directory.resolve()))
+    from asr.base.wording import visible
 
-
-def _printable(text: str) -> str:
-    """A text that neither ends a line nor speaks to the terminal."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return visible(str(run.directory if run.directory.name else run.directory.resolve()))
 
 
 def _or_unknown(number: int | None) -> str:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from xml.etree.ElementTree import Element
 
 import pytest
 
@@ -10,6 +9,7 @@ from asr.pages.charts import (
     HEIGHT,
     LABEL_PX,
     TOP,
+    Chart,
     Line,
     axis_over,
     epoch_axis,
@@ -19,14 +19,14 @@ from asr.pages.charts import (
 )
 
 
-def chart(*values: float, width: int = 400) -> Element:
+def chart(*values: float, width: int = 400) -> Chart:
     return line_chart(
         "t", "q", range(1, len(values) + 1), [Line("dev", "dev", values)], show=str, width=width
     )
 
 
-def points_of(figure: Element) -> list[tuple[float, float]]:
-    line = figure.find(".//polyline")
+def points_of(chart: Chart) -> list[tuple[float, float]]:
+    line = chart.svg.find(".//polyline")
     assert line is not None
     pairs = [point.split(",") for point in line.attrib["points"].split()]
     return [(float(x), float(y)) for x, y in pairs]
@@ -71,7 +71,7 @@ def test_error_that_reaches_zero_is_drawn_on_the_floor() -> None:
 
 def test_infinite_and_missing_values_are_left_out() -> None:
     assert len(points_of(chart(math.inf, 3.0, math.nan, 2.0))) == 2
-    assert chart(math.nan, math.inf).find(".//polyline") is not None
+    assert chart(math.nan, math.inf).svg.find(".//polyline") is not None
     assert points_of(chart(math.nan, math.inf)) == []
 
 
@@ -90,13 +90,13 @@ def test_epoch_ticks_are_whole_from_the_first_epoch_and_few(last: int) -> None:
 
 
 def test_pointing_at_an_epoch_tells_its_values() -> None:
-    tips = [tip.text for tip in chart(0.5, 0.25).iterfind(".//rect/title")]
+    tips = [tip.text for tip in chart(0.5, 0.25).svg.iterfind(".//rect/title")]
     assert tips == ["epoch 1\ndev 0.5", "epoch 2\ndev 0.25"]
 
 
 def test_epoch_that_a_line_lacks_is_not_told() -> None:
     lines = [Line("a", "run r1", [0.5, math.nan]), Line("b", "run r2", [0.4, 0.3])]
-    tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).iterfind(".//rect/title")]
+    tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).svg.iterfind(".//rect/title")]
     assert tips == ["epoch 1\na 0.5\nb 0.4", "epoch 2\nb 0.3"]
 
 
@@ -106,19 +106,19 @@ def test_label_stands_where_its_line_ends_and_takes_the_legends_place() -> None:
         Line("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
         Line("none", "run r3", [math.nan] * 3, label="C"),
     ]
-    figure = line_chart("t", "q", [1, 2, 3], lines, show=str, width=400)
-    labels = {label.text: label for label in figure.iterfind(".//text") if "end" in label.get("class", "")}
+    drawn = line_chart("t", "q", [1, 2, 3], lines, show=str, width=400)
+    labels = {label.text: label for label in drawn.svg.iterfind(".//text") if "end" in label.get("class", "")}
     assert list(labels) == ["B", "A"]  # from the top
-    ends = [line.attrib["points"].split() for line in figure.iter("polyline") if line.attrib["points"]]
+    ends = [line.attrib["points"].split() for line in drawn.svg.iter("polyline") if line.attrib["points"]]
     for text, points in zip("AB", ends, strict=True):
         x, y = map(float, points[-1].split(","))
         assert float(labels[text].attrib["x"]) == pytest.approx(x + 7)
         assert float(labels[text].attrib["y"]) == pytest.approx(y + 4)
     assert float(labels["B"].attrib["x"]) + LABEL_PX <= 400
-    ring = figure.find(".//circle")
+    ring = drawn.svg.find(".//circle")
     assert ring is not None
     assert f"{ring.attrib['cx']},{ring.attrib['cy']}" == ends[1][1]
-    assert [key.text for key in figure.iterfind("figcaption/span")] == []
+    assert drawn.legend == []
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_shares_are_stacked_from_the_floor_to_the_top_without_a_gap(num_epochs: 
         Line("middle", "waiting", [0.25] * num_epochs),
         Line("high", "evaluation", [0.25] * num_epochs),
     ]
-    figure = stacked_chart("t", "q", range(1, num_epochs + 1), layers, show=str)
+    drawn = stacked_chart("t", "q", range(1, num_epochs + 1), layers, show=str)
     heights = []
-    for layer in figure.iter("polygon"):
+    for layer in drawn.svg.iter("polygon"):
         points = [tuple(map(float, point.split(","))) for point in layer.attrib["points"].split()]
         assert len(points) == 4 * num_epochs
         heights.append((max(y for _, y in points), min(y for _, y in points)))
@@ -155,7 +155,7 @@ def test_shares_are_stacked_from_the_floor_to_the_top_without_a_gap(num_epochs: 
         (floor - (floor - top) / 2, floor - (floor - top) * 3 / 4),
         (floor - (floor - top) * 3 / 4, top),
     ]
-    assert [key.text for key in figure.iterfind("figcaption/span")] == ["low", "middle", "high"]
-    tip = figure.find(".//rect/title")
+    assert [line.name for line in drawn.legend] == ["low", "middle", "high"]
+    tip = drawn.svg.find(".//rect/title")
     assert tip is not None
     assert tip.text == "epoch 1\nlow 0.5\nmiddle 0.25\nhigh 0.25"

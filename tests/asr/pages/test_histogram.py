@@ -21,14 +21,14 @@ def test_odd_spreads_are_drawn(values):
     assert sum(counts) == sum(map(math.isfinite, values))
     assert edges == sorted(edges)
     assert len(counts) <= 50
-    tostring(histogram("<&>", "s", values, show=str, noun="clip"))
+    tostring(histogram("<&>", "s", values, show=str, noun="clip").svg)
 
 
 def test_bars_are_as_high_as_their_counts_and_tell_them():
-    figure = histogram("Durations", "seconds", [1.0] * 10 + [2.0] * 5, show=lambda s: f"{s:g}", noun="clip")
-    bars = [rect for rect in figure.iter("rect") if "style" in rect.attrib]
+    svg = histogram("Durations", "seconds", [1.0] * 10 + [2.0] * 5, show=lambda s: f"{s:g}", noun="clip").svg
+    bars = [rect for rect in svg.iter("rect") if "style" in rect.attrib]
     heights = [float(bar.attrib["height"]) for bar in bars if float(bar.attrib["height"])]
     assert heights[0] == pytest.approx(2 * heights[1], abs=0.2)
-    tips = [title.text for title in figure.iter("title")]
+    tips = [title.text for title in svg.iter("title")]
     assert tips[0].endswith(": 10 clips")
     assert tips[-1].endswith(": 5 clips")

@@ -1,46 +1,150 @@
 from __future__ import annotations
 
+import fnmatch
 import math
-from xml.etree.ElementTree import tostring
+import subprocess
+import sys
+import tomllib
+from datetime import datetime
+from html.parser import HTMLParser
 
 import pytest
+from helpers import ROOT
+from jinja2 import UndefinedError
 
-from asr.base.wording import duration, percent, short_number, short_percent
-from asr.pages.page import element, table
+from asr.base.types import UserError
+from asr.pages.charts import Line, line_chart
+from asr.pages.page import Table, render, write_page
+
+NASTY = "</style><script>alert('&')</script>\"<!--"
+PACKAGE = "package_of_a_test"
 
 
-def test_element_keeps_text_and_children_in_order_and_escapes_text() -> None:
-    node = element("p", "a < b ", element("b", "&"), " then ", "more", class_="x", text_anchor='"')
-    html = tostring(node, encoding="unicode", method="html")
-    assert html == '<p class="x" text-anchor="&quot;">a &lt; b <b>&amp;</b> then more</p>'
+class Page(HTMLParser):
+    """The tags of a page, and its text outside of the stylesheet."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+    def handle_data(self, data):
+        self.text += data
 
 
-def test_bars_are_as_wide_as_their_rates() -> None:
-    rows: list[list[str | float]] = [["a", 0.4], ["b", 0.2], ["c", math.inf], ["none", 0.0]]
-    bars = [
-        float(bar.attrib["style"].removeprefix("width:").removesuffix("em"))
-        for bar in table(["name", "rate"], rows).iter("i")
+@pytest.fixture
+def template(tmp_path, monkeypatch):
+    """Return a function that makes a template of a package of its own, whose name it returns."""
+    folder = tmp_path / PACKAGE
+    (folder / "templates").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    names = iter(range(10))
+
+    def make(body: str) -> str:
+        name = f"{next(names)}{tmp_path.name}.html"  # environments are kept from test to test
+        (folder / "templates" / name).write_text(body, encoding="utf-8")
+        return name
+
+    yield make
+    sys.modules.pop(PACKAGE)
+    render.__globals__["_environment"].cache_clear()
+
+
+def whole(title: str, sections: str) -> str:
+    return (
+        '{% extends "page.html" %}{% import "parts.html" as parts %}'
+        f"{{% block title %}}{title}{{% endblock %}}{{% block header %}}{{% endblock %}}"
+        f"{{% block sections %}}{sections}{{% endblock %}}"
+    )
+
+
+def test_every_value_is_escaped_wherever_it_is_shown(template):
+    chart = line_chart(NASTY, NASTY, [1, 2], [Line(NASTY, "dev", [1.0, 2.0])] * 2, show=str, x_label=NASTY)
+    table = Table([NASTY], [[NASTY, NASTY]])
+    body = whole(
+        "{{ nasty }}",
+        "{% set note %}{{ nasty }}{% endset %}"
+        "{% call parts.section(nasty, note) %}{{ parts.table(table) }}{{ parts.charts([chart]) }}"
+        "{% call parts.folded(nasty ~ 1) %}"
+        '<p class="{{ nasty }}">{{ [nasty, nasty] | join(nasty) }}</p>{% endcall %}'
+        "{% endcall %}{% call parts.key_figures(nasty, {nasty: nasty}) %}{{ nasty }}{% endcall %}",
+    )
+    values = {"nasty": NASTY, "chart": chart, "table": table, "written": datetime(2026, 1, 2)}
+    html = render(PACKAGE, template(body), **values)
+    page = Page(html)
+    assert page.tags.count("style") == 1
+    assert "script" not in page.tags
+    assert page.text.count(NASTY) > 12
+    assert "&lt;" not in page.text  # nothing is escaped twice
+
+
+def test_stylesheet_is_in_the_page_as_the_file_has_it(template):
+    css = (ROOT / "asr/pages/templates/style.css").read_text(encoding="utf-8")
+    html = render(PACKAGE, template(whole("t", "")), written=datetime(2026, 1, 2))
+    assert css in html
+
+
+def test_value_that_a_template_misses_is_an_error(template):
+    with pytest.raises(UndefinedError, match="missing"):
+        render(PACKAGE, template("{{ missing }}"))
+
+
+def test_half_a_surrogate_pair_is_written_as_its_code(template, tmp_path):
+    write_page(tmp_path / "new" / "page.html", PACKAGE, template("<p>{{ text }}</p>"), text="a\ud800<")
+    assert (tmp_path / "new" / "page.html").read_bytes() == b"<p>a&#55296;&lt;</p>"
+
+
+def test_page_that_fails_leaves_the_one_before(template, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("before", encoding="utf-8")
+    with pytest.raises(UndefinedError):
+        write_page(path, PACKAGE, template("{{ missing }}"))
+    assert path.read_text(encoding="utf-8") == "before"
+    with pytest.raises(UserError, match="page"):
+        write_page(path / "below.html", PACKAGE, template(""))
+
+
+def test_bars_are_as_wide_as_their_rates(template):
+    table = Table(["name", "rate"], [["a", 0.4], ["b", 0.2], ["c", math.inf], ["none", 0.0]])
+    a, b, infinite, none = (table.bar_em(rate) for _, rate in table.rows if isinstance(rate, float))
+    assert infinite > a == pytest.approx(2 * b)
+    assert none == 0
+    assert Table(["name", "rate"], [["none", 0.0]]).bar_em(0.0) == 0
+    html = render(
+        PACKAGE, template('{% import "parts.html" as parts %}{{ parts.table(table) }}'), table=table
+    )
+    assert f'style="width:{a:.2f}em"></i>40.0%</td>' in html
+
+
+def test_every_template_is_in_the_wheel():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    package_data = settings["tool"]["setuptools"]["package-data"]
+    files = [
+        path
+        for package in ("asr", "data_pipeline", "multigpu")
+        for path in (ROOT / package).rglob("templates/*")
+        if path.suffix != ".pyc"
     ]
-    assert bars[2] > bars[0] == pytest.approx(2 * bars[1], abs=0.01)
-    assert bars[3] == 0
+    assert len(files) > 10
+    for path in files:
+        package = ".".join(path.parents[1].relative_to(ROOT).parts)
+        globs = package_data.get(package, [])
+        assert any(fnmatch.fnmatch(f"templates/{path.name}", glob) for glob in globs), path
 
 
-@pytest.mark.parametrize(
-    ("rate", "text"),
-    [(0.0, "0.0%"), (0.0891, "8.9%"), (0.0033, "0.33%"), (1.5, "150.0%"), (math.inf, "∞")],
-)
-def test_percent(rate: float, text: str) -> None:
-    assert percent(rate) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "0 s"), (59.7, "1 min 00 s"), (312, "5 min 12 s"), (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
-)
-def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_axis_numbers_are_short() -> None:
-    assert [short_number(value) for value in (0.0005, 10.268, 12345.6)] == ["0.0005", "10.3", "12,346"]
-    assert [short_percent(rate) for rate in (0.07, 0.0765, 2.0)] == ["7%", "7.65%", "200%"]
+def test_commands_that_write_no_page_load_no_template_engine():
+    program = (
+        "import sys\n"
+        "import asr.cli.main, asr.pages.charts, asr.pages.histogram\n"
+        "assert not {'jinja2', 'markupsafe'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

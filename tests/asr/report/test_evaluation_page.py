@@ -56,7 +56,8 @@ class PageParser(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.open_tags:
-            self.builder.data(data)
+            verbatim = {"pre", "title", "style"} & set(self.open_tags)
+            self.builder.data(data if verbatim else re.sub("[ \n]+", " ", data))  # as a browser shows it
         else:
             assert not data.strip()
 

@@ -1,4 +1,3 @@
-import unicodedata
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,7 +7,7 @@ import pytest
 from helpers.corpora.defects import DEFECTS, SmallCorpus, examine
 
 from data_pipeline.doctor.findings import KINDS
-from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, visible, write_doctor_page
+from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, write_doctor_page
 
 VOID_TAGS = {"meta", "br"}
 NASTY = "<script>alert('&')</script>\"你好"
@@ -106,8 +105,3 @@ def test_a_page_stays_small_however_much_is_found(corpus, tmp_path):
     rows = sum(1 for _ in page.all("tr"))
     assert rows < 3 * NUM_LISTED
     assert len(page.all("audio")) <= NUM_EXAMPLES * len(page.all("article"))
-
-
-def test_what_cannot_be_seen_is_shown_as_its_code():
-    assert visible("a\x1b[0m\ufeff你\udcff") == "a\\x1b[0m\\ufeff你\\udcff"
-    assert visible(unicodedata.normalize("NFC", "naïve café 你好")) == "naïve café 你好"
