@@ -26,7 +26,9 @@ from asr.base.types import UserError
 
 Settings = TypeVar("Settings", bound=Any)
 
-BUILT_IN = Path(__file__).resolve().parents[2] / "configs"
+ASR = Path(__file__).resolve().parents[1]
+BUILT_IN = next(folder for folder in (ASR / "configs", ASR.parent / "configs") if folder.is_dir())
+"""The configurations that the project brings along: installed within `asr`, in a checkout beside it."""
 
 
 class Range(NamedTuple):
