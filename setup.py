@@ -4,7 +4,5 @@ from setuptools import find_packages, setup
 
 setup(
     packages=[*find_packages(include=["asr*", "data_pipeline*", "multigpu*"]), "asr.configs"],
-    package_dir={
-        "asr.configs": "configs"
-    },  # no import name of its own: others have a `configs`
+    package_dir={"asr.configs": "configs"},  # no import name of its own: others have a `configs`
 )
