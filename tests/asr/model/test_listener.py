@@ -1,0 +1,58 @@
+"""A model on devices: what it computes there is what it computes on one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from asr.base.config import Config
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.model.devices import spread_over, start_devices
+from asr.model.listener import BATCH_SIGNATURE, Listener, log_probs_of
+
+VOCABULARY = Vocabulary("abc")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_acoustic_model(Config(), VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    num_samples = np.array([16000, 12000, 8000, 16000, 9000], np.int32)
+    audio = np.random.default_rng(0).normal(0, 1000, (5, 16000)).astype(np.int16)
+    audio[np.arange(16000) >= num_samples[:, None]] = 0
+    return audio, num_samples
+
+
+def test_several_devices_give_each_row_what_one_gives(model, batch):
+    devices = start_devices(3)
+    several = Listener(model, spread_over(devices), len(devices))
+    values, num_frames = several.compiled(log_probs_of)(*batch)
+    expected, expected_frames = log_probs_of(model(*batch))
+    assert num_frames.numpy().tolist() == expected_frames.numpy().tolist()
+    for row, other, length in zip(values, expected, num_frames.numpy(), strict=True):
+        np.testing.assert_allclose(row[:length], other[:length], atol=1e-4)
+
+
+def test_every_device_gets_a_share_of_the_rows(model, batch):
+    shares = []
+
+    def count(logits):
+        tf.py_function(lambda values: shares.append(len(values)), [logits.values], [])
+        return logits.num_frames
+
+    Listener(model, spread_over(start_devices(2)), 2).compiled(count)(*batch)
+    assert sorted(shares) == [2, 3]
+
+
+def test_what_else_a_batch_holds_reaches_the_reduction_of_its_rows(model, batch):
+    labels, num_labels = np.ones((5, 4), np.int32), np.arange(5, dtype=np.int32)
+    step = Listener(model, spread_over(start_devices(2)), 2).compiled(
+        lambda logits, labels, num_labels: (logits.num_frames, labels, num_labels), BATCH_SIGNATURE
+    )
+    _, returned, counts = step(*batch, labels, num_labels)
+    assert returned.numpy().tolist() == labels.tolist()
+    assert counts.numpy().tolist() == num_labels.tolist()
+    assert step.experimental_get_tracing_count() == 1

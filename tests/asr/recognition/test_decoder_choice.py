@@ -1,0 +1,88 @@
+"""What a choice of a decoder allows, and how it is described in evaluations and journals."""
+
+from pathlib import Path
+
+import pytest
+
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
+from asr.language.hanzi.converter import GENERAL_MODEL
+from asr.recognition.decoder_choice import DecoderChoice
+from asr.recognition.decoding.decoder import BeamDecoder, GreedyDecoder, HanziDecoder
+from asr.recognition.decoding.hot_words import HotWords
+
+SYLLABLES, WORDS = Vocabulary(["hao3", "ni3"]), Vocabulary(["hello", "world"])
+BEAM = DecoderSettings(beam=16)
+HOT_WORDS = HotWords({(1,): 1.0}, path=Path("words"))
+
+
+def test_a_decoder_is_described_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = DecoderSettings(beam=16, language_model="lm")
+    near = DecoderChoice(settings, HOT_WORDS, hanzi_model=Path("zi")).described()
+    far = tmp_path / "else" / ".."
+    elsewhere = DecoderSettings(beam=16, language_model="./lm/")
+    hot_words = HotWords(HOT_WORDS.weights, path=far / "words")
+    assert DecoderChoice(elsewhere, hot_words, hanzi_model=far / "zi").described() == near
+    assert DecoderChoice(settings).described() != DecoderChoice(BEAM).described()
+
+
+@pytest.mark.parametrize(
+    ("choice", "hanzi"),
+    [
+        (DecoderChoice(BEAM), True),
+        (DecoderChoice(BEAM, write_hanzi=False), False),
+        (DecoderChoice(BEAM, hanzi_model=GENERAL_MODEL), "general"),
+        (DecoderChoice(BEAM, hanzi_model=Path("/models/news")), "/models/news"),
+    ],
+)
+def test_evaluations_keep_hanzi_as_they_always_did(choice, hanzi):
+    described = choice.described()
+    assert described["hanzi"] == hanzi
+    assert (described["language_model"], described["hot_words"]) == ("", "")
+    assert choice.one_line() == f"{BEAM} hanzi={hanzi}"
+
+
+def test_syllables_chosen_by_another_models_words_are_another_decoder():
+    general = DecoderChoice(BEAM, write_hanzi=False, hanzi_model=GENERAL_MODEL)
+    assert general.described() != DecoderChoice(BEAM, write_hanzi=False).described()
+
+
+@pytest.mark.parametrize(
+    ("settings", "hot_words", "parameter"),
+    [
+        (DecoderSettings(), HOT_WORDS, "`beam=1`"),
+        (DecoderSettings(n_best=2), None, "`beam=1`"),
+        (DecoderSettings(beam=4, n_best=5), None, "`n_best=5`"),
+    ],
+)
+def test_what_the_search_cannot_do_is_refused(settings, hot_words, parameter):
+    with pytest.raises(UserError, match=parameter):
+        DecoderChoice(settings, hot_words)
+
+
+def test_a_decoder_converts_where_hanzi_are_written_or_words_choose():
+    greedy = DecoderSettings()
+    assert isinstance(DecoderChoice(greedy).decoder(SYLLABLES, 0.08), HanziDecoder)
+    assert isinstance(DecoderChoice(greedy, write_hanzi=False).decoder(SYLLABLES, 0.08), GreedyDecoder)
+    assert isinstance(DecoderChoice(greedy).decoder(WORDS, 0.08), GreedyDecoder)
+    by_words = DecoderChoice(BEAM, write_hanzi=False).decoder(SYLLABLES, 0.08)
+    assert isinstance(by_words, BeamDecoder)
+    assert by_words.converter is not None
+    assert by_words.text_of(["ni3", "hao3"]) == "ni3 hao3"
+
+
+def test_a_hanzi_model_is_refused_where_there_are_no_syllables():
+    with pytest.raises(UserError, match="`hanzi_model"):
+        DecoderChoice(BEAM, hanzi_model=GENERAL_MODEL).decoder(WORDS, 0.08)
+
+
+def test_the_files_that_decide_are_those_that_were_named(tmp_path):
+    (tmp_path / "lm").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "lm" / name).touch()
+    settings = DecoderSettings(beam=16, language_model=str(tmp_path / "lm"))
+    choice = DecoderChoice(settings, HOT_WORDS, hanzi_model=GENERAL_MODEL)
+    assert choice.files() == [tmp_path / "lm" / "a", tmp_path / "lm" / "b", Path("words"), GENERAL_MODEL]
+    assert DecoderChoice(BEAM).files() == []
