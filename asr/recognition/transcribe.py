@@ -65,7 +65,7 @@ def log_trouble(source: Path, result: Result) -> None:
     if isinstance(result, UserError):
         logger.error("%s", result)
     elif not result.tokens:
-        logger.warning("%s: no speech is heard in it", source)
+        logger.warning("%s: no speech was found in it", source)
 
 
 def _digest_of(recognizer: Recognizer) -> str:

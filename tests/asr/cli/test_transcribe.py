@@ -322,4 +322,4 @@ def test_where_nobody_speaks_that_is_told(trained_run, tmp_path, capsys):
     assert main(["transcribe", str(trained_run), str(tmp_path / "quiet.wav")]) == 0
     printed = capsys.readouterr()
     assert printed.out == "\n"
-    assert f"{tmp_path / 'quiet.wav'}: no speech is heard in it" in printed.err
+    assert f"{tmp_path / 'quiet.wav'}: no speech was found in it" in printed.err
