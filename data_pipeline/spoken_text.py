@@ -11,11 +11,11 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from asr.base.files import cannot_write
 from asr.base.types import UserError
 from asr.base.units import Unit
+from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline import manifest_text
 from data_pipeline.running_text import (
     SENTENCE_END,
@@ -41,6 +41,7 @@ class SpokenText:
     Args:
         paths: files, folders, or - for standard input; of manifests (`.jsonl`) the labels tell the readings.
         folder: for a temporary file without a name.
+        on_progress: is called as the files are read and their words are looked up.
 
     Attributes:
         sources: the files.
@@ -53,13 +54,13 @@ class SpokenText:
         UserError: a file cannot be read, the disk is full, or there is no hanzi in any file.
     """
 
-    def __init__(self, paths: Sequence[str], folder: Path) -> None:
+    def __init__(self, paths: Sequence[str], folder: Path, on_progress: OnProgress = ignore_progress) -> None:
         self.sources = find_text_files(paths)
         self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0
         self.left_out: Counter[str] = Counter()
         self._places: dict[SpokenWord, int] = {SpokenWord(SENTENCE_END, None): END}
         self._counts = np.zeros(1, np.int64)
-        self._folder = folder
+        self._folder, self._on_progress = folder, on_progress
         try:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         except OSError as error:
@@ -111,13 +112,14 @@ class SpokenText:
         return spoken.word if unit == "characters" else spoken.reading or self._usual[spoken.word]
 
     def _read(self, pool: ProcessPoolExecutor | None, num_bytes: int | None) -> None:
-        with tqdm(total=num_bytes, desc="reading", unit="B", unit_scale=True, delay=1) as bar:
-            manifests = [source for source in self.sources if source.endswith(manifest_text.SUFFIX)]
-            texts = [source for source in self.sources if source not in manifests]
-            labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
-            for block in itertools.chain(segment_files(texts, pool), *labelled):
-                self._take(block)
-                bar.update(block.num_bytes)
+        num_read = 0
+        manifests = [source for source in self.sources if source.endswith(manifest_text.SUFFIX)]
+        texts = [source for source in self.sources if source not in manifests]
+        labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
+        for block in itertools.chain(segment_files(texts, pool), *labelled):
+            self._take(block)
+            num_read += block.num_bytes
+            self._on_progress(Work("reading", num_read, num_bytes, "bytes"))
         if not self.num_words:
             raise UserError(
                 f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi at all"
@@ -156,10 +158,9 @@ class SpokenText:
         slices = [words[begin : begin + WORDS_AT_ONCE] for begin in range(0, len(words), WORDS_AT_ONCE)]
         found = map(default_readings, slices) if pool is None else pool.map(default_readings, slices)
         readings: list[Reading] = []
-        with tqdm(total=len(words), desc="looking up words", unit=" words", delay=1) as bar:
-            for some in found:
-                readings.extend(some)
-                bar.update(len(some))
+        for some in found:
+            readings.extend(some)
+            self._on_progress(Work("looking up words", len(readings), len(words), "words"))
         return dict(zip(words, readings, strict=True))
 
 

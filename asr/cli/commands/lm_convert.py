@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
-
-if TYPE_CHECKING:
-    from asr.language.hanzi.converter import Converter
 
 STANDARD_INPUT = "-"
 
@@ -47,21 +42,12 @@ def lm_convert_command(arguments: argparse.Namespace) -> int:
 
     What nothing is known to be read as stands in 〔〕.
     """
-    cost = arguments.soft_tones
-    if cost is not None and not 0 <= cost < math.inf:
-        raise UserError(f"--soft-tones: expected 0 or more, received {cost}; 4 is a good value")
     from asr.language.hanzi.converter import Converter
 
-    converter = Converter.load(arguments.model, cost)
+    converter = Converter.load(arguments.model, arguments.soft_tones)
     for line in _lines(arguments.pinyin):
-        print(_converted(converter, line), flush=True)
+        print(converter.convert_pinyin(line).text, flush=True)
     return 0
-
-
-def _converted(converter: Converter, line: str) -> str:
-    from asr.base.pinyin import syllables_in
-
-    return converter.convert(syllables_in(line)).text
 
 
 def _lines(pinyin: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.pinyin import TONES
+from asr.base.pinyin import TONES, syllables_in
 from asr.base.types import UserError
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
@@ -90,6 +90,9 @@ class Converter:
             tone fits any, free of charge.
         beam: how many contexts of the language model may compete at one place; exact where none is dropped.
         margin: how much worse than the best one may be, natural logarithm.
+
+    Raises:
+        UserError: `soft_tones` is negative or not finite.
     """
 
     def __init__(
@@ -100,6 +103,8 @@ class Converter:
         beam: int = BEAM,
         margin: float = MARGIN,
     ) -> None:
+        if soft_tones is not None and not 0 <= soft_tones < math.inf:
+            raise UserError(f"`soft_tones`: expected 0 or more, received {soft_tones}; 4 is a good value")
         self.model, self.dictionary = model, dictionary
         self.tone_cost = math.inf if soft_tones is None else soft_tones
         self.beam, self.margin = beam, margin
@@ -129,7 +134,7 @@ class Converter:
             if not path.is_file():
                 raise UserError(
                     f"{folder}: expected {words.name} and {pronunciations.name} there, found no {path.name}; "
-                    "make them by `asr lm train TEXT... --out DIR`"
+                    "`asr lm train` makes them"
                 )
         model, readings = load_model(words), read_pronunciations(pronunciations)
         return cls(model, Dictionary.of_readings(readings, model.ids, UNKNOWN_ID), soft_tones)
@@ -137,6 +142,10 @@ class Converter:
     def convert(self, syllables: Sequence[str]) -> Conversion:
         """The best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
         return self.convert_lattice(chain_of(syllables))
+
+    def convert_pinyin(self, text: str) -> Conversion:
+        """Return the best words for a sentence of pinyin in any spelling: `nǐ hǎo`, `lu:4`, `ni hao`."""
+        return self.convert(syllables_in(text))
 
     def convert_all(self, sentences: Sequence[Sequence[str]], threads: int = 1) -> list[Conversion]:
         """The best words for each of many sentences."""

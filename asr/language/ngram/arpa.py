@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.files import whole_file
+from asr.base.work import OnProgress, ignore_progress
 from asr.language.ngram.arpa_text import ArpaText, open_arpa, read_plain_lines
 from asr.language.ngram.backoff import completed
 from asr.language.ngram.listing import ngrams_of
@@ -41,13 +42,13 @@ MOST_PER_GZIPPED_BYTE = 1032  # bytes that deflate can make of one
 ROWS_AT_ONCE = 1 << 16
 
 
-def read_arpa(path: Path) -> NGramModel:
+def read_arpa(path: Path, on_progress: OnProgress = ignore_progress) -> NGramModel:
     """Read a model from an ARPA file, plain or gzipped.
 
     Raises:
         UserError: it cannot be read, is truncated, or a line is not as it should be.
     """
-    with open_arpa(path) as text:
+    with open_arpa(path, on_progress) as text:
         if (line := _first_line(text)) != DATA:
             expected = "\\data\\, as an ARPA file begins, or a binary of KenLM"
             raise text.error(expected, _shown(line), "name a language model; `asr lm train` makes them")
@@ -65,13 +66,13 @@ def read_arpa(path: Path) -> NGramModel:
     return NGramModel.of_ngrams(words, completed(path, words, ngrams))
 
 
-def write_arpa(path: Path, model: NGramModel) -> None:
+def write_arpa(path: Path, model: NGramModel, on_progress: OnProgress = ignore_progress) -> None:
     """Write a model as ARPA text.
 
     Raises:
         UserError: it cannot be written.
     """
-    ngrams = ngrams_of(model)
+    ngrams = ngrams_of(model, on_progress)
     with whole_file(path, "language model") as file:
         lines = [f"ngram {order}={len(table.ids)}\n" for order, table in enumerate(ngrams, start=1)]
         file.write(f"\\data\\\n{''.join(lines)}".encode())
@@ -131,7 +132,7 @@ def _read_counts(text: ArpaText) -> tuple[list[int], bytes | None]:
             f"{len(counts)} of them, then {_shown(line)}",
             "train a model of such an order",
         )
-    expansion = MOST_PER_GZIPPED_BYTE if text.bar.total is None else 1
+    expansion = MOST_PER_GZIPPED_BYTE if text.is_packed else 1
     room = text.path.stat().st_size * expansion
     if sum(counts) * 4 > room:  # "0 a\n"
         raise text.error("as many n-grams as the file has room for", f"{sum(counts):,} in {room:,} bytes")

@@ -7,13 +7,13 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
-from tqdm import tqdm
 
 from asr.base.compiled import compiled
 from asr.base.types import UserError
+from asr.base.work import OnProgress, Work
 from asr.language.ngram.model import NO_EXTENSION, UNKNOWN_ID, Float32, Int32, Tables
 from asr.language.ngram.word_table import Bytes, word_id
 
@@ -33,12 +33,18 @@ class ArpaText:
     Args:
         path: of the file, for errors.
         file: open.
-        bar: told of the bytes that were read.
+        num_bytes: of the text; None where it is packed.
+        on_progress: is called with the bytes that were read.
     """
 
-    def __init__(self, path: Path, file: BinaryIO, bar: tqdm[Any]) -> None:
-        self.path, self.file, self.bar = path, file, bar
-        self.block, self.place, self.lines_before = b"", 0, 0
+    def __init__(self, path: Path, file: BinaryIO, num_bytes: int | None, on_progress: OnProgress) -> None:
+        self.path, self.file, self.num_bytes, self.on_progress = path, file, num_bytes, on_progress
+        self.block, self.place, self.lines_before, self.num_read = b"", 0, 0, 0
+
+    @property
+    def is_packed(self) -> bool:
+        """Return whether the file is gzipped."""
+        return self.num_bytes is None
 
     def line(self) -> bytes | None:
         """The next line without its end; None where there is none."""
@@ -58,7 +64,8 @@ class ArpaText:
             raise UserError(
                 f"{self.path}: cannot read it to its end ({reason}); copy or make the file again"
             ) from None
-        self.bar.update(len(self.block))
+        self.num_read += len(self.block)
+        self.on_progress(Work(f"reading {self.path.name}", self.num_read, self.num_bytes, "bytes"))
         self.place = 0
         if self.block and not self.block.endswith(b"\n"):
             self.block += b"\n"
@@ -73,7 +80,7 @@ class ArpaText:
 
 
 @contextlib.contextmanager
-def open_arpa(path: Path) -> Iterator[ArpaText]:
+def open_arpa(path: Path, on_progress: OnProgress) -> Iterator[ArpaText]:
     """A file to read, plain or gzipped.
 
     Raises:
@@ -88,10 +95,7 @@ def open_arpa(path: Path) -> Iterator[ArpaText]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(file)
         unpacked = cast(BinaryIO, stack.enter_context(gzip.open(file))) if beginning == GZIP else file
-        total = path.stat().st_size if unpacked is file else None
-        # shown only where it takes a while
-        bar = tqdm(total=total, desc=path.name, unit="B", unit_scale=True, delay=2, leave=False)
-        yield ArpaText(path, unpacked, stack.enter_context(bar))
+        yield ArpaText(path, unpacked, path.stat().st_size if unpacked is file else None, on_progress)
 
 
 @compiled

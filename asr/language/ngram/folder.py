@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from asr.base.files import whole_file
 from asr.base.types import UserError
 from asr.base.units import SPECIAL, UNITS, unit_of
+from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 INFO, PRONUNCIATIONS = "info.json", "pronunciations.tsv"
 LEAST_SHARED = 0.3  # of the tokens or of the model's words, if fewer: another spelling has next to none
-NUM_SHOWN = 5
+NUM_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,20 @@ def pronunciations_path(folder: Path) -> Path:
 def units_in(folder: Path) -> tuple[str, ...]:
     """Units that a folder has a model over."""
     return tuple(unit for unit in UNITS if model_path(folder, unit).exists())
+
+
+def models_in(path: Path) -> list[Path]:
+    """Return the models of a folder, or the file itself where a file is named.
+
+    Raises:
+        UserError: there is no model in the folder.
+    """
+    if not path.is_dir():
+        return [path]
+    paths = [model_path(path, unit) for unit in units_in(path)]
+    if not paths:
+        raise UserError(f"{path}: no language model in this folder; `asr lm train` makes them")
+    return paths
 
 
 def converts_to_hanzi(path: Path) -> bool:
@@ -128,12 +143,13 @@ def _info(values: dict[str, Any]) -> ModelInfo:
     return ModelInfo(str(values["created"]), texts, units, int(values["num_pronunciations"]))
 
 
-def fusion_model(path: Path, vocabulary: Vocabulary) -> NGramModel:
+def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = ignore_progress) -> NGramModel:
     """The language model that an acoustic model's search is joined with.
 
     Args:
         path: a folder of `asr lm train`, or a single ARPA or KenLM file.
         vocabulary: of the acoustic model.
+        on_progress: is called as a file of text is read.
 
     Raises:
         UserError: it cannot be read, or is over another unit or another spelling of it.
@@ -143,15 +159,15 @@ def fusion_model(path: Path, vocabulary: Vocabulary) -> NGramModel:
     unit = vocabulary.unit
     if path.is_dir():
         path = existing_model(path, unit)
-    model = load_model(path)
+    model = load_model(path, on_progress)
     known = sum(token in model.ids for token in vocabulary.tokens[1:])
-    num_words = sum(word not in SPECIAL for word in model.words)
+    num_words = len(own_words(model.words))
     expected = LEAST_SHARED * min(len(vocabulary) - 1, num_words)
     if unit_of(model.words) != unit or not known or known < expected:
         raise UserError(
             f"{path}: a language model of another unit set: it knows {known:,} of the acoustic model's "
-            f"{len(vocabulary) - 1:,} {unit}; expected words such as {_some(vocabulary.tokens)}, "
-            f"received such as {_some(model.words)}; "
+            f"{len(vocabulary) - 1:,} {unit}; expected words such as {some_words(vocabulary.tokens[1:])}, "
+            f"received such as {some_words(own_words(model.words))}; "
             f"train one on text with `asr lm train`, which labels {unit} as `asr prepare` does"
         )
     return model
@@ -168,12 +184,17 @@ def existing_model(folder: Path, unit: str) -> Path:
         there = ", ".join(units_in(folder)) or "no models at all"
         raise UserError(
             f"{folder}: expected {path.name}, a language model over {unit}; received {there}; "
-            f"make it with `asr lm train TEXT... --out {folder}`"
+            "`asr lm train` makes it"
         )
     return path
 
 
-def _some(words: Sequence[str]) -> str:
-    own = [word for word in words if word not in SPECIAL]
-    step = max(1, len(own) // NUM_SHOWN)
-    return ", ".join(own[::step][:NUM_SHOWN]) or "none"
+def own_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a model without marks such as `<s>`."""
+    return [word for word in words if word not in SPECIAL]
+
+
+def some_words(words: Sequence[str]) -> str:
+    """Return a few words, from the first to the last, as text."""
+    shown = words[:: max(1, len(words) // NUM_SHOWN)][:NUM_SHOWN]
+    return (", ".join(shown) + (", ..." if len(words) > len(shown) else "")) or "none"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from asr.base.compiled import compiled
+from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.model import (
     LONGEST_WORDS,
     MIDDLE_WORDS,
@@ -29,7 +29,7 @@ from asr.language.ngram.model import (
 PAIRS_AT_ONCE = 1 << 24
 
 
-def ngrams_of(model: NGramModel) -> list[NGrams]:
+def ngrams_of(model: NGramModel, on_progress: OnProgress = ignore_progress) -> list[NGrams]:
     """All n-grams of a model by order.
 
     Where its words are many, this takes a while: the pairs to look for grow with their square.
@@ -39,11 +39,11 @@ def ngrams_of(model: NGramModel) -> list[NGrams]:
     listed = [NGrams(np.arange(num_words, dtype=np.int32)[:, None], *weights.T)]
     for place in range(model.order - 1):
         entry_words = LONGEST_WORDS if place == model.order - 2 else MIDDLE_WORDS
-        listed.append(_longer(model.tables, place, entry_words, listed[-1]))
+        listed.append(_longer(model.tables, place, entry_words, listed[-1], on_progress))
     return [table._replace(log10_probs=-np.abs(table.log10_probs)) for table in listed]
 
 
-def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams) -> NGrams:
+def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams, on_progress: OnProgress) -> NGrams:
     """N-grams of the next order, sorted."""
     begin, num_buckets = tables.begins[place], tables.buckets[place]
     entries = tables.memory[begin : begin + num_buckets * entry_words].reshape(-1, entry_words)
@@ -53,13 +53,9 @@ def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams) -> NG
     ids = np.empty((num_entries, shorter.ids.shape[1] + 1), np.int32)
     places = np.empty(num_entries, np.int64)
     count = 0
-    with tqdm(total=num_entries, desc=f"{ids.shape[1]}-grams", unit_scale=True, delay=2, leave=False) as bar:
-        for firsts, lasts, joined in _pieces(begun, ended):
-            before, count = (
-                count,
-                look_up(tables, place, entry_words, firsts, lasts, joined, ids, places, count),
-            )
-            bar.update(count - before)
+    for firsts, lasts, joined in _pieces(begun, ended):
+        count = look_up(tables, place, entry_words, firsts, lasts, joined, ids, places, count)
+        on_progress(Work(f"listing {ids.shape[1]}-grams", count, num_entries, "n-grams"))
     order = np.lexsort(ids[:count].T[::-1])
     ids, places = ids[order], places[order]
     probs = tables.floats[places + 2]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from asr.base.files import whole_file
 from asr.base.types import UserError
-from asr.language.ngram.arpa import read_arpa
+from asr.base.work import OnProgress, ignore_progress
+from asr.language.ngram.arpa import read_arpa, write_arpa
 from asr.language.ngram.kenlm import read_kenlm, write_kenlm
 from asr.language.ngram.kenlm_header import KINDS, is_kenlm, read_header
 from asr.language.ngram.model import NGramModel
@@ -14,13 +15,17 @@ from asr.language.ngram.model import NGramModel
 BEGINNING_BYTES = 64
 
 
-def load_model(path: Path) -> NGramModel:
+def load_model(path: Path, on_progress: OnProgress = ignore_progress) -> NGramModel:
     """Read a model.
+
+    Args:
+        path: of the file.
+        on_progress: is called as a file of text is read.
 
     Raises:
         UserError: there is none, or it is truncated, damaged or of a kind that is not read here.
     """
-    return read_kenlm(path) if is_binary(path) else read_arpa(path)
+    return read_kenlm(path) if is_binary(path) else read_arpa(path, on_progress)
 
 
 def kind_of(path: Path) -> str:
@@ -59,3 +64,26 @@ def save_model(path: Path, model: NGramModel) -> None:
     """
     with whole_file(path, "language model") as file:
         write_kenlm(file, model)
+
+
+def export_model(model: Path, out: Path, on_progress: OnProgress = ignore_progress) -> None:
+    """Write a model in another format.
+
+    Args:
+        model: an ARPA or a KenLM file.
+        out: a new file: .arpa for text, .klm for KenLM's binary.
+        on_progress: is called as the model is read and its n-grams are listed.
+
+    Raises:
+        UserError: the model cannot be read, or the file is there already, has another suffix or cannot be
+            written.
+    """
+    if out.suffix not in (".arpa", ".klm"):
+        raise UserError(f"{out}: expected a name that ends in .arpa or .klm")
+    if out.exists():
+        raise UserError(f"{out}: is there already; name a new file, or remove it first")
+    loaded = load_model(model, on_progress)
+    if out.suffix == ".arpa":
+        write_arpa(out, loaded, on_progress)
+    else:
+        save_model(out, loaded)

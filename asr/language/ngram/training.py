@@ -51,14 +51,14 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if not 2 <= self.order <= MAX_ORDER:
-            raise UserError(f"order: expected 2 to {MAX_ORDER}, received {self.order}")
+            raise UserError(f"`order`: expected 2 to {MAX_ORDER}, received {self.order}")
         if not self.prune or self.prune[0] != 0 or list(self.prune) != sorted(self.prune):
             raise UserError(
-                f"prune: expected a count for each order, such as 0 0 1, the first 0 and none less "
+                f"`prune`: expected a count for each order, such as 0 0 1, the first 0 and none less "
                 f"than the one before it, received {' '.join(map(str, self.prune))}"
             )
         if len(self.prune) > self.order:
-            raise UserError(f"prune: expected at most {self.order} counts, received {len(self.prune)}")
+            raise UserError(f"`prune`: expected at most {self.order} counts, received {len(self.prune)}")
 
     @property
     def thresholds(self) -> tuple[int, ...]:
@@ -104,8 +104,8 @@ def train_ngrams(
     least_bytes = _vocabulary_bytes(words) + table_bytes([len(words), 0])
     if options.max_bytes and least_bytes > options.max_bytes:
         raise UserError(
-            f"--max-size: expected at least {least_bytes / MB + 0.05:.1f} MB, which {len(words):,} words "
-            f"take alone, received {options.max_bytes / MB:g} MB"
+            f"the model: expected a size of at least {least_bytes / MB + 0.05:.1f} MB, which {len(words):,} "
+            f"words take alone, received {options.max_bytes / MB:g} MB; allow more"
         )
     counts = count_ngrams(blocks, options.order, len(words), options.memory_bytes, folder)
     smoothing = smooth(counts, options.order, len(words), options.thresholds)

@@ -51,7 +51,7 @@ def test_soft_tones_mend_a_wrong_tone(capsys):
 
 @pytest.mark.parametrize("cost", ["-1", "nan", "inf"])
 def test_a_cost_that_is_none_is_refused(cost):
-    with pytest.raises(UserError, match="--soft-tones: expected 0 or more"):
+    with pytest.raises(UserError, match="`soft_tones`: expected 0 or more"):
         run(f"--soft-tones={cost}", "ni3")
 
 

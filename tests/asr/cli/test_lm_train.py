@@ -203,14 +203,17 @@ def test_one_sentence_is_a_text(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--units", "letters"), "expected some of syllables,words,characters, received 'letters'"),
-        (("--order", "9"), "expected 2 to 6, received 9"),
+        (
+            ("--units", "letters"),
+            "--units: expected some of syllables, characters, words, received 'letters'",
+        ),
+        (("--order", "9"), "--order: expected 2 to 6, received 9"),
         (("--prune", "1"), "the first 0"),
-        (("--max-size", "0"), "expected megabytes"),
+        (("--max-size", "0"), "--max-size: expected megabytes"),
         (("--max-size", "nan"), "expected megabytes"),
         (("--max-size", "inf"), "expected megabytes"),
         (("--max-size", "0.0001"), "take alone"),
-        (("--memory", "1"), "at least 20 megabytes"),
+        (("--memory", "1"), "--memory: expected at least 20 megabytes"),
         (("--memory", "inf"), "at least 20 megabytes, and not more than a machine has, received inf"),
         (("--memory", "1e300"), "not more than a machine has"),
         (("--memory", "nan"), "received nan"),

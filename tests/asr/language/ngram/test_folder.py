@@ -47,7 +47,7 @@ def test_a_folder_gives_the_model_over_the_vocabularys_unit(folder):
 
 
 def test_a_folder_without_the_unit_tells_which_it_has(folder):
-    with pytest.raises(UserError, match=r"expected words\.klm.*received syllables, characters; make it with"):
+    with pytest.raises(UserError, match=r"expected words\.klm.*received syllables, characters; "):
         fusion_model(folder, Vocabulary(("你好", "好吗", "吗")))
 
 

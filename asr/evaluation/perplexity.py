@@ -1,0 +1,120 @@
+"""How well language models predict a text.
+
+for fit in measure_perplexity(Path("lm"), ["news.txt"]).fits:
+    print(fit.unit, fit.fit.perplexity)
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from asr.base.types import UserError
+from asr.base.units import Unit, unit_of
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.language.ngram.folder import models_in, own_words, some_words
+from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel
+from asr.language.ngram.model_file import load_model
+from asr.language.ngram.perplexity import Fit, fit
+from data_pipeline.spoken_text import SpokenText
+from data_pipeline.text_files import find_text_files, read_blocks
+
+
+class ModelFit(NamedTuple):
+    """What a model gives a text, in its unit."""
+
+    path: Path
+    unit: Unit
+    fit: Fit
+
+
+@dataclass(frozen=True)
+class TextFits:
+    """What each model gives a text.
+
+    Attributes:
+        fits: of the models.
+        left_out: characters of the text by the reason why they were left out, most first.
+    """
+
+    fits: Sequence[ModelFit]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def measure_perplexity(
+    model: Path, texts: Sequence[str], *, tokenized: bool = False, on_progress: OnProgress = ignore_progress
+) -> TextFits:
+    """Measure a model, or every model of a folder, on text.
+
+    Args:
+        model: a folder of language models, an ARPA or a KenLM file.
+        texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
+        tokenized: whether each line is a sentence of the model's words, separated by spaces, in whatever
+            language; else Chinese text is cut into sentences and words as for training.
+        on_progress: is called as the text is read and measured.
+
+    Raises:
+        UserError: a model or a text cannot be read, or they have no word in common.
+    """
+    models = {path: load_model(path, on_progress) for path in models_in(model)}
+    if tokenized:
+        found = TextFits(_on_tokens(models, texts, on_progress))
+    else:
+        found = _on_chinese(models, texts, on_progress)
+    if any(not fit.num_words for _, _, fit in found.fits):
+        raise UserError(f"{some_words(texts)}: no words in there; name a text that holds some")
+    return found
+
+
+def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
+    with tempfile.TemporaryDirectory() as folder:
+        spoken = SpokenText(texts, Path(folder), on_progress)
+        fits = [_on_spoken(path, model, spoken, on_progress) for path, model in models.items()]
+        return TextFits(fits, dict(spoken.left_out.most_common()))
+
+
+def _on_spoken(path: Path, model: NGramModel, spoken: SpokenText, on_progress: OnProgress) -> ModelFit:
+    unit = unit_of(model.words)
+    ids = model.ids_of([SENTENCE_END, *spoken.vocabulary(unit)])
+    if len(ids) > 1 and not ids[1:].any():
+        raise UserError(
+            f"{path}: it knows none of the {len(ids) - 1:,} different {unit} of this text, but such as "
+            f"{some_words(own_words(model.words))}; "
+            "name a model of Chinese, or a text in its words and `tokenized=True`"
+        )
+
+    def blocks() -> Iterator[Int32]:
+        done = 0
+        for tokens, num_words in spoken.blocks(unit, 1, 0):
+            yield np.take(ids, tokens)
+            done += num_words
+            on_progress(Work(path.name, done, spoken.num_words, "words"))
+
+    return ModelFit(path, unit, fit(model, blocks()))
+
+
+def _on_tokens(
+    models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress
+) -> list[ModelFit]:
+    fits = dict.fromkeys(models, Fit())
+    num_bytes = 0
+    for source in find_text_files(texts):
+        for block in read_blocks(source):
+            lines = [words for line in block.text.split("\n") if (words := line.split())]
+            for path, model in models.items():
+                fits[path] += fit(model, [_ids(model, lines)])
+            num_bytes += block.num_bytes
+            on_progress(Work("reading", num_bytes, unit="bytes"))
+    return [ModelFit(path, unit_of(models[path].words), fit) for path, fit in fits.items()]
+
+
+def _ids(model: NGramModel, lines: Sequence[Sequence[str]]) -> Int32:
+    marks = (SENTENCE_BEGIN, SENTENCE_END)
+    return model.ids_of(
+        word for line in lines for word in (*(w for w in line if w not in marks), SENTENCE_END)
+    )

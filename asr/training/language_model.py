@@ -1,0 +1,257 @@
+"""N-gram language models and pronunciations from raw text, as a folder.
+
+train_language_models(["news.txt.gz", "books"], Path("lm"), order=4, max_size_mb=20)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.base.files import cannot_write, whole_file
+from asr.base.types import UserError
+from asr.base.units import UNITS, Unit
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.language.ngram.counting import END_ID
+from asr.language.ngram.folder import (
+    INFO,
+    PRONUNCIATIONS,
+    ModelInfo,
+    UnitInfo,
+    model_path,
+    pronunciations_path,
+    read_info,
+    write_info,
+)
+from asr.language.ngram.model import Int32
+from asr.language.ngram.model_file import save_model
+from asr.language.ngram.training import MB, SPECIAL_WORDS, TrainingOptions, train_ngrams
+from data_pipeline.spoken_text import SpokenText
+from data_pipeline.word_readings import Pronunciation
+
+MIN_MEMORY_MB = 20
+MAX_MB = 1e9  # a petabyte
+DEFAULT_MEMORY_SHARE, MAX_DEFAULT_MEMORY_MB = 1 / 8, 2000
+
+
+@dataclass(frozen=True)
+class UnitModel:
+    """The model over one unit.
+
+    Attributes:
+        num_tokens: in the text.
+        num_different: tokens that differ.
+        num_unpruned: n-grams of each order before the size was limited.
+        counts: n-grams of each order.
+        discounts: see `asr.language.ngram.training.Trained`.
+        fallback_orders: see there.
+        num_bytes: of the file.
+    """
+
+    num_tokens: int
+    num_different: int
+    num_unpruned: tuple[int, ...]
+    counts: tuple[int, ...]
+    discounts: tuple[tuple[float, ...], ...]
+    fallback_orders: tuple[int, ...]
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class TrainedModels:
+    """A folder of language models, and the text they were trained on.
+
+    Attributes:
+        folder: as it was named.
+        units: the model over each.
+        num_sentences: of the text.
+        num_words: of the text.
+        num_bytes: of the text in UTF-8.
+        left_out: number of characters by reason, most first; sentences were cut there.
+        taken_s: seconds that all of it took.
+    """
+
+    folder: Path
+    units: Mapping[Unit, UnitModel]
+    num_sentences: int
+    num_words: int
+    num_bytes: int
+    left_out: Mapping[str, int]
+    taken_s: float
+
+
+def train_language_models(
+    texts: Sequence[str],
+    out: Path,
+    units: Sequence[str] = UNITS,
+    *,
+    order: int = TrainingOptions.order,
+    prune: Sequence[int] = TrainingOptions.prune,
+    max_size_mb: float | None = None,
+    memory_mb: float | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> TrainedModels:
+    """Train n-gram models on text and write them as a folder.
+
+    Args:
+        texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
+        out: the folder; one that this function wrote before is replaced when the new one is complete.
+        units: of which a model each is made; writing syllables as hanzi needs words.
+        order: length of the longest n-grams.
+        prune: see `TrainingOptions`.
+        max_size_mb: of each model; None for any size.
+        memory_mb: that counting may take; None for an eighth of the machine's, 2000 at most.
+        on_progress: is called as the text is read and counted.
+
+    Raises:
+        UserError: a text cannot be read or holds no hanzi; the folder cannot be written, or is not one to
+            replace; a parameter is out of its range.
+    """
+    started = time.monotonic()
+    asked = _checked_units(units)
+    options = _options(order, prune, max_size_mb, memory_mb)
+    with _whole_folder(out) as folder:
+        text = SpokenText(texts, folder, on_progress)
+        trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in asked}
+        readings = text.pronunciations()
+        _write_pronunciations(folder, readings)
+        _write_info(folder, text, trained, len(readings))
+    return TrainedModels(
+        out,
+        trained,
+        text.num_sentences,
+        text.num_words,
+        text.num_bytes,
+        dict(text.left_out.most_common()),
+        time.monotonic() - started,
+    )
+
+
+def _checked_units(units: Sequence[str]) -> list[Unit]:
+    strangers = [unit for unit in units if unit not in UNITS]
+    if strangers or not units:
+        received = repr(strangers[0]) if strangers else "none"
+        raise UserError(f"`units`: expected some of {', '.join(UNITS)}, received {received}")
+    return [unit for unit in UNITS if unit in units]
+
+
+def _options(
+    order: int, prune: Sequence[int], max_size_mb: float | None, memory_mb: float | None
+) -> TrainingOptions:
+    if max_size_mb is not None and not 0 < max_size_mb < MAX_MB:
+        raise UserError(
+            f"`max_size_mb`: expected megabytes, such as 20, received {max_size_mb:g}; "
+            "leave it out for models of any size"
+        )
+    if memory_mb is None:
+        memory_mb = _default_memory_mb()
+    if not MIN_MEMORY_MB <= memory_mb < MAX_MB:
+        raise UserError(
+            f"`memory_mb`: expected at least {MIN_MEMORY_MB} megabytes, and not more than a machine has, "
+            f"received {memory_mb:g}; leave it out for the default"
+        )
+    return TrainingOptions(order, tuple(prune), int((max_size_mb or 0) * MB), int(memory_mb * MB))
+
+
+def _default_memory_mb() -> float:
+    try:
+        machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MB
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return MIN_MEMORY_MB * 10
+    return max(MIN_MEMORY_MB, min(MAX_DEFAULT_MEMORY_MB, machine_mb * DEFAULT_MEMORY_SHARE))
+
+
+@contextlib.contextmanager
+def _whole_folder(out: Path) -> Iterator[Path]:
+    """A folder to write to, which takes its name when it is complete; an older one of this kind goes."""
+    out = Path(os.path.realpath(out))  # a link stays, what it leads to is replaced
+    _refuse_other_folders(out)
+    part = out.with_name(f".{out.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        part.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(out, "folder", error) from None
+    try:
+        yield part
+        try:
+            shutil.rmtree(out, ignore_errors=True)
+            part.replace(out)
+        except OSError as error:
+            raise cannot_write(out, "folder", error) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _refuse_other_folders(out: Path) -> None:
+    if not os.path.lexists(out):
+        return
+    if not out.is_dir():
+        raise UserError(f"`out={out}`: a file; name a folder for the models")
+    if Path.cwd().is_relative_to(out) or out.is_mount():
+        raise UserError(
+            f"`out={out}`: expected a folder that can be replaced, received the current one, one above it "
+            "or a whole disk; name a new folder in it"
+        )
+    ours = {INFO, PRONUNCIATIONS, *(model_path(out, unit).name for unit in UNITS)}
+    names = {path.name for path in out.iterdir()}
+    if names and (INFO not in names or names - ours):
+        stranger = min(names - ours, default="no " + INFO)
+        raise UserError(
+            f"`out={out}`: expected a new folder, an empty one, or one of language models to replace; "
+            f"found {stranger} there; name another folder"
+        )
+    if names:
+        read_info(out)
+
+
+def _train_unit(
+    text: SpokenText, unit: Unit, folder: Path, options: TrainingOptions, on_progress: OnProgress
+) -> UnitModel:
+    words = [*SPECIAL_WORDS, *text.vocabulary(unit)]
+    num_tokens = 0
+
+    def counted() -> Iterator[Int32]:
+        nonlocal num_tokens
+        done = 0
+        for tokens, num_words in text.blocks(unit, len(SPECIAL_WORDS), END_ID):
+            num_tokens += int((tokens != END_ID).sum())
+            yield tokens
+            done += num_words
+            on_progress(Work(f"counting {unit}", done, text.num_words, "words"))
+
+    trained = train_ngrams(words, counted(), folder, options)
+    path = model_path(folder, unit)
+    save_model(path, trained.model)
+    return UnitModel(
+        num_tokens,
+        len(words) - len(SPECIAL_WORDS),
+        trained.num_unpruned,
+        trained.model.counts,
+        trained.discounts,
+        trained.fallback_orders,
+        path.stat().st_size,
+    )
+
+
+def _write_pronunciations(folder: Path, readings: Sequence[Pronunciation]) -> None:
+    lines = (f"{word}\t{' '.join(reading)}\t{log_prob:.6f}\n" for word, reading, log_prob in readings)
+    with whole_file(pronunciations_path(folder), "list of pronunciations") as file:
+        file.writelines(line.encode() for line in lines)
+
+
+def _write_info(
+    folder: Path, text: SpokenText, trained: Mapping[Unit, UnitModel], num_pronunciations: int
+) -> None:
+    units: dict[str, UnitInfo] = {
+        unit: UnitInfo(made.num_tokens, text.num_sentences, made.counts, made.discounts)
+        for unit, made in trained.items()
+    }
+    created = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    write_info(folder, ModelInfo(created, tuple(text.sources), units, num_pronunciations))

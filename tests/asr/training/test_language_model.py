@@ -1,0 +1,28 @@
+import pytest
+
+from asr.base.types import UserError
+from asr.evaluation.perplexity import measure_perplexity
+from asr.training.language_model import train_language_models
+
+TEXT = "我们去学校。\n他们去公园!\n我们明天去北京,他们后天去上海。\n" * 5
+
+
+def test_language_models_are_trained_and_measured_from_python(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT + "3\n", encoding="utf-8")
+    reported = []
+    trained = train_language_models([str(text)], tmp_path / "lm", ["words"], on_progress=reported.append)
+    assert list(trained.units) == ["words"]
+    assert (trained.num_sentences, trained.left_out) == (20, {"digits": 1})
+    assert reported[-1].task == "counting words"
+    assert reported[-1].is_done
+    (found,) = measure_perplexity(trained.folder, [str(text)]).fits
+    assert (found.unit, found.fit.num_words) == ("words", trained.num_words)
+    assert 1 < found.fit.perplexity < 20
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("wrong", [{"units": []}, {"order": 1}, {"max_size_mb": 0}, {"memory_mb": 1}])
+def test_an_error_names_the_parameter(wrong, tmp_path):
+    with pytest.raises(UserError, match=f"`{next(iter(wrong))}`: expected"):
+        train_language_models([], tmp_path / "lm", **wrong)
