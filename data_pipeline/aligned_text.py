@@ -143,5 +143,5 @@ def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> N
     raise UserError(
         f"TEXT: not among the {len(vocabulary) - 1:,} tokens that this model knows: {shown}; "
         "give tokens that it knows in their place, separated by spaces, or train with "
-        "--set data.vocabulary=mandarin or on text that holds them"
+        "the setting data.vocabulary=mandarin, or on text that holds them"
     )

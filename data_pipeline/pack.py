@@ -26,6 +26,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, piece_of_file, read_audio, refus
 from asr.base.files import is_utf8
 from asr.base.lock import alone_in
 from asr.base.types import UserError, Utterance
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.left_out import write_left_out
 from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
@@ -52,14 +53,22 @@ class Packed:
     num_files: int
     left_out: Sequence[LeftOut]
 
+    @property
+    def list_path(self) -> Path:
+        """Return where the list of what could not be read is; it is there if there is any."""
+        return self.manifest.with_name(f"{self.manifest.stem}.left_out.tsv")
 
-def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) -> Packed:
+
+def pack_manifest(
+    manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES, on_progress: OnProgress = ignore_progress
+) -> Packed:
     """Pack the recordings of one manifest.
 
     Args:
         manifest: of recordings in any container and at any rate.
         folder: for the packed files and a manifest of the same name.
         shard_bytes: at which a file is full.
+        on_progress: receives how many recordings are packed.
 
     Raises:
         UserError: other utterances are packed there under this name, or the folder cannot be written.
@@ -75,7 +84,7 @@ def pack_manifest(manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES) 
             return _packed_before(target, utterances)
         for stale in folder.glob(f"{glob.escape(manifest.name)}-*.tfrecord"):
             stale.unlink()  # of a command that was interrupted
-        return _pack(utterances, manifest, target, shard_bytes)
+        return _pack(utterances, manifest, target, shard_bytes, on_progress)
 
 
 def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
@@ -90,25 +99,28 @@ def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
     return Packed(target, packed, len(files), left_out)
 
 
-def _pack(utterances: Sequence[Utterance], manifest: Path, target: Path, shard_bytes: int) -> Packed:
+def _pack(
+    utterances: Sequence[Utterance], manifest: Path, target: Path, shard_bytes: int, on_progress: OnProgress
+) -> Packed:
     folder = target.parent
     # batches hold clips of similar length: what is read together lies together
     by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     places: dict[str, str] = {}
     with _Shards(folder, manifest.name, shard_bytes) as shards:
-        wavs = in_threads(_as_wav, by_length, f"packing {manifest.stem}", AT_ONCE)
+        wavs = in_threads(_as_wav, by_length, f"packing {manifest.stem}", AT_ONCE, on_progress=on_progress)
         for utterance, wav in zip(by_length, wavs, strict=True):
             if isinstance(wav, LeftOut):
                 left_out.append(wav)
             else:
                 places[utterance.id] = shards.add(utterance, wav)
     packed = [dataclasses.replace(u, audio_path=places[u.id]) for u in utterances if u.id in places]
-    write_left_out(folder / f"{manifest.stem}.left_out.tsv", left_out)
+    result = Packed(target, packed, shards.num_files, left_out)
+    write_left_out(result.list_path, left_out)
     if not packed:
         raise UserError(f"{manifest}: no recording can be read: {left_out[0].what}: {left_out[0].detail}")
     write_manifest(target, packed)
-    return Packed(target, packed, shards.num_files, left_out)
+    return result
 
 
 def _as_wav(utterance: Utterance) -> bytes | LeftOut:

@@ -18,13 +18,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
 from asr.base.files import read_lines
 from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError, Utterance
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifest import write_manifest
+from data_pipeline.work import reported
 
 VOICE = "cmn-latn-pinyin"
 VARIANTS = ("", *(f"f{i}" for i in range(1, 6)), *(f"m{i}" for i in range(1, 9)))  # "" is the plain voice
@@ -166,6 +167,7 @@ def synthesize_corpus(
     max_syllables: int = 10,
     sentences: Path | None = None,
     variants: Sequence[str] = VARIANTS,
+    on_progress: OnProgress = ignore_progress,
 ) -> Path:
     """Write WAV files with 0.1 s of silence around the speech, and their manifest, last.
 
@@ -180,6 +182,7 @@ def synthesize_corpus(
         sentences: a text file of toned pinyin to draw from instead, one sentence a line; each is taken
             once before any is taken again.
         variants: voices to draw from; one without a name is labelled with its pitch, as `espeak-p50`.
+        on_progress: receives how many utterances are made.
 
     Returns:
         The path of the manifest.
@@ -191,10 +194,15 @@ def synthesize_corpus(
     manifest = out_dir / "manifest.jsonl"
     if manifest.exists():
         raise UserError(f"{manifest}: stands there already; remove it or choose another folder")
-    if num_utterances < 1 or seed < 0 or not 1 <= min_syllables <= max_syllables or not variants:
+    if num_utterances < 1 or seed < 0:
         raise UserError(
-            f"expected num_utterances >= 1, seed >= 0, 1 <= min_syllables <= max_syllables and a variant; "
-            f"received {num_utterances}, {seed}, {min_syllables}, {max_syllables}, {list(variants)}"
+            "`num_utterances` and `seed`: expected a number of utterances from 1, and a seed from 0; "
+            f"received {num_utterances} and {seed}"
+        )
+    if not 1 <= min_syllables <= max_syllables or not variants:
+        raise UserError(
+            "expected 1 <= `min_syllables` <= `max_syllables` and a variant; "
+            f"received {min_syllables}, {max_syllables}, {list(variants)}"
         )
     synthesizer = Synthesizer()
     for variant in variants:
@@ -211,7 +219,7 @@ def synthesize_corpus(
         raise UserError(f"{out_dir}: cannot write here ({error.strerror}); choose another folder") from None
     silence = np.zeros(SILENCE_SAMPLES, np.int16)
     utterances = []
-    for number in tqdm(range(1, num_utterances + 1), desc="synthesize", unit="utt"):
+    for number in reported(range(1, num_utterances + 1), "synthesizing", "utterances", on_progress):
         syllables = next(drawn)
         variant = variants[int(rng.integers(len(variants)))]
         rate_wpm = int(rng.integers(*DRAWN_RATES_WPM, endpoint=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
@@ -36,7 +36,11 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def reported(
-    items: Sequence[Item], task: str, unit: str, on_progress: OnProgress = ignore_progress
+    items: Iterable[Item],
+    task: str,
+    unit: str,
+    on_progress: OnProgress = ignore_progress,
+    total: int | None = None,
 ) -> Iterator[Item]:
     """Yield the same items, and report some two hundred times how many of them are done.
 
@@ -45,13 +49,17 @@ def reported(
         task: what is being done with them.
         unit: what they are, in the plural.
         on_progress: called between two items.
+        total: how many there are; None for items that have a length.
     """
-    step = -(-len(items) // NUM_REPORTS)
+    if total is None:
+        assert isinstance(items, Sized)
+        total = len(items)
+    step = max(1, total // NUM_REPORTS)
     for num_done, item in enumerate(items):
         if num_done % step == 0:
-            on_progress(Work(task, num_done, len(items), unit))
+            on_progress(Work(task, num_done, total, unit))
         yield item
-    on_progress(Work(task, len(items), len(items), unit))
+    on_progress(Work(task, total, total, unit))
 
 
 def in_threads(

@@ -38,7 +38,7 @@ LIGHT = [
     "data_pipeline.corpora",
     "data_pipeline.doctor.diagnosis",
     "data_pipeline.download.fetch",
-    "data_pipeline.download.unpack",
+    "data_pipeline.archives.unpack",
     "data_pipeline.inspection",
     "data_pipeline.manifest",
     "data_pipeline.prepare",

@@ -44,6 +44,7 @@ class ProgressBars:
             self._task = work.task
             self._bar = tqdm(
                 total=work.total,
+                initial=work.done,
                 desc=work.task,
                 unit="B" if is_bytes else f" {work.unit}",
                 unit_scale=is_bytes,

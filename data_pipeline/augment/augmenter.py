@@ -19,6 +19,7 @@ import scipy.fft
 from asr.audio.recording import Waveform, to_int16
 from asr.base.config import AugmentConfig
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.noise import Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
@@ -73,8 +74,13 @@ class Augmenter:
         self._responses, self._noises = responses, noises
 
     @classmethod
-    def load(cls, config: AugmentConfig, seed: int) -> Augmenter:
+    def load(cls, config: AugmentConfig, seed: int, on_progress: OnProgress = ignore_progress) -> Augmenter:
         """Find and check what the configuration names.
+
+        Args:
+            config: what is switched on.
+            seed: of the run.
+            on_progress: receives how many recordings of noise and rooms are checked.
 
         Raises:
             UserError: a recording cannot be read, or a range ends below its beginning.
@@ -83,9 +89,8 @@ class Augmenter:
             _check_range(config, low, high)
         rng = np.random.default_rng((seed, REVERB))
         reverberation_s = config.reverb_time_min_s, config.reverb_time_max_s
-        return cls(
-            config, seed, find_responses(config.reverb, reverberation_s, rng), find_noises(config.noise)
-        )
+        responses = find_responses(config.reverb, reverberation_s, rng, on_progress)
+        return cls(config, seed, responses, find_noises(config.noise, on_progress))
 
     @property
     def changes_anything(self) -> bool:

@@ -13,6 +13,7 @@ import scipy.fft
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.audio.speech_level import active_power, frame_powers
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,
@@ -99,11 +100,12 @@ def cut_noise(noise: Waveform, num_samples: int, position: float) -> Waveform:
 Noises: TypeAlias = RecordedNoises | ColouredNoises
 
 
-def find_noises(where: str) -> Noises | None:
+def find_noises(where: str, on_progress: OnProgress = ignore_progress) -> Noises | None:
     """What `augment.noise` names; None where it is "".
 
     Args:
         where: "coloured", a folder or a manifest.
+        on_progress: receives how many recordings are checked.
 
     Raises:
         UserError: it is none of these, or a recording cannot be read.
@@ -113,5 +115,5 @@ def find_noises(where: str) -> Noises | None:
     if where == "coloured":
         return ColouredNoises()
     paths = find_sounds(Path(where), "augment.noise", built_in="coloured")
-    pieces = cut_into_pieces(paths, check_sounds(paths, "augment.noise"))
+    pieces = cut_into_pieces(paths, check_sounds(paths, "augment.noise", on_progress=on_progress))
     return RecordedNoises(pieces, SoundCache(read_piece, CACHE_BYTES))

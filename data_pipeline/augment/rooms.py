@@ -21,6 +21,7 @@ import numpy.typing as npt
 import scipy.fft
 
 from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
     Piece,
@@ -198,7 +199,10 @@ Responses: TypeAlias = SimulatedRooms | MeasuredResponses
 
 
 def find_responses(
-    where: str, reverberation_s: tuple[float, float], rng: np.random.Generator
+    where: str,
+    reverberation_s: tuple[float, float],
+    rng: np.random.Generator,
+    on_progress: OnProgress = ignore_progress,
 ) -> Responses | None:
     """What `augment.reverb` names; None where it is "".
 
@@ -206,6 +210,7 @@ def find_responses(
         where: "rooms", a folder or a manifest.
         reverberation_s: of simulated rooms, the shortest and the longest.
         rng: draws them.
+        on_progress: receives how many recordings are checked.
 
     Raises:
         UserError: it is none of these, or a recording cannot be read.
@@ -216,5 +221,5 @@ def find_responses(
         return SimulatedRooms.make(reverberation_s, rng)
     paths = find_sounds(Path(where), "augment.reverb", built_in="rooms")
     cache = SoundCache(read_response, CACHE_BYTES)
-    check_sounds(paths, "augment.reverb", cache.get)
+    check_sounds(paths, "augment.reverb", cache.get, on_progress)
     return MeasuredResponses([Piece(path) for path in paths], cache)

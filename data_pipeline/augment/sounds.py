@@ -28,6 +28,7 @@ from asr.audio.recording import (
 )
 from asr.base.files import read_lines
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads
 
@@ -115,13 +116,19 @@ def _audio_path(manifest: Path, number: int, line: str) -> Path:
     return manifest.parent / audio
 
 
-def check_sounds(paths: list[Path], key: str, read: Callable[[Piece], object] | None = None) -> list[float]:
+def check_sounds(
+    paths: list[Path],
+    key: str,
+    read: Callable[[Piece], object] | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> list[float]:
     """Seconds of each, by its header and its end.
 
     Args:
         paths: of the recordings.
         key: of the configuration that names them, for errors.
         read: what is to work on each of them as well.
+        on_progress: receives how many are checked.
 
     Raises:
         UserError: one cannot be read or is shorter than 25 ms; it is named, others are counted.
@@ -139,7 +146,7 @@ def check_sounds(paths: list[Path], key: str, read: Callable[[Piece], object] | 
             return duration_s
         return f"{path}: {duration_s * 1000:.1f} ms long, expected 25 ms or more; leave it out"
 
-    checked = list(in_threads(check, paths, key, at_once=1))
+    checked = list(in_threads(check, paths, key, at_once=1, on_progress=on_progress))
     broken = [result for result in checked if isinstance(result, str)]
     if broken:
         more = f" ({len(broken) - 1} more of these {len(paths)} files are broken)" * (len(broken) > 1)

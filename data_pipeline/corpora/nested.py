@@ -8,9 +8,9 @@ from pathlib import Path
 
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.archives.unpack import NoRoomError, unpack_into
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
-from data_pipeline.download.unpack import NoRoomError, unpack_into
 from data_pipeline.left_out import Partition, partition
 from data_pipeline.types import SPLITS, LeftOut, Reading
 from data_pipeline.work import in_threads

@@ -70,5 +70,5 @@ def clean_paths(sources: Sequence[Source], folder: Path) -> dict[Source, Path]:
     taken = [path.resolve() for path in paths.values()] + [source.path.resolve() for source in sources]
     for path in paths.values():
         if taken.count(path.resolve()) > 1:
-            raise UserError(f"{path}: --write-clean would overwrite this manifest; choose another folder")
+            raise UserError(f"{path}: a clean manifest would overwrite this one; choose another folder")
     return paths

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Heard, sound_findings
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.listening import listen_to_all
 from data_pipeline.manifest import scan_manifest
+from data_pipeline.work import reported
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,15 @@ def read_contents(sources: Sequence[Source]) -> Contents:
     return Contents(sources, entries, findings)
 
 
-def listen_to_entries(entries: Sequence[Entry], num_workers: int | None = None) -> list[Heard]:
-    """Decode every recording on all cores, under a progress bar; what was heard of each."""
+def listen_to_entries(
+    entries: Sequence[Entry], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
+) -> list[Heard]:
+    """Decode every recording on all cores, and return what was found out about each."""
     heard = [Heard()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
-    with tqdm(total=len(paths), desc="listening", unit=" files") as bar:
-        for place, one in listen_to_all(paths, num_workers):
-            heard[place] = one
-            bar.update()
+    results = reported(listen_to_all(paths, num_workers), "listening", "files", on_progress, len(paths))
+    for place, one in results:
+        heard[place] = one
     return heard
 
 

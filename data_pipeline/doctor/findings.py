@@ -26,7 +26,7 @@ class Kind:
         severity: an error fails or spoils training, a warning wants a look, a note informs.
         title: its name for people.
         remedy: what to do.
-        left_out: whether `--write-clean` leaves such utterances out.
+        left_out: whether clean manifests leave such utterances out.
     """
 
     code: str

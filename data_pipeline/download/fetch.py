@@ -9,21 +9,21 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import logging
 import os
 import re
 import shutil
-import sys
 import time
 import urllib.parse
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tqdm import tqdm
-
 from asr.base.files import cannot_write, whole_file
 from asr.base.types import UserError
-from data_pipeline.download.byte_bar import CHUNK_BYTES, Bar, byte_bar, size_text
+from asr.base.wording import file_size
+from asr.base.work import OnProgress, Work, ignore_progress
+from data_pipeline.archives.entries import CHUNK_BYTES
 from data_pipeline.download.server import (
     OPENSLR_HOSTS,
     Answer,
@@ -34,6 +34,8 @@ from data_pipeline.download.server import (
     other_servers,
 )
 from data_pipeline.types import Archive
+
+logger = logging.getLogger(__name__)
 
 FIRST_TRIES = 3  # where no connection was ever made, more are of little use
 
@@ -60,13 +62,16 @@ class Patience:
 PATIENCE = Patience()
 
 
-def fetch(archive: Archive, folder: Path, patience: Patience = PATIENCE) -> Path:
+def fetch(
+    archive: Archive, folder: Path, patience: Patience = PATIENCE, on_progress: OnProgress = ignore_progress
+) -> Path:
     """Fetch a file, or as much as is missing of it.
 
     Args:
         archive: where it is, and its checksum.
         folder: where it goes, made where missing; a file that is there is compared with the checksum.
         patience: with the server.
+        on_progress: receives how many bytes have come, and then how many are compared with the checksum.
 
     Returns:
         The path of the file.
@@ -76,20 +81,21 @@ def fetch(archive: Archive, folder: Path, patience: Patience = PATIENCE) -> Path
             kept, and a file with a wrong checksum moved aside.
     """
     target = folder / file_name(archive)
-    part = target.with_name(target.name + ".part")
+    path = target.with_name(target.name + ".part")
     try:
         if target.exists():
-            _check_md5(target, archive)
+            _check_md5(target, archive, on_progress)
             return target
         folder.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file, byte_bar(target.name, file.tell()) as bar:
-            _receive_patiently(archive, file, bar, patience)
+        with path.open("ab") as file:
+            part = _Part(archive, file, on_progress)
+            _receive_patiently(part, patience)
             os.fsync(file.fileno())
-        _check_md5(part, archive)
-        part.replace(target)
-        _note_path(part).unlink(missing_ok=True)
+        _check_md5(path, archive, on_progress)
+        path.replace(target)
+        part.note_path.unlink(missing_ok=True)
     except OSError as error:
-        raise cannot_write(part, "file", error) from None
+        raise cannot_write(path, "file", error) from None
     return target
 
 
@@ -106,76 +112,133 @@ def at_mirror(archive: Archive, mirror: str) -> Archive:
         mirror: a host, such as openslr.elda.org, or an address to put before the path.
     """
     if not re.fullmatch(r"(https?://)?[\w.-]+(:\d+)?(/[\w./~-]*)?", mirror):
-        raise UserError(f"--mirror: expected a host such as {OPENSLR_HOSTS[1]}, received {mirror!r}")
+        raise UserError(f"`mirror`: expected a host such as {OPENSLR_HOSTS[1]}, received {mirror!r}")
     base = mirror if "://" in mirror else f"https://{mirror}"
     return Archive(base.rstrip("/") + urllib.parse.urlsplit(archive.url).path, archive.md5)
 
 
-def _receive_patiently(archive: Archive, file: BinaryIO, bar: Bar, patience: Patience) -> None:
+class _Part:
+    """The part of a file that has come so far, and what the server said the whole is.
+
+    Args:
+        archive: that is fetched.
+        file: opened for appending.
+        on_progress: receives how many bytes have come.
+    """
+
+    def __init__(self, archive: Archive, file: BinaryIO, on_progress: OnProgress) -> None:
+        self.archive = archive
+        self.path = Path(file.name)
+        self.note_path = self.path.with_name(self.path.name + ".json")
+        self._file, self._on_progress = file, on_progress
+
+    @property
+    def num_bytes(self) -> int:
+        """Return how many have come."""
+        return self._file.tell()
+
+    def append(self, data: bytes, total: int | None) -> None:
+        """Write what has come, and report it; a killed process loses nothing."""
+        self._file.write(data)
+        self._file.flush()
+        self.report(total)
+
+    def report(self, total: int | None) -> None:
+        """Report how much of a total has come."""
+        self._on_progress(Work(file_name(self.archive), self.num_bytes, total, "bytes"))
+
+    def start_again(self, reason: str) -> None:
+        """Forget what has come."""
+        logger.warning(
+            "%s: %s; starting from the beginning (%s had come)",
+            file_name(self.archive),
+            reason,
+            file_size(self.num_bytes),
+        )
+        self._file.truncate(0)
+        self._file.seek(0)
+
+    def note(self, origin: Origin) -> None:
+        """Write down what the part is of."""
+        with whole_file(self.note_path, "note") as file:
+            file.write(json.dumps(asdict(origin)).encode())
+
+    def known_origin(self) -> Origin | None:
+        """What it is of; None where continuing it could mix two files, and no checksum would show it."""
+        try:
+            origin = Origin(**json.loads(self.note_path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+        unchanged = origin.url == self.archive.url and origin.validator
+        return origin if self.archive.md5 or unchanged else None
+
+
+def _receive_patiently(part: _Part, patience: Patience) -> None:
     """Try until all has come, for as long as tries bring something new."""
-    furthest, failures, connected = file.tell(), 0, False
+    url = part.archive.url
+    furthest, failures, connected = part.num_bytes, 0, False
     while True:
         try:
-            return _receive(archive, file, bar, patience.timeout_s)
+            return _receive(part, patience.timeout_s)
         except TryAgainError as error:
             failure = error
-        failures = 0 if file.tell() > furthest else failures + 1
-        furthest = max(furthest, file.tell())
+        failures = 0 if part.num_bytes > furthest else failures + 1
+        furthest = max(furthest, part.num_bytes)
         connected |= failure.connected
         allowed = patience.tries if connected else min(patience.tries, FIRST_TRIES)
         wait_s = min(patience.first_wait_s * 2 ** max(failures - 1, 0), patience.longest_wait_s)
         wait_s = max(wait_s, failure.asked_s)
+        come = file_size(part.num_bytes)
         if failures >= allowed or failure.asked_s > patience.longest_asked_s:
             later = f" and asks to come back in {failure.asked_s:.0f} s" if failure.asked_s else ""
             raise UserError(
-                f"{archive.url}: {failure}{later}; tries without anything new: {failures}. What has come "
-                f"({size_text(file.tell())}) is kept, the same command goes on with it"
-                f"{other_servers(archive.url)}"
+                f"{url}: {failure}{later}; tries without anything new: {failures}. What has come "
+                f"({come}) is kept, the same command resumes it{other_servers(url)}"
             )
-        _tell(f"{bar.desc}: {failure}, at {size_text(file.tell())}; the next try is in {wait_s:.3g} s")
+        logger.warning(
+            "%s: %s, at %s; the next try is in %.3g s", file_name(part.archive), failure, come, wait_s
+        )
         time.sleep(wait_s)
 
 
-def _receive(archive: Archive, file: BinaryIO, bar: Bar, timeout_s: float) -> None:
+def _receive(part: _Part, timeout_s: float) -> None:
     """One try: ask for what is missing, and write what comes."""
-    known = _known_origin(file, archive)
-    if file.tell() and known is None:
-        _begin_anew(file, bar, "nothing tells whether the server still has the same file")
-    if known and known.num_bytes and known.num_bytes == file.tell():
+    known, url = part.known_origin(), part.archive.url
+    if part.num_bytes and known is None:
+        part.start_again("nothing shows whether the server still has the same file")
+    if known and known.num_bytes and known.num_bytes == part.num_bytes:
         return
-    same_server = known is not None and known.url == archive.url
-    answer = ask(archive.url, file.tell(), known.validator if known and same_server else "", timeout_s)
+    validator = known.validator if known and known.url == url else ""
+    answer = ask(url, part.num_bytes, validator, timeout_s)
     if answer is None:
-        _begin_anew(file, bar, "the server's file is shorter")
+        part.start_again("the server's file is shorter")
         raise TryAgainError("the server cannot continue the file")
     with answer.response:
-        _fit(answer, known, file, bar)
+        _fit(part, answer, known)
         num_bytes = answer.origin.num_bytes
-        if num_bytes is None and known and file.tell():
+        if num_bytes is None and known and part.num_bytes:
             num_bytes = known.num_bytes
-        bar.total = num_bytes
-        bar.refresh()
-        _check_space(Path(file.name), (num_bytes or 0) - file.tell())
-        _copy(answer.response, file, bar)
-    if num_bytes is not None and file.tell() != num_bytes:
+        part.report(num_bytes)
+        _check_space(part.path, (num_bytes or 0) - part.num_bytes)
+        _copy(answer.response, part, num_bytes)
+    if num_bytes is not None and part.num_bytes != num_bytes:
         raise TryAgainError("the connection was cut")
 
 
-def _fit(answer: Answer, known: Origin | None, file: BinaryIO, bar: Bar) -> None:
+def _fit(part: _Part, answer: Answer, known: Origin | None) -> None:
     """Bring the part to where the answer begins; note what it is a part of."""
     same = known is None or answer.origin.may_be(known)
-    if file.tell() and (answer.offset != file.tell() or not same):
-        _begin_anew(
-            file, bar, "the server cannot go on from there" if same else "the server's file has changed"
+    if part.num_bytes and (answer.offset != part.num_bytes or not same):
+        part.start_again(
+            "the server cannot continue it from there" if same else "the server's file has changed"
         )
-    if answer.offset != file.tell():
+    if answer.offset != part.num_bytes:
         raise TryAgainError("the server's answer begins at another byte than asked for")
-    if not file.tell():
-        with whole_file(_note_path(Path(file.name)), "note") as note:
-            note.write(json.dumps(asdict(answer.origin)).encode())
+    if not part.num_bytes:
+        part.note(answer.origin)
 
 
-def _copy(response: http.client.HTTPResponse, file: BinaryIO, bar: Bar) -> None:
+def _copy(response: http.client.HTTPResponse, part: _Part, total: int | None) -> None:
     while True:
         try:
             data = response.read1(CHUNK_BYTES)
@@ -183,60 +246,33 @@ def _copy(response: http.client.HTTPResponse, file: BinaryIO, bar: Bar) -> None:
             raise TryAgainError(loss(error)) from None
         if not data:
             return
-        file.write(data)
-        file.flush()  # a killed process loses nothing
-        bar.update(len(data))
-
-
-def _note_path(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _known_origin(file: BinaryIO, archive: Archive) -> Origin | None:
-    """What the part is of; None where continuing it could mix two files, and no checksum would tell."""
-    try:
-        origin = Origin(**json.loads(_note_path(Path(file.name)).read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return None
-    unchanged = origin.url == archive.url and origin.validator
-    return origin if archive.md5 or unchanged else None
-
-
-def _begin_anew(file: BinaryIO, bar: Bar, why: str) -> None:
-    _tell(f"{bar.desc}: {why}; beginning anew ({size_text(file.tell())} had come)")
-    file.truncate(0)
-    file.seek(0)
-    bar.initial = 0  # what the rate is counted from
-    bar.reset()
+        part.append(data, total)
 
 
 def _check_space(part: Path, missing: int) -> None:
     free = shutil.disk_usage(part.parent).free
     if missing > free:
         raise UserError(
-            f"{part.parent}: {size_text(missing)} of {part.stem} are to come, {size_text(free)} are free; "
+            f"{part.parent}: {file_size(missing)} of {part.stem} are to come, {file_size(free)} are free; "
             "free space there, or choose another place"
         )
 
 
-def _check_md5(path: Path, archive: Archive) -> None:
+def _check_md5(path: Path, archive: Archive, on_progress: OnProgress) -> None:
     if not archive.md5:
         return
     digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file, byte_bar(f"checking {file_name(archive)}", 0, path.stat().st_size) as bar:
+    task, num_bytes = f"checking {file_name(archive)}", path.stat().st_size
+    with path.open("rb") as file:
         while data := file.read(CHUNK_BYTES):
             digest.update(data)
-            bar.update(len(data))
+            on_progress(Work(task, file.tell(), num_bytes, "bytes"))
     if digest.hexdigest() == archive.md5.lower():
         return
     aside = path.with_name(f"{file_name(archive)}.wrong")
     path.replace(aside)
     raise UserError(
         f"{path}: expected the MD5 {archive.md5.lower()} as published, received {digest.hexdigest()}; it is "
-        f"called {aside.name} now, remove it. The same command fetches the file anew"
+        f"called {aside.name} now, remove it. The same command fetches the file again"
         f"{other_servers(archive.url)}"
     )
-
-
-def _tell(message: str) -> None:
-    tqdm.write(message, file=sys.stderr)

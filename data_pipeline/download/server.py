@@ -121,7 +121,7 @@ def other_servers(url: str) -> str:
     if "openslr" not in (address.hostname or "") and not address.path.startswith("/resources/"):
         return ""
     others = [host for host in OPENSLR_HOSTS if host != address.hostname]
-    return f"; --mirror HOST takes another server: {', '.join(others)}"
+    return f"; `mirror=HOST` takes another server: {', '.join(others)}"
 
 
 def _opener() -> urllib.request.OpenerDirector:

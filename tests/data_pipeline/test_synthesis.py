@@ -236,7 +236,7 @@ def test_existing_manifest_is_refused_and_kept(tmp_path):
     [{"num_utterances": 0}, {"seed": -1}, {"min_syllables": 0}, {"min_syllables": 3, "max_syllables": 2}],
 )
 def test_numbers_out_of_range_are_refused(tmp_path, options):
-    with pytest.raises(UserError, match="expected num_utterances >= 1"):
+    with pytest.raises(UserError, match=r"expected a number of utterances|expected 1 <="):
         synthesize_corpus(tmp_path, **{"num_utterances": 1, "seed": 0, **options})
 
 

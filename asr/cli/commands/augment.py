@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
 from asr.cli.commands import add_override_argument
+from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
     from data_pipeline.augment.augmenter import Applied
@@ -40,7 +41,8 @@ def augment_command(arguments: argparse.Namespace) -> int:
     if arguments.num < 1:
         raise UserError(f"--num {arguments.num}: expected a number of versions from 1")
     config = load_config(arguments.config, arguments.overrides)
-    augmenter = Augmenter.load(config.augment, config.train.seed)
+    with ProgressBars() as bars:
+        augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=bars)
     if not augmenter.changes_anything:
         raise UserError(
             f"{arguments.config}: [augment] leaves waveforms as they are; switch something on, "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from asr.base.types import UserError
 from asr.cli.commands import add_override_argument, refuse_overwriting
+from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
     from asr.base.config import Config
@@ -79,7 +80,8 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         clean_paths(sources, arguments.write_clean)  # before minutes of listening, not after
     contents = read_contents(sources)
     vocabulary, findings = _vocabulary(contents, config)
-    heard = listen_to_entries(contents.entries)
+    with ProgressBars() as bars:
+        heard = listen_to_entries(contents.entries, on_progress=bars)
     rules = _label_rules(config, config_path.stem, vocabulary, bool(arguments.config))
     diagnosis = diagnose(contents, heard, rules, findings)
 

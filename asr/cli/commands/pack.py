@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from asr.base.wording import counted
 from asr.cli.commands import EXIT_MISTAKE
+from asr.cli.progress_bars import ProgressBars
 
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +26,12 @@ def pack_command(arguments: argparse.Namespace) -> int:
 
     num_left_out = 0
     for manifest in arguments.manifests:
-        packed = pack_manifest(manifest, arguments.out)
+        with ProgressBars() as bars:
+            packed = pack_manifest(manifest, arguments.out, on_progress=bars)
         hours = sum(utterance.duration_s for utterance in packed.utterances) / 3600
-        files = "1 file" if packed.num_files == 1 else f"{packed.num_files:,} files"
+        files = counted(packed.num_files, "file")
         print(f"{packed.manifest}: {len(packed.utterances):,} utterances, {hours:,.2f} h, in {files}")
-        list_path = arguments.out / f"{manifest.stem}.left_out.tsv"
-        print("\n".join(reason_lines(packed.left_out, list_path)), end="\n" if packed.left_out else "")
+        for line in reason_lines(packed.left_out, packed.list_path):
+            print(line)
         num_left_out += len(packed.left_out)
     return EXIT_MISTAKE if num_left_out else 0

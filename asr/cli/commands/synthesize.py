@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.cli.progress_bars import ProgressBars
 
 
 def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("out", type=Path, help="folder for the audio and its manifest")
-    parser.add_argument("--num", type=int, default=1000, help="number of utterances (default: 1000)")
+    parser.add_argument(
+        "--num",
+        dest="num_utterances",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="number of utterances (default: 1000)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="another seed, other utterances (default: 1)")
 
 
@@ -19,8 +26,12 @@ def synthesize_command(arguments: argparse.Namespace) -> int:
     """Make the corpus; returns the exit status."""
     from data_pipeline.synthesis import synthesize_corpus
 
-    if arguments.num < 1 or arguments.seed < 0:
-        raise UserError("--num and --seed: expected a number of utterances from 1, and a seed from 0")
-    manifest = synthesize_corpus(arguments.out, num_utterances=arguments.num, seed=arguments.seed)
-    print(f"{arguments.num} utterances: {manifest}")
+    with ProgressBars() as bars:
+        manifest = synthesize_corpus(
+            arguments.out,
+            num_utterances=arguments.num_utterances,
+            seed=arguments.seed,
+            on_progress=bars,
+        )
+    print(f"{arguments.num_utterances} utterances: {manifest}")
     return 0

@@ -369,7 +369,8 @@ def training_data(config: Config, vocabulary: Vocabulary, model: AcousticModel) 
     from data_pipeline.doctor.quick import check_utterances, log_left_out
     from data_pipeline.manifest import read_manifest
 
-    augmenter = Augmenter.load(config.augment, config.train.seed)
+    with ProgressBars() as bars:
+        augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=bars)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
     with ProgressBars() as bars:

@@ -117,7 +117,7 @@ def test_a_vocabulary_with_a_token_twice_is_a_finding(corpus, tmp_path, capsys):
         (["--config", "none"], "none: no such configuration"),
         (["--config", "demo", "--set", "data.corpus=", "--set", "data.train="], "no manifest to examine"),
         (["a.jsonl", "./a.jsonl"], "given twice"),
-        (["corpus/train.jsonl", "--write-clean", "corpus"], "would overwrite this manifest"),
+        (["corpus/train.jsonl", "--write-clean", "corpus"], "would overwrite this one"),
         (["corpus/train.jsonl", "--set", "model.size=huge"], "expected one of xs"),
     ],
 )

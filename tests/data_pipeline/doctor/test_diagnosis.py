@@ -121,7 +121,7 @@ def test_a_manifest_of_which_nothing_is_sound_is_not_written(corpus, tmp_path):
 
 def test_clean_manifests_never_overwrite_the_examined_ones_or_one_another(corpus, tmp_path):
     diagnosis = examine(corpus)
-    with pytest.raises(UserError, match=r"train\.jsonl: --write-clean would overwrite"):
+    with pytest.raises(UserError, match=r"train\.jsonl: a clean manifest would overwrite"):
         write_clean(diagnosis, corpus.folder)
     paths = [tmp_path / "a" / "train.jsonl", tmp_path / "b" / "train.jsonl"]
     clean = clean_paths(sources_of(paths), tmp_path / "clean")

@@ -20,7 +20,10 @@ import pytest
 from helpers import ROOT
 
 from asr.base.types import UserError
-from asr.cli.commands.download import download_command, download_corpus
+from asr.cli.commands.download import download_command
+from asr.cli.main import main
+from data_pipeline.corpora import CORPORA
+from data_pipeline.download.corpus import download_archives, refuse_without_archives
 from data_pipeline.download.fetch import Patience, at_mirror, fetch
 from data_pipeline.types import Archive, Corpus, Reading
 
@@ -124,7 +127,7 @@ def part_of(folder):
 def interrupt(server, folder, archive):
     """Leave half of the file behind, as a run that was given up."""
     server.plan = [cut(HALF)] + [say(503)] * QUICK.tries
-    with pytest.raises(UserError, match="the same command goes on"):
+    with pytest.raises(UserError, match="the same command resumes"):
         fetch(archive, folder, QUICK)
     assert part_of(folder).read_bytes() == CONTENT[:HALF]
     server.plan, server.asked[:] = [], []
@@ -135,26 +138,34 @@ def test_a_file_is_fetched_whole_and_leaves_nothing_else_behind(server, tmp_path
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.tgz"]
 
 
+def test_progress_is_bytes_of_the_file_by_its_name_and_then_of_its_check(server, tmp_path):
+    reports = []
+    fetch(server.archive, tmp_path, QUICK, reports.append)
+    assert list(dict.fromkeys(work.task for work in reports)) == ["a.tgz", "checking a.tgz"]
+    assert {(work.unit, work.total) for work in reports} == {("bytes", len(CONTENT))}
+    assert [work.done for work in reports if work.is_done] == [len(CONTENT)] * 2
+
+
 def test_a_connection_cut_again_and_again_goes_on_where_it_was(server, tmp_path):
     server.plan = [cut(30_000)] * 9  # more often than the tries that may bring nothing
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
     assert begins(server) == list(range(0, 300_000, 30_000))
 
 
-def test_tries_that_bring_nothing_come_to_an_end_and_keep_what_came(server, tmp_path, capsys):
+def test_tries_that_bring_nothing_come_to_an_end_and_keep_what_came(server, tmp_path, caplog):
     server.plan = [cut(HALF)] + [cut(0)] * 10
-    with pytest.raises(UserError, match=r"cut.*\(150kB\) is kept.*--mirror HOST.*openslr\.elda\.org"):
+    with pytest.raises(UserError, match=r"cut.*\(150kB\) is kept.*`mirror=HOST`.*openslr\.elda\.org"):
         fetch(server.archive, tmp_path, QUICK)
     assert len(server.asked) == 1 + QUICK.tries
     assert part_of(tmp_path).read_bytes() == CONTENT[:HALF]
-    assert "the connection was cut, at 150kB; the next try is in" in capsys.readouterr().err
+    assert "the connection was cut, at 150kB; the next try is in" in caplog.text
 
 
-def test_a_silent_server_is_given_up_and_asked_again(server, tmp_path, capsys):
+def test_a_silent_server_is_given_up_and_asked_again(server, tmp_path, caplog):
     server.plan = [stall(HALF)]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
     assert begins(server) == [0, HALF]
-    assert "the server fell silent" in capsys.readouterr().err
+    assert "the server fell silent" in caplog.text
 
 
 def test_a_later_run_asks_for_what_is_missing_of_the_same_file_only(server, tmp_path):
@@ -165,11 +176,11 @@ def test_a_later_run_asks_for_what_is_missing_of_the_same_file_only(server, tmp_
     assert headers["If-Range"].startswith('"')
 
 
-def test_a_file_that_changed_meanwhile_is_begun_anew(server, tmp_path, capsys):
+def test_a_file_that_changed_meanwhile_is_begun_anew(server, tmp_path, caplog):
     interrupt(server, tmp_path, server.unchecked)
     server.content = CONTENT[::-1]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[::-1]
-    assert "has changed; beginning anew (150kB had come)" in capsys.readouterr().err
+    assert "has changed; starting from the beginning (150kB had come)" in caplog.text
 
 
 def test_a_file_that_changes_between_two_tries_is_never_mixed(server, tmp_path):
@@ -177,7 +188,7 @@ def test_a_file_that_changes_between_two_tries_is_never_mixed(server, tmp_path):
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[:200_000][::-1]
 
 
-def test_a_server_that_forgets_if_range_is_found_out_by_its_tag(server, tmp_path, capsys):
+def test_a_server_that_forgets_if_range_is_found_out_by_its_tag(server, tmp_path, caplog):
     interrupt(server, tmp_path, server.unchecked)
     server.content = CONTENT[::-1]
 
@@ -187,14 +198,14 @@ def test_a_server_that_forgets_if_range_is_found_out_by_its_tag(server, tmp_path
 
     server.plan = [forgetful]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT[::-1]
-    assert "has changed" in capsys.readouterr().err
+    assert "has changed" in caplog.text
 
 
-def test_a_server_that_ignores_ranges_is_read_from_the_beginning(server, tmp_path, capsys):
+def test_a_server_that_ignores_ranges_is_read_from_the_beginning(server, tmp_path, caplog):
     interrupt(server, tmp_path, server.unchecked)
     server.plan = [cut(None, resumable=False)]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
-    assert "cannot go on from there; beginning anew" in capsys.readouterr().err
+    assert "cannot continue it from there; starting from the beginning" in caplog.text
 
 
 def test_an_answer_that_begins_elsewhere_is_not_appended(server, tmp_path):
@@ -303,7 +314,7 @@ def test_a_length_that_is_too_short_is_found_by_the_checksum(server, tmp_path):
 
 def test_a_wrong_file_is_moved_aside_and_the_next_run_fetches_anew(server, tmp_path):
     server.content = CONTENT[::-1]
-    with pytest.raises(UserError, match=r"expected the MD5 .* as published, received .* --mirror HOST"):
+    with pytest.raises(UserError, match=r"expected the MD5 .* as published, received .*`mirror=HOST`"):
         fetch(server.archive, tmp_path, QUICK)
     assert (tmp_path / "a.tgz.wrong").read_bytes() == CONTENT[::-1]
     assert not (tmp_path / "a.tgz").exists()
@@ -408,30 +419,31 @@ def corpus_of(*archives, **facts):
     return Corpus(read=lambda source, target: Reading(), about="noise", archives=archives, **facts)
 
 
-def test_a_corpus_is_fetched_unpacked_and_then_left_alone(server, tmp_path, capsys):
+def test_a_corpus_is_fetched_unpacked_and_then_left_alone(server, tmp_path, capsys, monkeypatch):
     server.content = tar_of(a=CONTENT)
     md5 = hashlib.md5(server.content).hexdigest()
     corpus = corpus_of(Archive("http://unused.invalid/a.tgz", md5), licence="MIT", address="here")
+    monkeypatch.setitem(CORPORA, "noise", corpus)
     for first in (True, False):
-        download_corpus("noise", corpus, tmp_path, server.address, QUICK)
-        said = capsys.readouterr().out
-        assert ("fetched and unpacked before" in said) != first
+        assert main(["download", "noise", str(tmp_path), "--mirror", server.address]) == 0
+        said, logged = capsys.readouterr()
+        assert ("fetched and unpacked before" in logged) != first
         assert "noise is complete" in said
         assert f"prepare noise {tmp_path} OUT" in said
         assert "are kept" in said
         assert len(server.asked) == 1
     assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
     (tmp_path / "a.tgz").unlink()
-    download_corpus("noise", corpus, tmp_path, server.address, QUICK)
+    download_archives(corpus, tmp_path, server.address, QUICK)
     assert len(server.asked) == 1
 
 
 def test_a_corpus_that_lost_files_is_unpacked_again(server, tmp_path):
     server.content = tar_of(a=CONTENT)
     corpus = corpus_of(server.unchecked)
-    download_corpus("noise", corpus, tmp_path, None, QUICK)
+    download_archives(corpus, tmp_path, None, QUICK)
     (tmp_path / "corpus" / "a").unlink()
-    download_corpus("noise", corpus, tmp_path, None, QUICK)
+    download_archives(corpus, tmp_path, None, QUICK)
     assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
     assert len(server.asked) == 1
 
@@ -446,7 +458,7 @@ def test_a_corpus_without_archives_says_where_to_get_it(tmp_path):
         (corpus_of(needs_source=False), "the project carries it"),
     ]:
         with pytest.raises(UserError, match=message):
-            download_corpus("own", corpus, tmp_path, None, QUICK)
+            refuse_without_archives("own", corpus, tmp_path)
 
 
 def test_an_unknown_corpus_is_told_with_those_that_are_known(tmp_path):
@@ -456,18 +468,17 @@ def test_an_unknown_corpus_is_told_with_those_that_are_known(tmp_path):
 
 def test_a_corpus_that_cannot_fit_is_refused_before_the_first_byte(server, tmp_path):
     with pytest.raises(UserError, match=r"about 1.00PB are to come"):
-        download_corpus("noise", corpus_of(server.archive, size_gb=1e6), tmp_path, None, QUICK)
+        download_archives(corpus_of(server.archive, size_gb=1e6), tmp_path, None, QUICK)
     assert not server.asked
 
 
 DOWNLOAD = """
 import sys
 from pathlib import Path
-from asr.cli.commands.download import download_corpus
+from data_pipeline.download.corpus import download_archives
 from data_pipeline.types import Archive, Corpus
-from data_pipeline.download.fetch import PATIENCE
 corpus = Corpus(read=None, about="noise", archives=(Archive(sys.argv[1]),))
-download_corpus("noise", corpus, Path(sys.argv[2]), None, PATIENCE)
+download_archives(corpus, Path(sys.argv[2]))
 """
 
 
@@ -477,7 +488,7 @@ def test_two_commands_never_write_one_file_and_the_interrupted_one_says_how_to_g
     part = part_of(tmp_path)
     until(lambda: part.exists() and part.stat().st_size == HALF, process)
     with pytest.raises(UserError, match="another asr download is at work there"):
-        download_corpus("noise", corpus_of(server.unchecked), tmp_path, None, QUICK)
+        download_archives(corpus_of(server.unchecked), tmp_path, None, QUICK)
     os.kill(process.pid, signal.SIGINT)
-    assert f"{tmp_path}: what has come is kept; the same command goes on" in process.communicate()[1]
+    assert f"{tmp_path}: what has come is kept; the same command resumes" in process.communicate()[1]
     assert part.read_bytes() == CONTENT[:HALF]

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal, TypeAlias, cast
 
 Kind: TypeAlias = Literal["file", "folder", "symbolic link", "hard link", "special file"]
 
+CHUNK_BYTES = 1 << 20  # of a file read at a time
 ENCODINGS = ("utf-8", "gb18030")  # of names that say nothing of theirs
 LONGEST_READ_BYTES = 1 << 24  # tarfile reads a header at once, however long it claims to be
 LONGEST_LINK_BYTES = 4096

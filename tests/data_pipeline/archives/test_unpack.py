@@ -16,7 +16,7 @@ import pytest
 from helpers import ROOT
 
 from asr.base.types import UserError
-from data_pipeline.download.unpack import is_unpacked, unpack
+from data_pipeline.archives.unpack import is_unpacked, unpack
 
 NOISE = random.Random(1).randbytes(100_000)
 
@@ -390,7 +390,7 @@ def test_unpacked_is_what_was_unpacked_from_this_archive_and_is_still_there(plac
 
 
 PROGRAM = (
-    "import sys, pathlib; from data_pipeline.download.unpack import unpack; "
+    "import sys, pathlib; from data_pipeline.archives.unpack import unpack; "
     "unpack(*map(pathlib.Path, sys.argv[1:]))"
 )
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from asr.base.files import cannot_write, whole_file
 from asr.base.types import UserError
-from data_pipeline.download.archives import DAMAGE, DamagedError, Entry, entries_of
-from data_pipeline.download.byte_bar import CHUNK_BYTES, byte_bar, size_text
+from asr.base.wording import file_size
+from asr.base.work import OnProgress, Work, ignore_progress
+from data_pipeline.archives.entries import CHUNK_BYTES, DAMAGE, DamagedError, Entry, entries_of
 
 BLOCK_BYTES = 4096  # an empty file takes space, too
 MAX_DEPTH = 100
@@ -39,10 +40,15 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path, on_progress: OnProgress = ignore_progress) -> None:
     """Unpack a tar or zip file into a folder, beside what the folder holds already.
 
     The archive is kept; a hidden record beside what came out of it tells `is_unpacked`.
+
+    Args:
+        archive: a tar or zip file.
+        folder: where its content goes.
+        on_progress: receives how many bytes of the archive are read.
 
     Raises:
         UserError: it is damaged, holds what must not be written, does not fit, or meets another file
@@ -56,8 +62,10 @@ def unpack(archive: Path, folder: Path) -> None:
             shutil.rmtree(hidden)  # of a run that was killed
         hidden.mkdir(parents=True)
         try:
-            with byte_bar(f"unpacking {archive.name}", 0, archive.stat().st_size) as bar:
-                unpack_into(hidden, archive, lambda position: bar.update(max(0, position - bar.n)))
+            task, num_bytes = f"unpacking {archive.name}", archive.stat().st_size
+            unpack_into(
+                hidden, archive, lambda position: on_progress(Work(task, position, num_bytes, "bytes"))
+            )
             content = list(_content(hidden))
             for source, target in list(_moves(hidden, folder)):
                 source.replace(target)
@@ -89,7 +97,7 @@ def unpack_into(root: Path, archive: Path, tick: Callable[[int], object] = lambd
     Args:
         root: the folder.
         archive: a tar or zip file.
-        tick: told again and again how many bytes of the archive are read.
+        tick: receives the position in the archive again and again.
 
     Raises:
         UserError: it is damaged, holds what must not be written, or does not fit.
@@ -119,7 +127,7 @@ def _that_fit(entries: Iterable[Entry], free: int, archive: Path) -> Iterator[En
         needed += (entry.num_bytes // BLOCK_BYTES + 1) * BLOCK_BYTES
         if needed > free:
             raise NoRoomError(
-                f"{archive}: unpacks to {size_text(needed)} or more, {size_text(free)} are free; nothing was "
+                f"{archive}: unpacks to {file_size(needed)} or more, {file_size(free)} are free; nothing was "
                 "unpacked. Free space there; where that is more than it can hold, fetch it from its publisher"
             )
         yield entry
