@@ -14,9 +14,7 @@ from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, differing, leaders, results_of, results_of_run, settings_of
 from asr.runs.progress import EpochMetrics
 
-NUM_COLOURS = (
-    6  # of the style sheet; runs from the seventh on share them, and are told apart by their letters
-)
+NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
 
 
 def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetime | None = None) -> None:

@@ -138,7 +138,7 @@ class _KindFound:
         examples: the first findings.
         listed: further ones.
         total: how many there are.
-        cut: how many of them can be examples or listed, where there are more; else None.
+        cut: how many of them the page names, where it leaves some out; else None.
     """
 
     kind: Kind

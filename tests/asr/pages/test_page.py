@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import re
 import subprocess
 import sys
 import tomllib
@@ -125,15 +126,20 @@ def test_bars_are_as_wide_as_their_rates(template):
     assert f'style="width:{a:.2f}em"></i>40.0%</td>' in html
 
 
+def templates():
+    return [path for package in ("asr", "data_pipeline") for path in (ROOT / package).rglob("templates/*")]
+
+
+def test_no_template_switches_escaping_off():
+    for path in templates():
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), path
+
+
 def test_every_template_is_in_the_wheel():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     package_data = settings["tool"]["setuptools"]["package-data"]
-    files = [
-        path
-        for package in ("asr", "data_pipeline", "multigpu")
-        for path in (ROOT / package).rglob("templates/*")
-        if path.suffix != ".pyc"
-    ]
+    files = templates()
     assert len(files) > 10
     for path in files:
         package = ".".join(path.parents[1].relative_to(ROOT).parts)
