@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from asr.base.types import Utterance
+from asr.base.config import DataConfig
+from asr.base.types import UserError, Utterance
 from data_pipeline.corpora.listed import split_of
+from data_pipeline.types import SPLITS
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Role: TypeAlias = Literal["train", "dev", "test"]
@@ -185,6 +187,30 @@ def about(entry: Entry, code: str, detail: str) -> Finding:
     """A finding about an utterance."""
     utterance = entry.utterance
     return Finding(code, detail, entry.source, entry.line, utterance.id, utterance.audio_path)
+
+
+def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Source]:
+    """Return manifests with their roles.
+
+    Args:
+        manifests: to examine.
+        data: whose manifests, or prepared corpus, it is where none is named.
+
+    Raises:
+        UserError: there is none, or one is named twice.
+    """
+    paths = list(manifests) or [Path(path) for path in (data.train, data.dev, data.test) if path]
+    if not paths and data.corpus:
+        folder = Path(data.prepared_dir) / data.corpus
+        paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
+    if not paths:
+        raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise UserError(f"{path}: given twice; name each manifest once")
+        seen.add(path.resolve())
+    return sources_of(paths)
 
 
 def sources_of(paths: Sequence[Path]) -> list[Source]:

@@ -6,20 +6,14 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asr.base.types import UserError
 from asr.cli.commands import add_override_argument, refuse_overwriting
 from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
-    from asr.base.config import Config
-    from asr.base.vocabulary import Vocabulary
-    from data_pipeline.doctor.diagnosis import Contents, Diagnosis
-    from data_pipeline.doctor.findings import Finding
-    from data_pipeline.doctor.label_checks import LabelRules
+    from data_pipeline.doctor.diagnosis import Diagnosis
 
 EXIT_PROBLEMS = 1  # of the data: an error was found
 DEFAULT_CONFIG = "demo"
@@ -65,29 +59,35 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from asr.base.config import find_config, load_config
     from asr.base.wording import counted
     from data_pipeline.doctor.clean_manifests import clean_paths, write_clean
-    from data_pipeline.doctor.diagnosis import as_json, diagnose, listen_to_entries, read_contents
-    from data_pipeline.doctor.findings import sources_of
+    from data_pipeline.doctor.diagnosis import as_json
+    from data_pipeline.doctor.findings import sources_to_examine
     from data_pipeline.doctor.page import write_doctor_page
+    from multigpu.quiet import import_tensorflow
 
     config_path = find_config(arguments.config or DEFAULT_CONFIG)
     config = load_config(config_path, arguments.overrides)
-    sources = sources_of(_manifests(arguments.manifests, config))
+    sources = sources_to_examine(arguments.manifests, config.data)
     manifests = [source.path for source in sources]
     refuse_overwriting("--html", arguments.html, manifests)
     if arguments.json and arguments.json != "-":
         refuse_overwriting("--json", Path(arguments.json), manifests)
     if arguments.write_clean:
         clean_paths(sources, arguments.write_clean)  # before minutes of listening, not after
-    contents = read_contents(sources)
-    vocabulary, findings = _vocabulary(contents, config)
+    import_tensorflow(_leave_gpus_alone)
+    from asr.training.examination import examine
+
     with ProgressBars() as bars:
-        heard = listen_to_entries(contents.entries, on_progress=bars)
-    rules = _label_rules(config, config_path.stem, vocabulary, bool(arguments.config))
-    diagnosis = diagnose(contents, heard, rules, findings)
+        diagnosis = examine(
+            config,
+            manifests,
+            config_name=config_path.stem,
+            check_batches=bool(arguments.config),
+            on_progress=bars,
+        )
 
     write_doctor_page(arguments.html, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
-    tell(diagnosis, out)
+    _print_diagnosis(diagnosis, out, "" if arguments.config else "; name yours by --config")
     if arguments.json:
         _write_json(arguments.json, as_json(diagnosis))
     if arguments.write_clean:
@@ -98,7 +98,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     return EXIT_PROBLEMS if diagnosis.counts()["error"] else 0
 
 
-def tell(diagnosis: Diagnosis, out: TextIO) -> None:
+def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
     """Print what a person reads in ten seconds: the manifests, and the problems by kind."""
     from asr.base.wording import counted, duration, visible
     from data_pipeline.doctor.findings import KINDS, SEVERITIES
@@ -109,7 +109,7 @@ def tell(diagnosis: Diagnosis, out: TextIO) -> None:
         name = f"{visible(str(summary.source.path))} ({summary.source.role})"
         utterances = f"{counted(summary.num_utterances, 'utterance')}, {duration(summary.duration_s)}"
         print(f"{name}: {utterances}, {speakers}{left_out}", file=out)
-    print(f"Room for labels is reckoned for {diagnosis.model}.", file=out)
+    print(f"Room for labels is reckoned for {diagnosis.model}{hint}.", file=out)
     for severity in SEVERITIES:
         found = {c: f for c, f in diagnosis.by_kind().items() if KINDS[c].severity == severity}
         if found:
@@ -122,66 +122,6 @@ def tell(diagnosis: Diagnosis, out: TextIO) -> None:
     counts = diagnosis.counts()
     verdict = "problems found" if counts["error"] else "sound"
     print(f"\n{verdict}: {', '.join(counted(counts[s], s) for s in SEVERITIES)}", file=out)
-
-
-def _manifests(given: Sequence[Path], config: Config) -> list[Path]:
-    """Those given, else those of the configuration."""
-    data = config.data
-    paths = list(given) or [Path(path) for path in (data.train, data.dev, data.test) if path]
-    if not paths and data.corpus:
-        folder = Path(data.prepared_dir) / data.corpus
-        paths = [path for split in ("train", "dev", "test") if (path := folder / f"{split}.jsonl").exists()]
-    if not paths:
-        raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
-    seen: set[Path] = set()
-    for path in paths:
-        if path.resolve() in seen:
-            raise UserError(f"{path}: given twice; name each manifest once")
-        seen.add(path.resolve())
-    return paths
-
-
-def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, list[Finding]]:
-    """The vocabulary that training would use, as far as it can be known."""
-    from asr.base.pinyin import mandarin_syllables
-    from asr.base.vocabulary import Vocabulary
-    from data_pipeline.doctor.diagnosis import read_contents
-    from data_pipeline.doctor.findings import Source
-    from data_pipeline.doctor.label_checks import load_vocabulary, vocabulary_of
-
-    if config.data.vocabulary == "mandarin":
-        return Vocabulary(mandarin_syllables()), []
-    if config.data.vocabulary != "train":
-        return load_vocabulary(Path(config.data.vocabulary))
-    entries = [entry for entry in contents.entries if entry.source.role == "train"]
-    if not entries and config.data.train:
-        entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
-    return vocabulary_of(entries)
-
-
-def _label_rules(config: Config, name: str, vocabulary: Vocabulary | None, is_given: bool) -> LabelRules:
-    """What labels are held against; asks the model itself how many frames it gives."""
-    from asr.base.vocabulary import Vocabulary
-    from data_pipeline.doctor.label_checks import LabelRules
-    from multigpu.quiet import import_tensorflow
-
-    import_tensorflow(_leave_gpus_alone)
-    from asr.model.features import make_features
-    from asr.model.loss import frames_needed
-    from asr.model.networks import make_network
-
-    features = make_features(config.features)
-    network = make_network(config.model, Vocabulary([]))  # its weights are never made
-    family = config.model.family
-    size = f" {config.model.size}" if family == "separable" else ""
-    hint = "" if is_given else "; name yours by --config"
-    return LabelRules(
-        vocabulary,
-        frames_needed,
-        lambda num_samples: network.num_output_frames(features.num_frames(num_samples)),
-        f"the {family}{size} model of the configuration {name!r}{hint}",
-        config.train.batch_s if is_given else None,
-    )
 
 
 def _leave_gpus_alone() -> None:

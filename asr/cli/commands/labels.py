@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.types import UserError
-
 if TYPE_CHECKING:
     from data_pipeline.label_corrections import Correction
 
@@ -27,41 +25,26 @@ def add_labels_arguments(parser: argparse.ArgumentParser) -> None:
 
 def labels_command(arguments: argparse.Namespace) -> int:
     """Apply a review; returns the exit status."""
-    from asr.base.units import unit_of
     from asr.base.wording import counted
-    from asr.evaluation.review_file import read_review
-    from data_pipeline.label_corrections import corrections, write_corrected
-    from data_pipeline.manifest import read_manifest
+    from asr.evaluation.corrected_labels import apply_review
 
-    rows = read_review(arguments.review)
-    accepted = [row for row in rows if row.is_accepted]
-    if not accepted:
-        raise UserError(
-            f"{arguments.review}: none of {counted(len(rows), 'line')} is accepted; write a or y into the "
-            "column `decision` of those whose suggestion is right"
-        )
-    utterances = read_manifest(arguments.manifest)
-    unit = unit_of(token for utterance in utterances for token in utterance.tokens)
-    changed = corrections(utterances, accepted, unit, arguments.review)
-    write_corrected(arguments.manifest, arguments.out, changed)
-
-    for correction in changed:
-        _tell(correction)
-    refused = sum(bool(row.decision.strip()) for row in rows) - len(accepted)
+    applied = apply_review(arguments.review, arguments.manifest, arguments.out)
+    for correction in applied.corrections:
+        _print_correction(correction)
     print(
-        f"\n{arguments.review}: {len(accepted):,} accepted, {refused:,} refused, "
-        f"{len(rows) - len(accepted) - refused:,} undecided"
+        f"\n{arguments.review}: {applied.num_accepted:,} accepted, {applied.num_refused:,} refused, "
+        f"{applied.num_undecided:,} undecided"
     )
-    if len(changed) < len(accepted):
-        print(f"{len(accepted) - len(changed):,} of the accepted suggest what the label says already")
+    if applied.num_unchanged:
+        print(f"{applied.num_unchanged:,} of the accepted suggest what the label says already")
     print(
-        f"{arguments.out}: {counted(len(utterances), 'utterance')}, {len(changed):,} with new tokens; "
-        "their texts stay as they were"
+        f"{arguments.out}: {counted(applied.num_utterances, 'utterance')}, {len(applied.corrections):,} with "
+        "new tokens; their texts stay as they were"
     )
     return 0
 
 
-def _tell(correction: Correction) -> None:
+def _print_correction(correction: Correction) -> None:
     from asr.evaluation.metrics import align
 
     utterance = correction.utterance

@@ -1,0 +1,78 @@
+"""A recording as several epochs of training receive it, written to listen to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.audio.recording import read_audio, write_wav
+from asr.base.files import cannot_write
+from asr.base.types import UserError
+from data_pipeline.augment.augmenter import Applied, Augmenter, speed_factors, utterance_keys
+
+
+@dataclass(frozen=True)
+class Version:
+    """A recording as one epoch receives it.
+
+    Attributes:
+        epoch: from 0.
+        applied: what was done to it.
+        path: of the WAV file.
+    """
+
+    epoch: int
+    applied: Applied
+    path: Path
+
+
+def write_versions(
+    audio: Path, folder: Path, augmenter: Augmenter, num_versions: int, utterance_id: str = ""
+) -> list[Version]:
+    """Write a recording as the first epochs of training receive it.
+
+    Args:
+        audio: of any rate and container.
+        folder: for the WAV files; made where missing.
+        augmenter: of the configuration.
+        num_versions: how many, an epoch each.
+        utterance_id: in its manifest, which decides what chance does; the file's name without its ending
+            by default.
+
+    Raises:
+        UserError: the augmenter changes nothing, the recording cannot be read or the folder not written.
+    """
+    if num_versions < 1:
+        raise UserError(f"`num_versions={num_versions}`: expected a number of versions from 1")
+    if not augmenter.changes_anything:
+        raise UserError(
+            "[augment] leaves waveforms as they are; switch something on, such as augment.noise=coloured"
+        )
+    waveform = read_audio(audio)
+    keys = utterance_keys([utterance_id or audio.stem])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, "folder", error) from None
+    versions = []
+    for epoch in range(num_versions):
+        speed = float(speed_factors(augmenter.config, augmenter.seed, epoch, keys)[0])
+        changed, applied = augmenter.apply_and_tell(waveform, epoch, int(keys[0]), speed)
+        path = folder / f"{audio.stem}-epoch{epoch}{_suffix(applied)}.wav"
+        write_wav(path, changed)
+        versions.append(Version(epoch, applied, path))
+    return versions
+
+
+def _suffix(applied: Applied) -> str:
+    """What was done, as a part of a file's name."""
+    parts = []
+    if applied.speed != 1:
+        parts.append(f"speed{applied.speed:.2f}")
+    if applied.response:
+        parts.append("reverb")
+    if applied.noise:
+        parts.append(f"noise{applied.snr_db:.0f}dB")
+    if round(applied.gain_db):
+        parts.append(f"gain{applied.gain_db:+.0f}dB")
+    return "".join(f"-{part}" for part in parts) or "-unchanged"

@@ -1,0 +1,43 @@
+import dataclasses
+
+import pytest
+from helpers.corpora.defects import SmallCorpus
+
+from asr.base.config import Config
+from asr.base.types import UserError
+from asr.training.examination import examine
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    return SmallCorpus(tmp_path / "corpus")
+
+
+def test_one_call_examines_manifests_and_reports_its_progress(corpus):
+    corpus.audio(2).unlink()
+    reports = []
+    diagnosis = examine(Config(), corpus.save(), config_name="mine", on_progress=reports.append)
+    assert list(diagnosis.by_kind()) == ["missing-audio"]
+    assert diagnosis.model.endswith("model of the configuration 'mine'")
+    assert reports[-1].is_done
+    assert reports[-1].task == "listening"
+
+
+def test_the_manifests_of_a_configuration_are_examined_where_none_is_named(corpus):
+    train, *_ = corpus.save()
+    config = Config()
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, train=str(train)))
+    assert [source.path for source in examine(config).contents.sources] == [train]
+
+
+def test_nothing_to_examine_is_an_error():
+    with pytest.raises(UserError, match="no manifest to examine"):
+        examine(Config())
+
+
+def test_utterances_longer_than_a_batch_are_found_unless_batches_do_not_matter(corpus):
+    config = Config()
+    config = dataclasses.replace(config, train=dataclasses.replace(config.train, batch_s=1.0))
+    assert "longer-than-batch" in examine(config, corpus.paths).by_kind()
+    assert "longer-than-batch" not in examine(config, corpus.paths, check_batches=False).by_kind()

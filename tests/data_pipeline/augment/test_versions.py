@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+from asr.audio.recording import read_audio, write_wav
+from asr.base.config import AugmentConfig
+from asr.base.types import UserError
+from data_pipeline.augment.augmenter import Augmenter, utterance_keys
+from data_pipeline.augment.versions import write_versions
+
+
+def test_versions_are_what_the_augmenter_makes_of_each_epoch(tmp_path):
+    clip = np.random.default_rng(3).normal(0, 2000, 20000).astype(np.int16)
+    write_wav(tmp_path / "a.wav", clip)
+    augmenter = Augmenter.load(AugmentConfig(speed_min=1.0, speed_max=1.0, gain_db_min=-6.0), 1)
+    versions = write_versions(tmp_path / "a.wav", tmp_path / "out", augmenter, 2, "its-id")
+    [key] = utterance_keys(["its-id"])
+    for epoch, version in enumerate(versions):
+        assert version.epoch == epoch
+        np.testing.assert_array_equal(
+            read_audio(version.path), augmenter.apply(read_audio(tmp_path / "a.wav"), epoch, key, 1.0)
+        )
+
+
+def test_an_augmenter_that_changes_nothing_is_refused(tmp_path):
+    write_wav(tmp_path / "a.wav", np.ones(20000, np.int16))
+    with pytest.raises(UserError, match="leaves waveforms as they are"):
+        write_versions(tmp_path / "a.wav", tmp_path / "out", Augmenter.load(AugmentConfig(), 1), 1)
+    assert not (tmp_path / "out").exists()
