@@ -4,7 +4,7 @@
 def total(values: Float32) -> float: ...
 
 Numba itself keeps what it compiled until the file that holds the function changes. But what the function
-calls, and the constants that it reads, may be in other files: here all is compiled again when any of these has
+calls, and the constants that it reads, may be in other files: all is compiled again when any of these has
 changed.
 """
 
