@@ -1,3 +1,4 @@
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -5,6 +6,7 @@ import threading
 import pytest
 from helpers import ROOT
 
+from asr.base import lock
 from asr.base.lock import alone_in, is_anyone_in
 from asr.base.types import UserError
 
@@ -112,3 +114,18 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         alone_in(tmp_path / "file", "asr work"),
     ):
         pass
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("filelock"), reason="filelock is for Windows")
+def test_without_flock_a_second_command_is_kept_out_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_has_flock", lambda: False)  # as on Windows
+    assert not is_anyone_in(tmp_path, "asr work")
+    for _ in range(2):
+        with alone_in(tmp_path, "asr work") as is_kept:
+            assert is_kept
+            assert is_anyone_in(tmp_path, "asr work")
+            refused = pytest.raises(UserError, match="another asr work is at work there")
+            with refused, alone_in(tmp_path, "asr work"):
+                pass
+            assert is_anyone_in(tmp_path, "asr work")
+        assert not is_anyone_in(tmp_path, "asr work")
