@@ -1,10 +1,10 @@
 """One command at a time in a folder, and whether one is at work there, which it does not notice.
 
-This is flock(2) by hand, because looking needs a lock that those who look share, and filelock's are exclusive:
-whoever looked through it could keep a command out for a moment, and take someone else who looks for a command
-at work. And where a disk has no locks, filelock falls back to a file that stays when its owner is killed; here
-a command goes without. On Windows, which has no flock, filelock does the locking, and those who look hold the
-lock for a moment, for which a command waits.
+This is flock(2) by hand, because looking needs a lock that those who look share, and filelock's are
+exclusive: whoever looked through it could keep a command out for a moment, and take someone else who
+looks for a command at work. And where a disk has no locks, filelock falls back to a file that stays when
+its owner is killed; here a command goes without. On Windows, which has no flock, filelock does the
+locking, and those who look hold the lock for a moment, for which a command waits.
 """
 
 from __future__ import annotations
