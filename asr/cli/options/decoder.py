@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import logging
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
     from asr.recognition.decoding.hot_words import HotWords
     from asr.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 BEAM = 16  # where a language model or hot words ask for a search
 
@@ -130,5 +132,5 @@ def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
 
     hot_words = HotWords.load(path, vocabulary, pinyin_of)
     if hot_words.left_out:
-        print(f"warning: {path}: {hot_words.left_out}", file=sys.stderr)
+        logger.warning("%s: %s", path, hot_words.left_out)
     return hot_words
