@@ -8,8 +8,6 @@ the same headers with soundfile and calls pypinyin for each sentence, one by one
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import resource
 import subprocess
@@ -82,7 +80,6 @@ def by_libraries(files: list[Path], texts: list[str]) -> list[tuple[float, list[
 
 if __name__ == "__main__":
     if len(sys.argv) == 3:
-        with contextlib.redirect_stderr(io.StringIO()):
-            prepare_corpus("aishell1", sys.argv[1], Path(sys.argv[2]))
+        prepare_corpus("aishell1", sys.argv[1], Path(sys.argv[2]))
     else:
         main()

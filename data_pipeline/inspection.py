@@ -5,9 +5,12 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import Utterance
+from data_pipeline.doctor.findings import ROLES, sources_of
+from data_pipeline.manifest import read_manifest
 
 RARE = 10  # labels that occur less often than this are hardly learned
 
@@ -54,6 +57,16 @@ class Inspection:
         """Labels that occur less than ten times, the rarest first."""
         rare = [(label, count) for label, count in self.label_counts.items() if count < RARE]
         return dict(sorted(rare, key=lambda item: (item[1], item[0])))
+
+
+def inspect_manifests(paths: Sequence[Path]) -> list[Inspection]:
+    """Count what manifests hold; what is trained on comes first, whatever their order.
+
+    Raises:
+        UserError: one of them cannot be read.
+    """
+    sources = sorted(sources_of(paths), key=lambda source: ROLES.index(source.role))
+    return [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
 
 
 def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection:

@@ -1,11 +1,9 @@
-import html
-import re
+from pathlib import Path
 
 import pytest
 
 from asr.base.types import Utterance
-from asr.cli.main import main
-from data_pipeline.inspection import inspect_utterances, unseen_labels
+from data_pipeline.inspection import inspect_manifests, inspect_utterances, unseen_labels
 from data_pipeline.manifest import write_manifest
 
 
@@ -42,43 +40,11 @@ def test_labels_that_train_does_not_hold_are_told(train):
     assert unseen_labels([inspect_utterances("train", train), dev, same]) == {"dev": ["men5", "qu4"]}
 
 
-def test_the_command_tells_it_and_draws_it(train, tmp_path, capsys):
-    write_manifest(tmp_path / "train.jsonl", train)
-    write_manifest(tmp_path / "<dev> & 甲.jsonl", [utterance("d", 1.0, "men5")])
-    manifests = [str(tmp_path / "train.jsonl"), str(tmp_path / "<dev> & 甲.jsonl")]
-    page = tmp_path / "page.html"
-    assert main(["inspect", *manifests, "--html", str(page)]) == 0
-    told = capsys.readouterr().out
-    assert "28 s, 14 utterances" in told
-    assert "2, from 4 s to 24 s each" in told
-    assert "ni3 13, hao3 12" in told
-    assert "1 labels that" in told
-    text = page.read_text(encoding="utf-8")
-    assert "<dev>" not in text
-    words = html.unescape(re.sub("<[^>]+>", " ", text))
-    assert "<dev> & 甲" in words
-    for expected in ("Durations", "Labels by frequency", "Never trained on", "men5", "甲", "initials"):
-        assert expected in words
-
-
-def test_a_manifest_without_labels_is_shown_as_well(tmp_path, capsys):
-    write_manifest(tmp_path / "m.jsonl", [utterance("a", 1.0, "")])
-    assert main(["inspect", str(tmp_path / "m.jsonl"), "--html", str(tmp_path / "m.html")]) == 0
-    assert "1 utterance" in capsys.readouterr().out
-
-
-def test_train_comes_first_and_no_manifest_is_written_over(train, tmp_path, capsys):
-    write_manifest(tmp_path / "train.jsonl", train)
-    write_manifest(tmp_path / "dev.jsonl", [utterance("d", 1.0, "men5")])
-    manifests = [str(tmp_path / "dev.jsonl"), str(tmp_path / "train.jsonl")]
-    assert main(["inspect", *manifests, "--html", str(tmp_path / "page.html")]) == 0
-    assert "dev.jsonl: 1 labels that" in capsys.readouterr().out
-    for command in ("inspect", "doctor"):
-        assert main([command, manifests[0], "--html", manifests[1]]) == 2
-        assert "would be written over" in capsys.readouterr().err
-
-
-def test_a_broken_manifest_is_named(tmp_path, capsys):
-    (tmp_path / "m.jsonl").write_text("no json", encoding="utf-8")
-    assert main(["inspect", str(tmp_path / "m.jsonl")]) == 2
-    assert "m.jsonl:1: not a JSON object" in capsys.readouterr().err
+def test_manifests_are_read_and_what_is_trained_on_comes_first(train, tmp_path):
+    for name, rows in {"dev": train[:1], "train": train}.items():
+        write_manifest(tmp_path / f"{name}.jsonl", rows)
+    found = inspect_manifests([tmp_path / "dev.jsonl", tmp_path / "train.jsonl"])
+    assert [(Path(one.name).stem, len(one.durations_s)) for one in found] == [
+        ("train", len(train)),
+        ("dev", 1),
+    ]

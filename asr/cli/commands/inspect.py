@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,26 +34,24 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def inspect_command(arguments: argparse.Namespace) -> int:
     """Tell what is in manifests and draw it; returns the exit status."""
-    from data_pipeline.doctor.findings import ROLES, sources_of
+    from asr.base.wording import listed
     from data_pipeline.inspect_page import write_inspect_page
-    from data_pipeline.inspection import inspect_utterances, unseen_labels
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.inspection import inspect_manifests, unseen_labels
 
     refuse_overwriting("--html", arguments.html, arguments.manifests)
-    # what is trained on comes first, whatever the order of the shell
-    sources = sorted(sources_of(arguments.manifests), key=lambda source: ROLES.index(source.role))
-    inspections = [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
+    inspections = inspect_manifests(arguments.manifests)
     for inspection in inspections:
-        _tell(inspection)
+        _print_inspection(inspection)
     for name, labels in unseen_labels(inspections).items():
-        print(f"\n{name}: {len(labels):,} labels that {inspections[0].name} does not hold: {_some(labels)}")
+        some = listed(labels, NUM_SHOWN)
+        print(f"\n{name}: {len(labels):,} labels that {inspections[0].name} does not hold: {some}")
     write_inspect_page(arguments.html, inspections)
     print(f"\nPage: {arguments.html}")
     return 0
 
 
-def _tell(inspection: Inspection) -> None:
-    from asr.base.wording import counted, duration
+def _print_inspection(inspection: Inspection) -> None:
+    from asr.base.wording import counted, duration, listed
     from data_pipeline.inspection import RARE, spread
 
     shortest, middle, longest = spread(inspection.durations_s)
@@ -69,12 +66,14 @@ def _tell(inspection: Inspection) -> None:
         "utterances last": f"{shortest:.2f} s to {longest:.2f} s, the middle one {middle:.2f} s",
         "tokens per second": f"{slowest:.1f} to {fastest:.1f}, the middle one {usual:.1f}",
         "tokens": f"{sum(inspection.num_tokens):,}",
-        "labels": f"{len(inspection.label_counts):,}: {_some(frequent)}",
-        f"under {RARE} times": f"{counted(len(rare), 'label')}{': ' if rare else ''}{_some(rare)}",
+        "labels": f"{len(inspection.label_counts):,}: {listed(frequent, NUM_SHOWN)}",
+        f"under {RARE} times": f"{counted(len(rare), 'label')}{': ' * bool(rare)}{listed(rare, NUM_SHOWN)}",
     }
     for part, counts in inspection.part_counts.items():
         total = sum(counts.values())
-        rows[f"{part}s"] = _some([f"{name} {count / total:.0%}" for name, count in counts.items()])
+        rows[f"{part}s"] = listed(
+            [f"{name} {count / total:.0%}" for name, count in counts.items()], NUM_SHOWN
+        )
     for name, value in rows.items():
         print(f"  {name:<22} {value}")
 
@@ -87,8 +86,3 @@ def _speakers(inspection: Inspection) -> str:
     first, *_, last = [*inspection.speaker_s.items()] * 2
     share = f", from {duration(last[1])} to {duration(first[1])} each" if inspection.num_speakers > 1 else ""
     return f"{inspection.num_speakers:,}{share}"
-
-
-def _some(values: Sequence[str] | Iterable[str]) -> str:
-    values = list(values)
-    return ", ".join(values[:NUM_SHOWN]) + (", ..." if len(values) > NUM_SHOWN else "")

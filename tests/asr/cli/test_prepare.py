@@ -1,0 +1,33 @@
+import pytest
+
+from asr.cli.main import main
+from data_pipeline.corpora import CORPORA, FORMS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["hsk_word", "a", "b"], "did you mean hsk_words?"),
+        (["digits", "a"], "expected DIR OUT"),
+        (["mandarin_demo", "a", "b"], "expected OUT"),
+        (["digits", "/no/such/folder", "out"], "no folder '/no/such/folder'"),
+        ([], "--list"),
+    ],
+)
+def test_a_wrong_command_says_what_was_expected(arguments, error, capsys):
+    assert main(["prepare", *arguments]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_the_list_shows_every_corpus_with_licence_and_address(capsys):
+    assert main(["prepare", "--list"]) == 0
+    told = capsys.readouterr().out
+    for name, corpus in CORPORA.items():
+        assert f"\n{name}\n" in told
+        assert corpus.licence
+        assert corpus.licence in told
+        assert corpus.address in told
+        assert corpus.hours or name == "common_voice"  # grows every few months
+    for name, form in FORMS.items():
+        assert f"\n{name}\n" in told
+        assert form.about in told
