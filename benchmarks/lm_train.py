@@ -23,6 +23,8 @@ import rjieba
 from common import seconds, show
 from pypinyin import Style, lazy_pinyin
 
+from asr.base.hanzi_text import HANZI_RUN
+
 MB = 10**6
 SHARE = 10  # of the text that the peer is spared
 RUNS = 3
@@ -73,7 +75,7 @@ def count_in_dictionaries(lines: list[str]) -> list[Counter[tuple[str, ...]]]:
     """All n-grams of three units up to the order."""
     counts: list[Counter[tuple[str, ...]]] = [Counter() for _ in range(3 * ORDER)]
     for line in lines:
-        for sentence in re.findall(r"[\u4e00-\u9fff]+", line):
+        for sentence in HANZI_RUN.findall(line):
             syllables = lazy_pinyin(sentence, style=Style.TONE3, neutral_tone_with_five=True)
             for place, tokens in enumerate((rjieba.cut(sentence, False), syllables, list(sentence))):
                 padded = ["<s>", *tokens, "</s>"]

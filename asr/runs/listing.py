@@ -64,10 +64,10 @@ def list_runs(folders: Iterable[Path]) -> list[RunSummary]:
 def summarize(directory: Path) -> RunSummary:
     """A run in a line, in whatever condition it is."""
     run, said = Run(directory), read_state(directory)
-    troubles: list[str] = []
-    config = _readable(run.config, troubles)
-    metrics = _readable(lambda: _metrics(run), troubles)
-    origin = _readable(lambda: read_origin(directory), troubles)
+    config, config_trouble = _readable(run.config)
+    metrics, metrics_trouble = _readable(lambda: _metrics(run))
+    origin, origin_trouble = _readable(lambda: read_origin(directory))
+    troubles = [*filter(None, (config_trouble, metrics_trouble, origin_trouble))]
     state: str = said.state
     reason = said.reason
     if troubles:
@@ -98,14 +98,14 @@ def _find(folder: Path) -> list[Path]:
     return [run for run in found if not any(part.startswith(".") for part in run.relative_to(folder).parts)]
 
 
-def _readable(read: Callable[[], T], troubles: list[str]) -> T | None:
+def _readable(read: Callable[[], T]) -> tuple[T | None, str]:
+    """Return what is read, or why it cannot be."""
     try:
-        return read()
+        return read(), ""
     except UserError as error:
-        troubles.append(str(error))
+        return None, str(error)
     except RecursionError:  # of JSON that is nested without end
-        troubles.append("nested too deeply")
-    return None
+        return None, "nested too deeply"
 
 
 def _metrics(run: Run) -> list[EpochMetrics]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from asr.base.columns import width_of
 from asr.base.files import whole_file
 
 TimeFormat: TypeAlias = Literal["table", "textgrid", "srt", "json"]
@@ -156,11 +157,11 @@ def _goes_on(line: Sequence[TimedToken], token: TimedToken) -> bool:
     after = set(_after(last.text))
     if token.start_s - last.end_s >= PAUSE_S or after & set(SENTENCE_ENDS):
         return False
-    if after & set(PHRASE_ENDS) and _columns(label) >= PHRASE_COLUMNS:
+    if after & set(PHRASE_ENDS) and width_of(label) >= PHRASE_COLUMNS:
         return False
     if last.text.isascii() and last.text.isalpha():
         return True  # inside a word
-    longer = _columns(_joined([*line, token]).label)
+    longer = width_of(_joined([*line, token]).label)
     return longer <= LINE_COLUMNS and token.end_s - line[0].start_s <= LINE_S
 
 
@@ -240,7 +241,3 @@ def _after(text: str) -> str:
 
 def _is_silent(char: str) -> bool:
     return char.isspace() or unicodedata.category(char)[0] == "P"
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
