@@ -27,8 +27,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
 from asr.runs.run import Run
-from asr.training.progress_bar import ProgressBar
-from asr.training.trainer import Trainer
+from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest
@@ -117,8 +116,7 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, data.vocabulary)
         engine = make_engine("", parse_devices(1))
-        trainer = Trainer(engine, model, config, data.vocabulary, data, data, run)
-        bar = ProgressBar(data.duration_s, 0, 8, engine)
+        trainer = Trainer(engine, TrainingSetup(config, data.vocabulary, model, data, data), run)
         original = trainer._epoch
         shares: dict[str, list[float]] = {"ahead": [], "when asked for": []}
 
@@ -134,14 +132,13 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
             trainer._epoch = timed  # type: ignore[method-assign]
             trainer.progress = Progress()
             started = time.perf_counter()
-            trainer.train_epoch(bar)
+            trainer.train_epoch()
             shares[how].append(waited[0] / (time.perf_counter() - started))
 
-        trainer.train_epoch(bar)
+        trainer.train_epoch()
         for _ in range(3):
             train("ahead", True)
             train("when asked for", False)
-        bar.__exit__()
     ahead, asked = (statistics.median(values) for values in shares.values())
     return {
         "read ahead": f"{ahead:.2%} of the time",

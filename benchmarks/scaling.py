@@ -103,7 +103,7 @@ def trainer_and_batches(engine, batch_s):
     from asr.base.vocabulary import Vocabulary
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
-    from asr.training.trainer import Trainer
+    from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.manifest import read_manifest
@@ -117,7 +117,9 @@ def trainer_and_batches(engine, batch_s):
     data = Dataset(utterances, vocabulary, batch_s, Augmenter.load(config.augment, config.train.seed))
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
-    trainer = Trainer(engine, model, config, vocabulary, data, data, Run(Path(tempfile.mkdtemp())))
+    trainer = Trainer(
+        engine, TrainingSetup(config, vocabulary, model, data, data), Run(Path(tempfile.mkdtemp()))
+    )
     plan, batches = data.epoch(0, 1, model.fits)
     batches = [batch for batch, _ in zip(batches, range(NUM_BATCHES), strict=False)]
     return trainer, plan[:NUM_BATCHES], batches

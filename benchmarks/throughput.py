@@ -23,8 +23,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
 from asr.runs.run import Run
-from asr.training.progress_bar import ProgressBar
-from asr.training.trainer import Trainer
+from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest
@@ -48,19 +47,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, vocabulary)
         engine = make_engine("", parse_devices(1))
-        trainer = Trainer(engine, model, config, vocabulary, data, data, run)
-        bar = ProgressBar(data.duration_s, 0, 2 * RUNS + 2, engine)
+        trainer = Trainer(engine, TrainingSetup(config, vocabulary, model, data, data), run)
         bucketed = dataset.plan_epoch
 
         def epoch(plan) -> float:
             dataset.plan_epoch = plan
             trainer.progress = Progress()
-            return seconds(lambda: trainer.train_epoch(bar))
+            return seconds(lambda: trainer.train_epoch())
 
         epoch(bucketed)
         epoch(unsorted)
         pairs = [(epoch(bucketed), epoch(unsorted)) for _ in range(RUNS)]
-        bar.__exit__()
     by_length, at_random = (
         data.duration_s / statistics.median(column) for column in zip(*pairs, strict=True)
     )

@@ -10,10 +10,9 @@ with stop_signals() as stop:
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -35,11 +34,16 @@ class Interrupted(KeyboardInterrupt):
 class StopRequest:
     """Whether to stop after the step that is being made.
 
+    Args:
+        on_request: called in the signal handler when the step is to be the last; it must not print, as a
+            print may be what the signal interrupts.
+
     Attributes:
         signal_number: of the signal that asked for it; 0 while none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_request: Callable[[], None] = lambda: None) -> None:
+        self._on_request = on_request
         self.signal_number = 0
         self._defers = False
 
@@ -67,16 +71,17 @@ class StopRequest:
         first, self.signal_number = not self.requested, signal_number
         if not (first and self._defers):
             raise Interrupted(signal_number, at_once=True)
-        # print() could be interrupted while it holds what it needs here; the same Ctrl-C may have ended the
-        # reader of what is written, such as `tee`
-        with contextlib.suppress(OSError):
-            os.write(2, b"\nstopping after this step; once more to stop at once\n")
+        self._on_request()
 
 
 @contextlib.contextmanager
-def stop_signals() -> Iterator[StopRequest]:
-    """Handle the signals until the end of the block; in any other thread than the main one, leave them."""
-    stop = StopRequest()
+def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[StopRequest]:
+    """Handle the signals until the end of the block; in any other thread than the main one, leave them.
+
+    Args:
+        on_request: see `StopRequest`.
+    """
+    stop = StopRequest(on_request)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.columns import GAP, in_columns, padded, width_of
@@ -13,62 +12,32 @@ from asr.evaluation.metrics import AlignedPair, align, count_edits, is_converted
 from asr.evaluation.tables import comparison_rows, rate_notes, rate_rows
 
 if TYPE_CHECKING:
-    from asr.base.config import Config
     from asr.base.types import Hypothesis, Utterance
     from asr.evaluation.comparison import Comparison
     from asr.evaluation.scores import EvaluationRecord, Score
-    from asr.model.acoustic_model import AcousticModel
-    from asr.training.engine import Engine
-    from asr.training.trainer import TrainingData
+    from asr.report.files import ReportFiles
 
 NUM_SHOWN = 10
 NUM_CHANGED = 3
 NOTE_COLUMNS = 104
 
 
-def tell_start(
-    directory: Path,
-    config: Config,
-    model: AcousticModel,
-    train_data: TrainingData,
-    num_dev: int,
-    engine: Engine,
-) -> None:
-    """Say what is about to be trained on what."""
-    family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
-    print(
-        f"{directory}: {family}, {model.count_params() / 1e6:.2f} million parameters, "
-        f"{model.network.num_outputs - 1} tokens"
-    )
-    print(
-        f"training on {train_data.duration_s / 60:.1f} minutes ({len(train_data.utterances)} utterances), "
-        f"dev {num_dev} utterances, {config.train.epochs} epochs"
-    )
-    if engine.num_devices > 1:
-        workers = f" of each of {engine.num_workers} workers" if engine.num_workers > 1 else ""
-        batch_s = config.train.batch_s
-        print(
-            f"on {', '.join(engine.devices)}{workers} ({engine.name}): a batch of {batch_s:g} s is "
-            f"{batch_s / engine.num_devices:.3g} s on each device"
-        )
-
-
-def tell_evaluation(record: EvaluationRecord, scores: Sequence[Score]) -> None:
+def print_evaluation(record: EvaluationRecord, scores: Sequence[Score]) -> None:
     """A table of error rates, and references beside hypotheses below it."""
     utterances = record.utterances
     print(f"\n{record.title} on {counted(len(utterances), 'utterance')} of {record.manifest}\n")
     for line in in_columns(rate_rows(scores), right_from=1):
         print(f"  {line}")
-    tell_notes(rate_notes(record, scores))
+    print_notes(rate_notes(record, scores))
     shown = utterances[:NUM_SHOWN]
     print(f"\nthe first {len(shown)} of {counted(len(utterances), 'utterance')}")
     for utterance, hypothesis in zip(shown, record.hypotheses, strict=False):
         errors = count_edits(utterance.tokens, hypothesis.tokens).errors
         verdict = f"{errors} wrong" if errors else "all right"
-        tell_utterance(utterance, verdict, [("heard", hypothesis)])
+        print_utterance(utterance, verdict, [("heard", hypothesis)])
 
 
-def tell_utterance(utterance: Utterance, verdict: str, heard: Sequence[tuple[str, Hypothesis]]) -> None:
+def print_utterance(utterance: Utterance, verdict: str, heard: Sequence[tuple[str, Hypothesis]]) -> None:
     """One utterance, and what each system heard of it below what was said."""
     print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
     for name, hypothesis in heard:
@@ -79,25 +48,35 @@ def tell_utterance(utterance: Utterance, verdict: str, heard: Sequence[tuple[str
             print(f"    {line}")
 
 
-def tell_notes(notes: Sequence[str]) -> None:
+def print_report_files(files: ReportFiles) -> None:
+    """Print where the report of an evaluation is, and whether labels are to be reviewed."""
+    print(f"\nReport: {files.page}\nas data: {files.record.name}, {files.table.name}")
+    if files.num_to_review:
+        print(
+            f"{counted(files.num_to_review, 'label')} may be wrong: {files.review}; mark those to accept, "
+            "then: asr labels apply"
+        )
+
+
+def print_notes(notes: Sequence[str]) -> None:
     """What is to be known of a table, below it."""
     for note in notes:
         for line in textwrap.wrap(note, NOTE_COLUMNS, initial_indent="  ", subsequent_indent="    "):
             print(line)
 
 
-def tell_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
     """Two systems side by side, and the utterances in which they differ most."""
     print(f"\nA  {comparison.title_a}\nB  {comparison.title_b}\n")
     for line in in_columns(comparison_rows(comparison), right_from=1):
         print(f"  {line}")
-    tell_notes(comparison.notes)
+    print_notes(comparison.notes)
     for title, changes in (("better by B", comparison.fixed), ("worse by B", comparison.broken)):
         if changes:
             print(f"\n{title} in {comparison.counted_in}s: {counted(len(changes), 'utterance')}")
         for change in changes[:NUM_CHANGED]:
             verdict = f"{change.errors_a} wrong by A, {change.errors_b} by B"
-            tell_utterance(change.utterance, verdict, [("A", change.by_a), ("B", change.by_b)])
+            print_utterance(change.utterance, verdict, [("A", change.by_a), ("B", change.by_b)])
 
 
 def side_by_side(pairs: Sequence[AlignedPair], heard_by: str = "heard") -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -117,7 +118,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {as_typed(str(error), arguments.parser)}", file=sys.stderr)
         return EXIT_MISTAKE
     except KeyboardInterrupt as interrupt:
-        print("\nstopped", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the same Ctrl-C may have ended who reads it
+            lines = ["", *getattr(interrupt, "__notes__", ()), "stopped"]
+            print("\n".join(lines), file=sys.stderr, flush=True)
         return EXIT_SIGNAL + (interrupt.signal_number if isinstance(interrupt, Interrupted) else SIGINT)
     except BrokenPipeError:
         # the reader of our output, such as `head`, has gone: there is no one to tell

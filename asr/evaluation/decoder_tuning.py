@@ -1,6 +1,6 @@
 """The weights of a decoder that make the fewest errors on a dev set.
 
-The network listens once; then the search decodes its log probabilities again and again, first over a coarse
+The network runs once; then the search decodes its log probabilities again and again, first over a coarse
 grid of the language model's weight and the bonus for every token, then in ever smaller steps around the best.
 Last, where syllables become hanzi, it is tried whether their words have something to add.
 """
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,19 +21,26 @@ import numpy.typing as npt
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
+from asr.base.work import OnProgress, Work, ignore_progress
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.metrics import total_edits
 from asr.model.listener import Listener, log_probs_of
 from asr.recognition.decoding.beam import BeamSearch
 from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.greedy import best_path, labels_of
+from asr.runs.run import Run
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
     from asr.language.ngram.model import NGramModel
+    from asr.recognition.decoder_choice import DecoderChoice
     from asr.recognition.decoding.beam import Candidate
     from asr.recognition.decoding.hot_words import HotWords
+    from data_pipeline.dataset import Dataset
 
+logger = logging.getLogger(__name__)
+
+LONGEST_SET_S = 3600.0  # an hour is enough to find the weights, and its log probabilities fit into memory
 FIRST_WEIGHTS = (0.1, 0.3, 0.5, 0.8, 1.2)
 FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
@@ -89,7 +98,7 @@ class DecoderTuner:
         language_model: to weigh.
         hot_words: which the decoder favours.
         converter: whose words have their say; None where they have none.
-        told: is called after each trial.
+        on_trial: receives the number of trials after each.
     """
 
     def __init__(
@@ -100,11 +109,11 @@ class DecoderTuner:
         language_model: NGramModel,
         hot_words: HotWords | None,
         converter: Converter | None,
-        told: Callable[[Trial], object],
+        on_trial: Callable[[int], object],
     ) -> None:
         self.heard, self.vocabulary, self.settings = heard, vocabulary, settings
         self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
-        self.told = told
+        self.on_trial = on_trial
         self.trials: dict[tuple[float, float, float], Trial] = {}
 
     def tune(self) -> DecoderSettings:
@@ -149,7 +158,7 @@ class DecoderTuner:
             )
         )
         self.trials[weights] = Trial(*weights, edits)
-        self.told(self.trials[weights])
+        self.on_trial(len(self.trials))
 
     def _chosen(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
         """The tokens that the decoder tells."""
@@ -160,3 +169,90 @@ class DecoderTuner:
 
 def _place(trial: Trial) -> npt.NDArray[np.float64]:
     return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight])
+
+
+@dataclass(frozen=True)
+class TunedDecoder:
+    """What tuning found.
+
+    Attributes:
+        settings: with the best weights.
+        path: where they are kept, in the run's directory.
+        greedy: errors of greedy decoding.
+        best: the trial with the best weights.
+        trials: all of them.
+    """
+
+    settings: DecoderSettings
+    path: Path
+    greedy: EditCounts
+    best: Trial
+    trials: Sequence[Trial]
+
+
+def tune_decoder(
+    run: str | Path,
+    manifest: str | Path,
+    choice: DecoderChoice,
+    on_progress: OnProgress = ignore_progress,
+) -> TunedDecoder:
+    """Find the weights of a run's decoder on a dev set, and keep them in the run.
+
+    Args:
+        run: its directory.
+        manifest: of the dev set, which is not the test set.
+        choice: the decoder, with a language model; its weights are ignored.
+        on_progress: receives how far recognition and the trials have come.
+
+    Raises:
+        UserError: the run, the set or the language model cannot be used.
+    """
+    from asr.base.decoder_settings import save_settings
+    from asr.evaluation.data import evaluation_data
+    from asr.language.ngram.folder import fusion_model
+    from asr.model.devices import start_devices
+    from asr.recognition.recognizer import Recognizer
+
+    if not choice.settings.language_model:
+        raise UserError("`lm`: there is nothing to weigh without a language model; `asr lm train` makes one")
+    start_devices()
+    opened = Run.open(Path(run))
+    # the settings are kept in the run's folder, but the paths in them are found from anywhere
+    lm_path = Path(choice.settings.language_model).resolve()
+    settings = dataclasses.replace(choice.settings, language_model=str(lm_path))
+    choice = dataclasses.replace(choice, settings=settings)
+    vocabulary = opened.vocabulary()
+    language_model = fusion_model(lm_path, vocabulary)
+    recognizer = Recognizer.load(opened.directory, settings=DecoderSettings(), write_hanzi=False)
+    data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
+    outputs = []
+    for output in listen(recognizer.listener, data):
+        outputs.append(output)
+        done = sum(len(each.references) for each in outputs)
+        on_progress(Work("recognizing", done, len(data.utterances), "utterances"))
+    tuner = DecoderTuner(
+        outputs,
+        vocabulary,
+        settings,
+        language_model,
+        choice.hot_words,
+        choice.converter() if vocabulary.is_mandarin else None,
+        lambda num_trials: on_progress(Work("decoding", num_trials, unit="trials")),
+    )
+    best = tuner.tune()
+    save_settings(opened.decoder_path, best)
+    greedy = greedy_edits(outputs, vocabulary)
+    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, list(tuner.trials.values()))
+
+
+def _up_to_an_hour(data: Dataset) -> Dataset:
+    """Return a set, or an evenly drawn part of it that is about as long as the longest that is used."""
+    from data_pipeline.dataset import Dataset
+
+    total_s = sum(utterance.duration_s for utterance in data.utterances)
+    if total_s <= LONGEST_SET_S:
+        return data
+    every = int(-(-total_s // LONGEST_SET_S))
+    some = data.utterances[::every]
+    logger.info("one of %d utterances of the set is used, %s in all", every, f"{len(some):,}")
+    return Dataset(some, data.vocabulary, data.batch_s)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from asr.base.types import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint, write_weights
 from asr.runs.progress import EpochMetrics, Progress, best_first
 from asr.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 FILE = "average.json"
 
@@ -58,13 +60,14 @@ class Origin:
         return f"of epochs {', '.join(map(str, sorted(self.epochs)))} of {self.run}"
 
 
-def average_best(run: Run, num_best: int, tell: Callable[[str], None]) -> Average:
+def average_best(run: Run, num_best: int) -> Average:
     """Average the epochs with the lowest dev error whose checkpoints are kept.
+
+    A checkpoint that cannot be read is logged, and so is a run that keeps too few.
 
     Args:
         run: trained for two epochs at least.
         num_best: how many, or all that there are.
-        tell: takes a line about each checkpoint that cannot be read, and one where there are too few.
 
     Raises:
         UserError: fewer than two can be read, or they are of different models.
@@ -76,7 +79,7 @@ def average_best(run: Run, num_best: int, tell: Callable[[str], None]) -> Averag
         try:
             checkpoint = read_checkpoint(run.epoch_checkpoint(metrics.epoch), ("model", "ema"))
         except UserError as error:
-            tell(f"left out: {error}")
+            logger.warning("left out: %s", error)
             continue
         mean.add(metrics.epoch, checkpoint)
     if len(mean.epochs) < 2:
@@ -85,9 +88,10 @@ def average_best(run: Run, num_best: int, tell: Callable[[str], None]) -> Averag
             f"{len(mean.epochs)}; train for more epochs, with a higher train.keep_best"
         )
     if len(mean.epochs) < num_best:
-        tell(
-            f"{run.directory}: the checkpoints of only {len(mean.epochs)} epochs are there, and averaged; "
-            "train.keep_best says how many a run keeps"
+        logger.warning(
+            "%s: only %d epochs have checkpoints, which are averaged; train.keep_best is how many are kept",
+            run.directory,
+            len(mean.epochs),
         )
     return mean.result()
 
@@ -125,7 +129,7 @@ def write_average(run: Run, average: Average, target: Path) -> None:
 def refuse_existing(target: Path) -> None:
     """Raise a UserError where something is there already."""
     if target.exists() or target.is_symlink():
-        raise UserError(f"{target}: is there already, and stays; remove it, or name another --out")
+        raise UserError(f"{target}: exists already, and is kept; remove it, or choose another `out`")
 
 
 def write_origin(directory: Path, origin: Origin) -> None:

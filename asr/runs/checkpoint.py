@@ -178,8 +178,8 @@ def _progress_of(path: Path, record: Any) -> Progress:
         return Progress.from_json(record)
     except TypeError as error:  # its bytes are right
         raise UserError(
-            f"{path}: written by another version of Polyphone ({error}); go on with that one, or begin a new "
-            f"run with these weights by --set train.init_from={path.parent.parent}"
+            f"{path}: written by another version of Polyphone ({error}); continue with that one, or begin a "
+            f"new run with these weights by train.init_from={path.parent.parent}"
         ) from None
 
 

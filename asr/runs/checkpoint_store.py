@@ -7,6 +7,7 @@ with CheckpointStore(run, keep_last=2, keep_best=5) as store:
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -17,6 +18,8 @@ from asr.base.types import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
 from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
 from asr.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 
 class CheckpointStore:
@@ -75,11 +78,10 @@ class CheckpointStore:
         """
         self._writer.raise_if_failed()
 
-    def newest(self, tell: Callable[[str], None], mend: bool = True) -> Checkpoint | None:
-        """The latest that is whole; None where there is none yet.
+    def newest(self, mend: bool = True) -> Checkpoint | None:
+        """Return the latest that is whole, or None where there is none yet; each damaged one is logged.
 
         Args:
-            tell: takes a line about each damaged one.
             mend: whether damaged ones are put aside, under another name, with what a killed process left.
 
         Raises:
@@ -94,9 +96,9 @@ class CheckpointStore:
             except DamagedCheckpointError as error:
                 if number == len(paths):
                     raise UserError(
-                        f"{error}, and no other is left: start another run under --name NAME"
+                        f"{error}, and no other is left: start another run under another `name`"
                     ) from None
-                tell(f"{error}; going on from the one before it")
+                logger.warning("%s; using the one before it", error)
                 if mend:
                     with contextlib.suppress(OSError):
                         path.replace(path.with_name(f"{path.name}.damaged"))
@@ -106,7 +108,7 @@ class CheckpointStore:
         if metrics := self.run.metrics():
             raise UserError(
                 f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; bring one back, or "
-                "start another run under --name NAME"
+                "start another run under another `name`"
             )
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -124,10 +123,7 @@ def _command(run: Run, said: RunState, config: Config, epochs_done: int) -> str:
         return said.command if is_here else f"cd {shlex.quote(said.folder)} && {said.command}"
     if said.state == "unknown" and epochs_done >= config.train.epochs:
         return ""
-    # its own configuration finds every run, be it a copy or of an older version
-    parent, name = os.path.split(run.directory.resolve())
-    is_elsewhere = Path(config.train.runs_dir).resolve() != Path(parent)
-    return resume_command(str(run.directory / "config.toml"), name, parent if is_elsewhere else "")
+    return resume_command(run.directory.resolve())
 
 
 def _worked_on_s(directory: Path) -> float:

@@ -122,13 +122,13 @@ class Progress:
         history: the epochs that are done.
         epoch: the one after them.
         data_checksum: of the training set; another set has other batches.
-        told: signs of trouble that have been told, see `asr.training.trouble`.
+        reported: signs of trouble that were reported, see `asr.training.trouble`; "told" in checkpoints.
     """
 
     history: tuple[EpochMetrics, ...] = ()
     epoch: EpochSoFar = field(default_factory=EpochSoFar)
     data_checksum: int = 0
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
     @property
     def epochs_done(self) -> int:
@@ -167,8 +167,10 @@ class Progress:
         return f"the end of epoch {self.epochs_done}" if self.history else "the beginning"
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return dataclasses.asdict(self)
+        """Return the values that a checkpoint keeps."""
+        values = dataclasses.asdict(self)
+        values["told"] = values.pop("reported")
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Progress:
@@ -179,8 +181,10 @@ class Progress:
         """
         history = tuple(EpochMetrics(**metrics) for metrics in values["history"])
         epoch = {**values["epoch"], "edits": EditCounts(**values["epoch"]["edits"])}
-        rest = {**values, "history": history, "epoch": EpochSoFar(**epoch), "told": tuple(values["told"])}
-        return cls(**rest)
+        rest = {key: value for key, value in values.items() if key != "told"}
+        return cls(
+            **{**rest, "history": history, "epoch": EpochSoFar(**epoch), "reported": tuple(values["told"])}
+        )
 
 
 def best_first(history: Iterable[EpochMetrics]) -> list[EpochMetrics]:

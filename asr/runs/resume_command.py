@@ -5,26 +5,28 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 
 def asr_command() -> str:
-    """How the user types `asr`: as it is where the shell finds ours, else by way of this Python."""
+    """Return how the user types `asr`: as it is where the shell finds ours, else through this Python."""
     ours = Path(sys.executable).with_name("asr")
     found = shutil.which("asr")
     return "asr" if found and Path(found) == ours else f"{shlex.quote(sys.executable)} -m asr"
 
 
-def resume_command(config: str, name: str, runs_dir: str = "", options: Sequence[str] = ()) -> str:
-    """Return the command that resumes a run.
+def resume_command(
+    directory: Path, devices: str | int | None = None, *, simulate: bool = False, engine: str = ""
+) -> str:
+    """Return the command that resumes a run on the same devices.
 
     Args:
-        config: the configuration as the command takes it: a name, or a path.
-        name: of the run.
-        runs_dir: where the run is; empty where the configuration says so itself.
-        options: further ones, such as those that choose devices.
+        directory: of the run, as it is found from where the command is typed.
+        devices: see `asr.training.train.train`, and so for the others.
+        simulate: whether to cut the machine's one device into as many.
+        engine: how devices share the work.
     """
-    command = [*shlex.split(asr_command()), "train", config, "--name", name, "--resume"]
-    command += ["--set", f"train.runs_dir={runs_dir}"] * bool(runs_dir)
-    return shlex.join([*command, *options])
+    options = ["--gpus", str(devices)] if devices is not None else []
+    options += ["--engine", engine] if engine else []
+    options += ["--simulate"] if simulate else []
+    return shlex.join([*shlex.split(asr_command()), "train", str(directory), "--resume", *options])

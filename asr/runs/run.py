@@ -56,8 +56,8 @@ class Run:
         """Raise a UserError where a run is there already."""
         if Run(directory).is_there:
             raise UserError(
-                f"{directory}: a run is there already; go on with it by --resume, "
-                "or start another under --name NAME"
+                f"{directory}: a run exists there already; resume it (`resume`), or start another under "
+                "another `name`"
             )
 
     @classmethod
@@ -97,7 +97,7 @@ class Run:
         """Raise a UserError where the directory is gone: it must not be made anew in a mount point."""
         if not self.is_there:
             raise UserError(
-                f"{self.directory}: the run's directory is gone; bring its disk back, and go on by --resume"
+                f"{self.directory}: the run's directory is gone; bring its disk back, then resume (`resume`)"
             )
 
     def checkpoints(self) -> list[Path]:

@@ -1,8 +1,7 @@
-"""The search for the largest batch that fits: sizes are tried in a process that may die of it.
+"""Find the largest batch that the devices hold, and the fastest: `asr tune-batch` is this and a table.
 
-with Worker(serve, settings) as worker:
-    for trial in search(worker.ask, 30.0, total_s):
-        ...
+sizes = tune_batch(load_config("demo"), devices="0,1", on_trial=print)
+print(sizes.largest.batch_s, sizes.fastest.batch_s)
 """
 
 from __future__ import annotations
@@ -10,260 +9,259 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from signal import SIGINT, Signals
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.types import UserError
+from asr.base.config import Config
+from asr.base.types import UserError, Utterance
+from asr.base.work import OnProgress, ignore_progress
+from asr.training.batch_search import (
+    USABLE_SHARE,
+    Started,
+    Trial,
+    Worker,
+    available_bytes,
+    search,
+    stops_growing,
+    worst_batches,
+)
+from asr.training.data import with_manifests
+from asr.training.engine import start_engine
 
-FIRST_S = 60.0  # sizes begin below it, or at the configured one where that is less
-PRECISE = 1.12  # between what fits and what does not
-WORTH_IT = 1.05  # what a doubling must bring in throughput
-LARGE_SHARE = 0.25  # of the training set: larger batches leave an epoch a handful of steps
-USABLE_SHARE = 0.8  # of the machine's memory
-_ENDED = (EOFError, BrokenPipeError, ConnectionResetError)  # what a connection says of a process that is gone
+if TYPE_CHECKING:
+    from asr.base.types import Batch
+    from asr.training.trainer import Trainer
+    from data_pipeline.dataset import Dataset
+
+TIMED_S = 1.0  # at least, of each size
+NUM_TYPICAL = 3  # batches that are timed beside the worst
+
+
+class DeviceChoice(NamedTuple):
+    """The devices to try batches on; see `asr.training.train.train`."""
+
+    devices: str | int | None = None
+    simulate: bool = False
+    engine: str = ""
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What became of a size.
+class BatchSizes:
+    """What the trials showed.
 
     Attributes:
-        batch_s: seconds of audio in a batch, padding counted.
-        num_batches: of an epoch.
-        num_rows: of the batch with the most clips; 0 where that is not known.
-        audio_s_per_s: seconds of audio trained on per second; 0 where it was not measured.
-        peak_bytes: of memory, of the device, or of the process where that is the CPU.
-        failure: why the size does not fit; empty where it does.
-    """
-
-    batch_s: float
-    num_batches: int = 0
-    num_rows: int = 0
-    audio_s_per_s: float = 0.0
-    peak_bytes: int = 0
-    failure: str = ""
-
-
-@dataclass(frozen=True)
-class Started:
-    """What a worker says before its first trial.
-
-    Attributes:
-        on_cpu: whether batches take the machine's own memory.
-        base_bytes: what the process took before the first batch.
-    """
-
-    on_cpu: bool
-    base_bytes: int
-
-
-def search(attempt: Callable[[float], Trial], configured_s: float, total_s: float) -> Iterator[Trial]:
-    """Try sizes: twice as large each time, then between the last that fits and the first that does not.
-
-    Args:
-        attempt: tries a size.
-        configured_s: the size of now, which is one of those tried.
+        config: whose batch was tried, with its manifests.
+        trials: in the order in which they were made.
+        longest: the longest clip of the training set.
         total_s: seconds of audio in the training set.
     """
-    size = configured_s / 2.0 ** max(0, math.ceil(math.log2(configured_s / FIRST_S)))
-    fitting: list[Trial] = []
-    while not (trial := attempt(size)).failure:
-        yield trial
-        fitting.append(trial)
-        if stops_growing(fitting, total_s):
-            return
-        size *= 2
-    yield trial
-    too_large = size
-    while not fitting and trial.num_rows != 1 and size > 1:  # a single clip is no smaller in any batch
-        size /= 2
-        yield (trial := attempt(size))
-        if trial.failure:
-            too_large = size
-        else:
-            fitting.append(trial)
-    fits = fitting[-1].batch_s if fitting else too_large
-    while too_large / fits > PRECISE:
-        middle = float(f"{math.sqrt(fits * too_large):.2g}")
-        if not fits < middle < too_large:
-            return
-        yield (trial := attempt(middle))
-        fits, too_large = (fits, middle) if trial.failure else (middle, too_large)
+
+    config: Config
+    trials: Sequence[Trial]
+    longest: Utterance
+    total_s: float
+
+    @property
+    def fitting(self) -> list[Trial]:
+        """Return the trials that fit, the smallest first."""
+        return sorted((trial for trial in self.trials if not trial.failure), key=lambda trial: trial.batch_s)
+
+    @property
+    def largest(self) -> Trial:
+        """Return the largest that fits."""
+        return self.fitting[-1]
+
+    @property
+    def fastest(self) -> Trial:
+        """Return the fastest that fits."""
+        return max(self.fitting, key=lambda trial: trial.audio_s_per_s)
+
+    @property
+    def why_no_larger(self) -> str:
+        """Return why larger ones were not tried, where all fit that were; else nothing."""
+        return stops_growing(self.fitting, self.total_s) if len(self.fitting) == len(self.trials) else ""
+
+    @property
+    def learning_rates(self) -> tuple[float, float]:
+        """Return the learning rates for the fastest size: by the square root, and in proportion.
+
+        Linear scaling (Goyal et al., 2017); for Adam, the square root (Malladi et al., 2022).
+        """
+        times = self.fastest.batch_s / self.config.train.batch_s
+        rate = self.config.train.learning_rate
+        return rate * math.sqrt(times), rate * times
 
 
-def stops_growing(fitting: Sequence[Trial], total_s: float) -> str:
-    """Why larger sizes than the last that fits are of no use; empty where they may be."""
-    last = fitting[-1]
-    if last.num_batches == 1 or last.batch_s >= total_s:
-        return "the whole training set is one batch"
-    best_before = max((trial.audio_s_per_s for trial in fitting[:-1]), default=0.0)
-    if last.batch_s >= LARGE_SHARE * total_s and last.audio_s_per_s <= WORTH_IT * best_before:
-        share = last.batch_s / total_s
-        return f"a batch is {share:.0%} of the training set, and throughput grows no longer"
-    return ""
-
-
-def worst_batches(
-    plan: Sequence[Sequence[int]], padded: Sequence[int], num_labels: Sequence[int]
-) -> list[int]:
-    """Which batches of a plan need the most memory.
-
-    Args:
-        plan: places of the clips of each batch.
-        padded: samples that each clip is padded to.
-        num_labels: of each clip.
-
-    Returns:
-        Numbers of the batches with the most samples, the longest clip, the most label places.
-    """
-    longest = [max(padded[place] for place in places) for places in plan]
-    samples = [length * len(places) for length, places in zip(longest, plan, strict=True)]
-    labels = [max(num_labels[place] for place in places) * len(places) for places in plan]
-    numbers = range(len(plan))
-    return list(dict.fromkeys(max(numbers, key=sizes.__getitem__) for sizes in (samples, longest, labels)))
-
-
-def predicted_bytes(fitting: Sequence[Trial], base_bytes: int, batch_s: float) -> float:
-    """Memory that a size will need, by the last two that fit and by what the process took at its start."""
-    if not fitting:
-        return 0.0
-    last = fitting[-1]
-    slopes = [(last.peak_bytes - base_bytes) / last.batch_s]
-    if len(fitting) > 1:
-        before = fitting[-2]
-        slopes.append((last.peak_bytes - before.peak_bytes) / (last.batch_s - before.batch_s))
-    return last.peak_bytes + max(slopes) * (batch_s - last.batch_s)
-
-
-class Worker:
-    """Tries sizes in a process of its own, and in another one after each that failed.
-
-    The process hears no Ctrl-C; it ends with the `with` block, or when this process is gone.
+def tune_batch(
+    config: Config,
+    devices: str | int | None = None,
+    *,
+    simulate: bool = False,
+    engine: str = "",
+    limit_bytes: float | None = None,
+    on_data: Callable[[str, int, float], None] = lambda *_: None,
+    on_trial: Callable[[Trial], None] = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
+) -> BatchSizes:
+    """Try sizes of a batch, each in a process that may run out of memory.
 
     Args:
-        serve: (connection, *arguments), run in the process: sends a `Started` or an exception, then a
-            `Trial` for each size that it receives, until one fails or the connection ends.
-        arguments: for it, to be pickled.
-        limit_bytes: what the process may take where it works on the CPU; sizes beyond are not tried.
+        config: of the training.
+        devices: how many, which, or "all"; None for one.
+        simulate: whether to cut the machine's one device into as many.
+        engine: one of `multigpu.ENGINES` but multi-worker; empty for the usual one.
+        limit_bytes: memory to be used where the device is the CPU; None for most of what is free.
+        on_data: receives the training manifest, its utterances and its seconds of audio.
+        on_trial: receives each trial when it is done.
+        on_progress: receives how far the preparation of a corpus has come.
+
+    Raises:
+        UserError: the configuration or a device cannot be used.
     """
-
-    def __init__(self, serve: Callable[..., None], *arguments: Any, limit_bytes: float) -> None:
-        self._serve, self._arguments, self._limit_bytes = serve, arguments, limit_bytes
-        self._process: Any = None
-        self._connection: Connection | None = None
-        self._started = Started(on_cpu=False, base_bytes=0)
-        self._fitting: list[Trial] = []
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._end()
-
-    def ask(self, batch_s: float) -> Trial:
-        """Try a size."""
-        needed = predicted_bytes(self._fitting, self._started.base_bytes, batch_s)
-        if self._started.on_cpu and needed > self._limit_bytes:
-            limit = _gb(self._limit_bytes)
-            return Trial(batch_s, failure=f"not tried: would take about {_gb(needed)}, {limit} may be used")
-        connection = self._connected()
-        try:
-            connection.send(batch_s)
-            trial: Trial = connection.recv()
-        except _ENDED:
-            return Trial(batch_s, failure=self._cause_of_death())
-        if self._started.on_cpu and not trial.failure and trial.peak_bytes > self._limit_bytes:
-            took = f"took {_gb(trial.peak_bytes)}, {_gb(self._limit_bytes)} may be used"
-            trial = dataclasses.replace(trial, failure=took)
-        if trial.failure:
-            self._end()  # what is left of a failed size must not count against the next
-        else:
-            self._fitting = sorted([*self._fitting, trial], key=lambda trial: trial.batch_s)
-        return trial
-
-    def _connected(self) -> Connection:
-        if self._connection is not None:
-            return self._connection
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=self._serve, args=(theirs, *self._arguments), daemon=True)
-        with _deaf_children():
-            self._process.start()
-        theirs.close()
-        try:
-            started = self._connection.recv()
-        except _ENDED:
-            raise UserError(f"before the first batch, {self._cause_of_death()}") from None
-        if isinstance(started, Exception):
-            raise started
-        if started.on_cpu and started.base_bytes > self._limit_bytes:
-            raise UserError(
-                f"training takes {_gb(started.base_bytes)} before its first batch, and "
-                f"{_gb(self._limit_bytes)} may be used: free memory, or take a smaller model.size"
-            )
-        self._started = started
-        return self._connection
-
-    def _cause_of_death(self) -> str:
-        """Why the process is gone; only where it is not by a mistake of ours."""
-        self._process.join()
-        code = self._process.exitcode
-        self._end()
-        if code >= 0:
-            raise UserError("the process that tries batches has failed; what it says stands above")
-        return f"its process was ended by {Signals(-code).name}, as happens where memory is short"
-
-    def _end(self) -> None:
-        if self._process is not None and self._process.pid is not None:  # started
-            self._process.kill()
-            self._process.join()
-        if self._connection is not None:
-            self._connection.close()
-        self._process = self._connection = None
-
-
-def available_bytes() -> int:
-    """Memory that a new process can take without swapping, within the limits of this container."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        table = {key: int(rest.split()[0]) * 1024 for key, rest in (line.split(":") for line in lines)}
-        available = table["MemAvailable"]
-    except (OSError, KeyError, ValueError):
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    if engine == "multi-worker":
+        raise UserError("`engine=multi-worker`: tune one machine's share with `engine=mirrored` instead")
+    config = with_manifests(config, on_progress)
+    utterances = _trained_on(config)
+    total_s = sum(utterance.duration_s for utterance in utterances)
+    on_data(config.data.train, len(utterances), total_s)
+    limit_bytes = USABLE_SHARE * available_bytes() if limit_bytes is None else limit_bytes
+    trials = []
+    choice = DeviceChoice(devices, simulate, engine)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Worker(serve, config, choice, folder, limit_bytes=limit_bytes) as worker,
     ):
-        with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
-            group = Path("/sys/fs/cgroup")
-            left = int((group / limit).read_text()) - int((group / used).read_text())
-            available = min(available, left)
-    return available
+        for trial in search(worker.ask, config.train.batch_s, total_s):
+            on_trial(trial)
+            trials.append(trial)
+    longest = max(utterances, key=lambda utterance: utterance.duration_s)
+    return BatchSizes(config, trials, longest, total_s)
 
 
-@contextlib.contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started here do not hear Ctrl-C; this one hears it when they are started."""
-    heard: list[int] = []
-    resource_tracker.ensure_running()  # it would let signals in again
-    handler = signal.signal(SIGINT, lambda number, frame: heard.append(number))  # any thread may receive it
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {SIGINT})  # which the new process inherits
+def serve(connection: Connection, config: Config, devices: DeviceChoice, folder: str) -> None:
+    """Try the sizes that are asked for, until one fails; runs in a process of its own."""
+    with contextlib.suppress(BrokenPipeError, EOFError):  # who asked is gone
+        _serve(connection, config, devices, Path(folder))
+
+
+def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder: Path) -> None:
     try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(SIGINT, handler)
-    if heard:
-        raise KeyboardInterrupt
+        trainer, data = _make_trainer(config, devices, folder)
+    except UserError as error:
+        connection.send(error)
+        return
+    connection.send(Started(on_cpu=not _gpus(trainer), base_bytes=_peak_bytes(trainer)))
+    failed = False
+    while not failed:
+        trial = _attempt(trainer, data, connection.recv())
+        connection.send(trial)
+        failed = bool(trial.failure)
 
 
-def _gb(num_bytes: float) -> str:
-    return f"{num_bytes / 1e9:.2g} GB"
+def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
+    """As `asr train` makes it, but for the check of every recording."""
+    engine = start_engine(devices.devices, simulate=devices.simulate, engine=devices.engine)
+    from asr.model.acoustic_model import make_acoustic_model
+    from asr.runs.run import Run
+    from asr.training.data import make_vocabulary
+    from asr.training.trainer import Trainer, TrainingSetup
+    from data_pipeline.augment.augmenter import Augmenter
+    from data_pipeline.dataset import Dataset
+
+    vocabulary = make_vocabulary(config)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    data = Dataset(_trained_on(config), vocabulary, config.train.batch_s, augmenter)
+    setup = TrainingSetup(config, vocabulary, model, data, data)
+    return Trainer(engine, setup, Run(folder)), data
+
+
+def _trained_on(config: Config) -> list[Utterance]:
+    """The training manifest, without what training leaves out for its length."""
+    from data_pipeline.doctor.quick import LONGEST_S
+    from data_pipeline.manifest import read_manifest
+
+    return [u for u in read_manifest(Path(config.data.train)) if u.duration_s <= LONGEST_S]
+
+
+def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
+    """Train on the worst batches that an epoch has at this size, then on typical ones against the clock."""
+    import tensorflow as tf
+
+    from asr.training.out_of_memory import device_of, is_out_of_memory
+    from data_pipeline.batching import padded_length
+
+    data = dataclasses.replace(data, batch_s=batch_s)
+    lengths = _lengths(data)
+    plan, _ = data.epoch(0, trainer.config.train.seed, trainer.model.fits)
+    padded = [padded_length(length) for length in lengths]
+    worst = worst_batches(plan, padded, [len(labels) for labels in data.labels])
+    numbers = [*worst, *range(0, len(plan), max(1, len(plan) // NUM_TYPICAL))]
+    trial = Trial(batch_s, len(plan), max(map(len, plan)))
+    for device in _gpus(trainer):
+        tf.config.experimental.reset_memory_stats(device.strip("/"))
+    try:
+        batches = [_noise(data, plan[number], lengths) for number in dict.fromkeys(numbers)]
+        for batch in batches:
+            _step(trainer, batch)
+        audio_s, elapsed_s = 0.0, 0.0
+        while elapsed_s < TIMED_S:
+            started_s = time.monotonic()
+            audio_s += sum(_step(trainer, batch) for batch in batches)
+            elapsed_s += time.monotonic() - started_s
+    except (tf.errors.OpError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        device = device_of(str(error))
+        return dataclasses.replace(trial, failure=f"out of memory{f' on {device}' if device else ''}")
+    return dataclasses.replace(trial, audio_s_per_s=audio_s / elapsed_s, peak_bytes=_peak_bytes(trainer))
+
+
+def _lengths(data: Dataset) -> list[int]:
+    """Samples of each clip as the first epoch plays it."""
+    from data_pipeline.augment.augmenter import num_samples_at, speed_factors
+
+    speeds = speed_factors(data.augmenter.config, data.augmenter.seed, 0, data.keys).tolist()
+    return [num_samples_at(own, speed) for own, speed in zip(data.num_samples.tolist(), speeds, strict=True)]
+
+
+def _noise(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
+    """A batch of those lengths and labels; no recording is read."""
+    import numpy as np
+
+    from data_pipeline.dataset import pad_batch
+
+    rng = np.random.default_rng(len(places))
+    audio = [rng.integers(-3000, 3000, lengths[place], dtype=np.int16) for place in places]
+    return pad_batch(audio, [data.labels[place] for place in places])
+
+
+def _step(trainer: Trainer, batch: Batch) -> float:
+    """Train on a batch; returns its seconds of audio."""
+    from asr.audio.recording import SAMPLE_RATE_HZ
+
+    float(trainer.train_step(batch, num_rows=len(batch.audio)).loss)  # waits for the device
+    return float(batch.num_samples.sum()) / SAMPLE_RATE_HZ
+
+
+def _gpus(trainer: Trainer) -> list[str]:
+    return [device for device in trainer.engine.devices if "GPU" in device.upper()]
+
+
+def _peak_bytes(trainer: Trainer) -> int:
+    """Of the fullest GPU, or of this process where it works on the CPU."""
+    import resource
+    import sys
+
+    import tensorflow as tf
+
+    if gpus := _gpus(trainer):
+        return max(int(tf.config.experimental.get_memory_info(gpu.strip("/"))["peak"]) for gpu in gpus)
+    peak = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return peak if sys.platform == "darwin" else peak * 1024

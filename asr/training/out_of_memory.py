@@ -1,6 +1,6 @@
-"""Out of memory on a device, told as what it is: which batch, how large, and the setting to lower.
+"""Out of memory on a device, reported as such: which batch, how large, and the setting to lower.
 
-with out_of_memory_told(utterances, batch, config.train, engine.num_devices):
+with memory_errors_as_user_errors(utterances, batch, config.train, engine.num_devices):
     trainer.train_step(batch, num_rows)
 """
 
@@ -28,7 +28,7 @@ _ERRORS = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, tf.errors.
 
 
 @contextlib.contextmanager
-def out_of_memory_told(
+def memory_errors_as_user_errors(
     utterances: Sequence[Utterance], batch: Batch, config: TrainConfig, num_devices: int = 1
 ) -> Iterator[None]:
     """Work on a batch for which memory may not suffice.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
-from tqdm import tqdm
 
 from asr.base.types import UserError
+
+logger = logging.getLogger(__name__)
 
 
 class Profiler:
@@ -59,14 +61,19 @@ class Profiler:
         self._marked.close()
         if not self._running:
             if self._num_done < self._first - 1:
-                tqdm.write(f"no profile: step {self._first} was to be its first, {self._num_done} were made")
+                logger.warning(
+                    "no profile: it begins at step %d, and only %d were made", self._first, self._num_done
+                )
             return
         self._running = False
         with self._named_errors():
             tf.profiler.experimental.stop()
-        tqdm.write(
-            f"profile of steps {self._first} to {self._num_done} in {self._directory}: "
-            f"pip install tensorboard-plugin-profile, then tensorboard --logdir {self._directory}"
+        logger.info(
+            "profile of steps %d to %d in %s: pip install tensorboard-plugin-profile, then start TensorBoard "
+            "on that folder",
+            self._first,
+            self._num_done,
+            self._directory,
         )
 
     @contextlib.contextmanager
@@ -75,4 +82,4 @@ class Profiler:
             yield
         except (tf.errors.OpError, OSError) as error:
             reason = str(getattr(error, "message", error)).partition("\n")[0]
-            raise UserError(f"{self._directory}: no profile ({reason}); train without --profile") from None
+            raise UserError(f"{self._directory}: no profile ({reason}); train without `profile`") from None

@@ -1,6 +1,7 @@
 """The loop: train -> train_epoch -> train_step.
 
-trainer = Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
+setup = TrainingSetup(config, vocabulary, model, train_data, dev_data)
+trainer = Trainer(engine, setup, run)
 trainer.train()
 
 All that a step reads is in the model's and the optimiser's variables, in `Progress`, or follows from them
@@ -12,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import keras
@@ -35,6 +38,7 @@ from asr.runs.run import Run
 from asr.training.callbacks import Callbacks
 from asr.training.engine import Engine
 from asr.training.moving_average import MovingAverage
+from asr.training.observer import TrainingObserver
 from asr.training.optimizer import (
     learning_rate_of,
     loss_scale_of,
@@ -44,12 +48,14 @@ from asr.training.optimizer import (
     stops_early,
     warmup_steps_of,
 )
-from asr.training.out_of_memory import out_of_memory_told
+from asr.training.out_of_memory import memory_errors_as_user_errors
 from asr.training.profiler import Profiler
-from asr.training.progress_bar import ProgressBar
+from asr.training.skipped_batches import SkippedBatch
 from asr.training.step import Step, StepResult, make_step, reference_labels
 from asr.training.tensorboard import STEPS_APART, TensorBoard
-from asr.training.trouble import Watch
+from asr.training.trouble import TroubleWatch
+
+logger = logging.getLogger(__name__)
 
 SHOWN_EVERY_S = 60.0  # of training: pictures take a while to make
 
@@ -80,42 +86,57 @@ class TrainingData(Protocol):
         """The rows of each batch, and the batches with those of them that are this process's own."""
 
 
+@dataclass(frozen=True)
+class TrainingSetup:
+    """What is trained, on what.
+
+    Attributes:
+        config: of the run.
+        vocabulary: of the labels.
+        model: its weights made in the engine's scope.
+        train_data: batches by epoch.
+        dev_data: batches to evaluate on after every epoch.
+        callbacks: Keras's, called as `Model.fit` would call them.
+    """
+
+    config: Config
+    vocabulary: Vocabulary
+    model: AcousticModel
+    train_data: TrainingData
+    dev_data: EvaluationData
+    callbacks: Sequence[keras.callbacks.Callback] = ()
+
+
 class Trainer:
     """Trains one model on one set.
 
     Args:
         engine: runs the steps, on one device or many.
-        model: its weights made in the engine's scope.
-        config: of the run.
-        vocabulary: of the labels.
-        train_data: batches by epoch.
-        dev_data: batches to evaluate on after every epoch.
+        setup: what is trained, on what.
         run: where everything is written.
-        stop: tells when to stop before the end.
-        callbacks: Keras's, which are told what `Model.fit` would tell them.
+        stop: says when to stop before the end.
+        observer: receives how training goes.
         profile: whether to record what some steps do on the device.
     """
 
     def __init__(
         self,
         engine: Engine,
-        model: AcousticModel,
-        config: Config,
-        vocabulary: Vocabulary,
-        train_data: TrainingData,
-        dev_data: EvaluationData,
+        setup: TrainingSetup,
         run: Run,
         stop: StopRequest | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        observer: TrainingObserver | None = None,
         profile: bool = False,
     ) -> None:
-        self.engine, self.model, self.config = engine, model, config
-        self.train_data, self.dev_data, self.run = train_data, dev_data, run
+        config, model = setup.config, setup.model
+        self.engine, self.model, self.config, self.run = engine, model, config, run
+        self.train_data, self.dev_data, self.vocabulary = setup.train_data, setup.dev_data, setup.vocabulary
         self.stop = stop or StopRequest()
-        self.vocabulary = vocabulary
-        self.evaluator = Evaluator(Listener(model, engine.spread, engine.num_devices), vocabulary)
+        self.observer = observer if observer and engine.is_chief else TrainingObserver()
+        listener = Listener(model, engine.spread, engine.num_devices)
+        self.evaluator = Evaluator(listener, setup.vocabulary)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
-        self.progress = Progress(data_checksum=train_data.checksum)
+        self.progress = Progress(data_checksum=setup.train_data.checksum)
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
@@ -125,34 +146,32 @@ class Trainer:
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay, engine.devices[0])
-        self.watch = Watch(config.train, warmup_steps_of(config.train, num_steps))
-        self.callbacks = Callbacks(callbacks, model, self.optimizer, self.num_epochs, len(plan))
+        self.trouble = TroubleWatch(config.train, warmup_steps_of(config.train, num_steps))
+        self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
         self._saved_at_s = time.monotonic()
         self._shown_at_s = 0.0
 
-    def resume(self, tell: Callable[[str], None] = print) -> None:
-        """Go on where the last whole checkpoint stopped; a run without one yet begins anew.
-
-        Args:
-            tell: takes a line on where that is, and one on each checkpoint that is damaged.
+    def resume(self) -> None:
+        """Continue from the last whole checkpoint; a run that has none yet starts from its first step.
 
         Raises:
             UserError: no checkpoint can be read, or the training set has changed since.
         """
-        checkpoint = self.store.newest(tell, mend=self.engine.is_chief)
+        checkpoint = self.store.newest(mend=self.engine.is_chief)
         if checkpoint is None:
             return
         if checkpoint.progress.data_checksum != self.progress.data_checksum:
             raise UserError(
                 f"{self.run.directory}: its training set is another one than when it began (recordings were "
-                "added, mended, or cannot be read now); bring it back, or start another run under --name NAME"
+                "added, mended, or cannot be read now); bring it back, or start a run under another `name`"
             )
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
-        self.watch = Watch(self.config.train, self.watch.warmup_steps, self.progress.told)
-        tell(f"{self.run.directory}: going on after {self.progress.place()}")
+        reported = self.progress.reported
+        self.trouble = TroubleWatch(self.config.train, self.trouble.warmup_steps, reported)
+        logger.info("%s: resuming after %s", self.run.directory, self.progress.place())
 
     def train(self) -> Progress:
         """Train what is left of the epochs; returns how far the run has come.
@@ -168,18 +187,19 @@ class Trainer:
                 self.board.configuration(dump_config(self.config))
             if self.profiler is not None:
                 stack.callback(self.profiler.close)
-            bar = stack.enter_context(self._progress_bar())
+            self._start_session()
+            stack.callback(self.observer.on_session_end)
             stack.enter_context(self.stop.after_the_step())
             self.callbacks.train_begin()
-            while not self._is_done() and self.train_epoch(bar):
-                self._finish_epoch(bar)
+            while not self._is_done() and self.train_epoch():
+                self._finish_epoch()
             self.callbacks.train_end()
             self.store.finish()
         self.stop.raise_if_requested()
         return self.progress
 
-    def train_epoch(self, bar: ProgressBar) -> bool:
-        """The batches that are left of an epoch; returns whether no callback ended training."""
+    def train_epoch(self) -> bool:
+        """Train on the batches that are left of an epoch; returns whether no callback ended training."""
         if self.config.train.schedule == "plateau":
             set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
         number = self.progress.epochs_done
@@ -189,10 +209,10 @@ class Trainer:
         began_s = asked_s = time.monotonic()
         for places, batch in self._saved_if_unreadable(zip(plan, batches, strict=True)):
             waiting_s = time.monotonic() - asked_s
-            epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch, bar)
+            epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch)
             ended_s = time.monotonic()
             epoch = epoch.with_time(ended_s - began_s, waiting_s)
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
             began_s = ended_s
             self._save_if_due()
             asked_s = time.monotonic()
@@ -210,14 +230,14 @@ class Trainer:
         """
         return self._compiled_step(batch, num_rows)
 
-    def _train_batch(self, rows: Sequence[Utterance], batch: Batch, bar: ProgressBar) -> EpochSoFar:
-        """Train on a batch and tell how that went; returns the epoch with it."""
+    def _train_batch(self, rows: Sequence[Utterance], batch: Batch) -> EpochSoFar:
+        """Train on a batch and report how that went; returns the epoch with it."""
         step = self.progress.step + 1
         self.callbacks.batch_begin(self.progress.epoch.batches)
         # to ask for the rate takes a while, and of the rest the first of a session counts
         rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
         own_rows = self.engine.own_rows(range(len(rows)))
-        with out_of_memory_told(
+        with memory_errors_as_user_errors(
             [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
         ):
             result = self.train_step(batch, num_rows=len(rows))
@@ -227,45 +247,49 @@ class Trainer:
         if self.board is not None:
             self.board.step(step, loss, gradient_norm, rate)
         if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._has_scaled()):
-            return self._skipped(rows, loss, gradient_norm, bar)
+            return self._skipped(rows, loss, gradient_norm)
         if self.average is not None and math.isfinite(gradient_norm):
             self.average.update(step)
-        heard = labels_of(result.path)
-        said = reference_labels(batch)[: len(heard)]  # a process without a row of its own reads one
-        edits = total_edits(zip(said, heard, strict=True))
+        recognized = labels_of(result.path)
+        references = reference_labels(batch)[: len(recognized)]  # one without a row of its own reads one
+        edits = total_edits(zip(references, recognized, strict=True))
         self.callbacks.batch_end(self.progress.epoch.batches, {"loss": loss, "error": edits.rate})
-        bar.advance(sum(utterance.duration_s for utterance in rows), loss, edits)
+        self.observer.on_step(sum(utterance.duration_s for utterance in rows), loss, edits)
         return self.progress.epoch.with_batch(len(rows), loss, gradient_norm, edits)
 
-    def _skipped(
-        self, rows: Sequence[Utterance], loss: float, gradient_norm: float, bar: ProgressBar
-    ) -> EpochSoFar:
-        """Tell that a batch changed nothing; returns the epoch with it."""
+    def _skipped(self, rows: Sequence[Utterance], loss: float, gradient_norm: float) -> EpochSoFar:
+        """Report that a batch changed nothing; returns the epoch with it."""
         epoch = self.progress.epoch.with_skipped()
+        batch = SkippedBatch(
+            loss,
+            gradient_norm,
+            rows,
+            epoch=self.progress.epochs_done + 1,
+            num_skipped=self.progress.skipped + 1,
+            learning_rate=learning_rate_of(self.optimizer),
+        )
         try:
-            lines = self.watch.after_skipped(
-                loss,
-                gradient_norm,
-                rows,
-                self.progress.epochs_done + 1,
-                self.progress.skipped + 1,
-                learning_rate_of(self.optimizer),
-            )
+            lines = self.trouble.after_skipped(batch)
         except UserError:
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, told=self.watch.told)
+            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
             self._save()
             raise
         for line in lines:
-            bar.write(line)
-        bar.skip(sum(utterance.duration_s for utterance in rows))
+            self._warn(line)
+        self.observer.on_skipped_step(sum(utterance.duration_s for utterance in rows))
         return epoch
+
+    def _warn(self, line: str) -> None:
+        """Log a warning; of several processes the chief does."""
+        if self.engine.is_chief:
+            logger.warning("%s", line)
 
     def _has_scaled(self) -> bool:
         """Whether gradients are infinite only since the loss was scaled, as happens with float16."""
         return self.config.train.precision == "float16" and float(loss_scale_of(self.optimizer)) >= 1
 
-    def _finish_epoch(self, bar: ProgressBar) -> None:
-        """Evaluate, tell, and keep what the epoch brought."""
+    def _finish_epoch(self) -> None:
+        """Evaluate, report, and keep what the epoch brought."""
         began_s = time.monotonic()
         edits = self.progress.epoch.edits
         try:
@@ -278,25 +302,25 @@ class Trainer:
             raise
         if not math.isfinite(evaluation.loss):
             raise UserError(
-                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}, the weights are "
-                "worth nothing any more: start another run under --name NAME, with a train.learning_rate "
-                f"below {self.config.train.learning_rate:g}"
+                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}, the weights have "
+                "diverged; start another run under another `name`, with a train.learning_rate below "
+                f"{self.config.train.learning_rate:g}"
             )
         metrics = self._metrics(evaluation, dev_s=time.monotonic() - began_s)
         history = (*self.progress.history, metrics)
-        bar.tell(metrics)
+        self.observer.on_epoch(metrics, self.num_epochs)
         self.callbacks.epoch_end(metrics.epoch - 1, metrics)
-        for line in self.watch.after_epoch(history, edits):
-            bar.write(line)
+        for line in self.trouble.after_epoch(history, edits):
+            self._warn(line)
         self.progress = dataclasses.replace(
-            self.progress, history=history, epoch=EpochSoFar(), told=self.watch.told
+            self.progress, history=history, epoch=EpochSoFar(), reported=self.trouble.reported
         )
         self._save()
         self._show(metrics)
         self._stop_if_requested()
 
     def _show(self, metrics: EpochMetrics) -> None:
-        """Give TensorBoard the epoch."""
+        """Write the epoch for TensorBoard."""
         if self.board is not None:
             self.board.epoch(metrics)
             if self._shown_at_s and metrics.train_s - self._shown_at_s < SHOWN_EVERY_S:
@@ -369,14 +393,15 @@ class Trainer:
     def _dev_errors(self) -> list[float]:
         return [metrics.dev_error for metrics in self.progress.history]
 
-    def _progress_bar(self) -> ProgressBar:
+    def _start_session(self) -> None:
+        """Report how long the run is, and how much of it is done."""
         epoch_s, done = self.train_data.duration_s, self.progress.epochs_done
         done_s = epoch_s * done
         if self.progress.epoch.batches:
             plan, _ = self._epoch(done, self.progress.epoch.batches)
             left = [self.train_data.utterances[place].duration_s for places in plan for place in places]
             done_s += epoch_s - sum(left)
-        return ProgressBar(epoch_s * self.num_epochs, done_s, self.num_epochs, self.engine)
+        self.observer.on_session(epoch_s * self.num_epochs, done_s, self.engine.num_devices)
 
     @functools.cached_property
     def _compiled_step(self) -> Step:

@@ -1,12 +1,12 @@
-"""Signs of trouble in training, each told in one line with its remedy, once in a run.
+"""Signs of trouble in training, each reported in one line with its remedy, once in a run.
 
-watch = Watch(config.train, warmup_steps)
-for line in watch.after_epoch(history, edits):
-    print(line)
-checkpoint(told=watch.told)              # a resumed run: Watch(config.train, warmup_steps, told)
+trouble = TroubleWatch(config.train, warmup_steps)
+for line in trouble.after_epoch(history, edits):
+    logger.warning(line)
+checkpoint(reported=trouble.reported)    # a resumed run: TroubleWatch(config.train, warmup_steps, reported)
 
-What is told follows from the epochs' metrics alone, so that a resumed run tells the same. The thresholds come
-from curves of the demo, sound ones and spoilt ones: tests/asr/training/test_trouble.py has them.
+What is reported follows from the epochs' metrics alone, so that a resumed run reports the same. The
+thresholds come from curves of the demo, sound ones and spoilt ones, in tests/asr/training/test_trouble.py.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 from asr.base.config import TrainConfig
-from asr.base.types import EditCounts, Utterance
+from asr.base.types import EditCounts
 from asr.base.wording import counted
 from asr.runs.progress import EpochMetrics
-from asr.training import skipped_batches
+from asr.training.skipped_batches import (
+    SkippedBatch,
+    is_reported,
+    lower_rate,
+    skipped_line,
+    skipped_too_often,
+)
 
 SURE_STEPS, SURE_EPOCHS = 600, 3  # what every CTC model goes through at its start is over by then
 SURE_STEPS_OF_ONE_EPOCH = 4000  # of a large corpus
@@ -34,26 +40,26 @@ LONG_WAIT_S = 1.0  # in an epoch; a handful of clips waits for less
 START_UP_S = 120.0  # no session waits longer for its first batches
 
 
-class Watch:
+class TroubleWatch:
     """Looks at a run after every epoch and every skipped batch.
 
     Args:
         config: of the run.
         warmup_steps: until the learning rate is at its highest.
-        told: what the `told` of an earlier session of the run was.
+        reported: what an earlier session of the run has reported, its `reported`.
     """
 
-    def __init__(self, config: TrainConfig, warmup_steps: int, told: Collection[str] = ()) -> None:
+    def __init__(self, config: TrainConfig, warmup_steps: int, reported: Collection[str] = ()) -> None:
         self.config, self.warmup_steps = config, warmup_steps
-        self._told = list(told)
+        self._reported = list(reported)
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """Names of what has been told, and of the utterances that were skipped; to be kept."""
-        return tuple(self._told)
+    def reported(self) -> tuple[str, ...]:
+        """Return the names of what was reported, and of the utterances that were skipped, to be kept."""
+        return tuple(self._reported)
 
     def after_epoch(self, history: Sequence[EpochMetrics], edits: EditCounts) -> list[str]:
-        """What is to be told after an epoch.
+        """Return what to report after an epoch.
 
         Args:
             history: all epochs so far, the one that has just ended last.
@@ -68,47 +74,25 @@ class Watch:
         }
         lines = []
         for name, look in signs.items():
-            if name not in self._told and (line := look()):
-                self._told.append(name)
+            if name not in self._reported and (line := look()):
+                self._reported.append(name)
                 lines.append(f"epoch {history[-1].epoch}: {line}")
         return lines
 
-    def after_skipped(
-        self,
-        loss: float,
-        gradient_norm: float,
-        utterances: Sequence[Utterance],
-        epoch: int,
-        num_skipped: int,
-        learning_rate: float,
-    ) -> list[str]:
-        """What is to be told after a batch whose loss or gradients were not finite.
-
-        Args:
-            loss: of the batch.
-            gradient_norm: of the batch.
-            utterances: of the batch.
-            epoch: from 1.
-            num_skipped: batches skipped in the run so far, this one included.
-            learning_rate: at this step.
+    def after_skipped(self, batch: SkippedBatch) -> list[str]:
+        """Return what to report after a batch whose loss or gradients were not finite.
 
         Raises:
-            UserError: the budget, `train.max_skipped`, is spent.
+            UserError: more batches were skipped than `train.max_skipped` allows.
         """
-        again = [f"skipped {u.id}" in self._told for u in utterances]
-        repeated = [u for u, seen in zip(utterances, again, strict=True) if seen]
-        self._told += [f"skipped {u.id}" for u, seen in zip(utterances, again, strict=True) if not seen]
-        if num_skipped > self.config.max_skipped:
-            raise skipped_batches.skipped_too_often(
-                loss, gradient_norm, utterances, repeated, epoch, num_skipped, self.config, learning_rate
-            )
-        if not skipped_batches.is_told(num_skipped):
-            return []
-        return [
-            skipped_batches.skipped_line(
-                loss, gradient_norm, utterances, epoch, num_skipped, self.config.max_skipped, learning_rate
-            )
+        again = [f"skipped {u.id}" in self._reported for u in batch.utterances]
+        repeated = [u for u, seen in zip(batch.utterances, again, strict=True) if seen]
+        self._reported += [
+            f"skipped {u.id}" for u, seen in zip(batch.utterances, again, strict=True) if not seen
         ]
+        if batch.num_skipped > self.config.max_skipped:
+            raise skipped_too_often(batch, repeated, self.config)
+        return [skipped_line(batch, self.config.max_skipped)] if is_reported(batch.num_skipped) else []
 
     def _only_blanks(self, history: Sequence[EpochMetrics], edits: EditCounts) -> str:
         missed = edits.deletions / max(edits.reference_length, 1)
@@ -126,13 +110,13 @@ class Watch:
             return ""
         return (
             f"for {_epochs(sure)} the model has written (nearly) nothing but blanks; it should have begun to "
-            f"hear by now. Either the learning rate is wrong ({self._lower_rate(bare=True)}), "
+            f"recognize speech by now. Either the learning rate is wrong ({self._lower_rate(bare=True)}), "
             "or the labels do not belong to the audio: see `asr inspect` and `asr doctor`"
         )
 
     def _learns_nothing(self, history: Sequence[EpochMetrics]) -> str:
         sure = self._sure_epochs(history)
-        if not sure or "blank" in self._told or len(history) <= sure:
+        if not sure or "blank" in self._reported or len(history) <= sure:
             return ""
         before, now = history[-1 - sure].train_error, history[-1].train_error
         lowest = min(metrics.train_error for metrics in history)
@@ -149,12 +133,13 @@ class Watch:
         if now.skipped >= SKIPPED_IN_A_BURST:
             return f"{now.skipped} batches with infinite loss or gradients in one epoch. {remedy}"
         learned = [metrics for metrics in history if math.isfinite(metrics.loss + metrics.gradient_norm)]
-        if not learned:  # every batch was skipped, and told
+        if not learned:  # every batch was skipped, and reported
             return ""
         lowest = min(learned, key=lambda metrics: metrics.loss)
         recent = history[-RISEN_EPOCHS:]
         moving = now.learning_rate > 0.3 * self.config.learning_rate  # else it is low by the schedule
-        if moving and "blank" not in self._told and all(_has_risen(metrics, lowest) for metrics in recent):
+        is_blank = "blank" in self._reported
+        if moving and not is_blank and all(_has_risen(metrics, lowest) for metrics in recent):
             return (
                 f"the loss has been above its lowest, {lowest.loss:.2f} in epoch {lowest.epoch}, for "
                 f"{_epochs(now.epoch - lowest.epoch)}, now {now.loss:.2f}. {remedy}"
@@ -183,7 +168,7 @@ class Watch:
         if now.train_error < 0.9 * since.train_error:
             return (
                 f"{stalled}, while training error fell from {since.train_error:.1%} to "
-                f"{now.train_error:.1%}: the model learns its training set by heart. More augmentation "
+                f"{now.train_error:.1%}: the model memorizes its training set. More augmentation "
                 "([augment]) or data, a smaller model.size, or train.early_stopping_epochs to stop in time"
             )
         decayed = now.learning_rate < 0.1 * self.config.learning_rate
@@ -208,7 +193,7 @@ class Watch:
 
     def _lower_rate(self, bare: bool = False) -> str:
         rate = self.config.learning_rate
-        lower = skipped_batches.lower_rate(rate)
+        lower = lower_rate(rate)
         text = f"train.learning_rate is {rate:g}: set it to {lower:g}, or lengthen train.warmup_share"
         return text if bare else f"{text} (now {self.config.warmup_share:g})"
 

@@ -109,10 +109,10 @@ def test_evaluate_counts_labels_that_the_model_cannot_write(trained_run, clips, 
     strange = [clips[0], *(type(c)(c.id, c.audio_path, c.duration_s, "?", ("xyz1",) * 3) for c in clips[1:2])]
     write_manifest(tmp_path / "strange.jsonl", strange)
     assert main(["evaluate", str(trained_run), str(tmp_path / "strange.jsonl")]) == 0
-    printed = capsys.readouterr().out
+    printed, errors = capsys.readouterr()
     assert (
         f"1 utterances hold tokens that the model cannot write, which count as errors: {clips[1].id}"
-        in printed
+        in errors
     )
     row = next(line for line in printed.splitlines() if "token error rate" in line)
     assert row.split()[-4] == str(len(clips[0].tokens) + 3)

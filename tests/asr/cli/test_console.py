@@ -2,7 +2,7 @@ import dataclasses
 import unicodedata
 
 from asr.base.types import Hypothesis, Utterance
-from asr.cli.console import side_by_side, tell_evaluation
+from asr.cli.console import print_evaluation, side_by_side
 from asr.evaluation.metrics import align
 from asr.evaluation.scores import EvaluationRecord, scores_of
 
@@ -40,7 +40,7 @@ def record(*pairs):
 
 def tell(capsys, heard):
     scores = scores_of(heard.utterances, heard.hypotheses)
-    tell_evaluation(heard, scores)
+    print_evaluation(heard, scores)
     return capsys.readouterr().out
 
 

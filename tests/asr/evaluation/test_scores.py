@@ -6,7 +6,7 @@ import math
 import pytest
 
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
-from asr.cli.console import tell_comparison
+from asr.cli.console import print_comparison
 from asr.evaluation.comparison import compare_records
 from asr.evaluation.scores import EvaluationRecord, decoder_name, read_json, scores_of, write_csv, write_json
 from asr.report.evaluation_comparison_page import write_comparison
@@ -238,7 +238,7 @@ def test_another_set_is_refused(record, better):
 
 def test_a_comparison_is_told_and_drawn(record, better, tmp_path, capsys):
     comparison = compare_records(record, better)
-    tell_comparison(comparison)
+    print_comparison(comparison)
     told = capsys.readouterr().out
     assert "better by B in syllables: 2 utterances" in told
     assert "worse by B in syllables: 1 utterance\n" in told

@@ -49,20 +49,15 @@ def run(tmp_path):
     return run
 
 
-def average(run, num_best):
-    told = []
-    return average_best(run, num_best, told.append), told
-
-
 def mean(name, epochs):
     values = [weights_of(epoch)[name].astype(np.float64) for epoch in epochs]
     return np.mean(values, axis=0).astype(np.float32)
 
 
-def test_the_epochs_with_the_lowest_dev_error_are_averaged(run):
+def test_the_epochs_with_the_lowest_dev_error_are_averaged(run, caplog):
     for num_best, epochs in ((2, (4, 2)), (3, (4, 2, 5)), (4, (4, 2, 5, 1))):
-        result, told = average(run, num_best)
-        assert (result.epochs, told) == (epochs, [])
+        result = average_best(run, num_best)
+        assert (result.epochs, caplog.text) == (epochs, "")
         assert list(result.weights) == list(weights_of(1))
         for name in ("net/kernel", "net/norm/moving_variance", "net/scale"):
             assert result.weights[name].dtype == np.float32
@@ -76,7 +71,7 @@ def test_sums_do_not_lose_small_weights(run):
     for epoch, value in values.items():
         weights = {"w": np.full(3, value, np.float32)}
         write_weights(run.epoch_checkpoint(epoch), weights, Progress(history()[:epoch]))
-    result, _ = average(run, 3)
+    result, _ = average_best(run, 3)
     assert result.weights["w"].tolist() == [np.float32((2.0**24 + 2.0) / 3)] * 3
 
 
@@ -84,36 +79,36 @@ def test_the_moving_average_is_averaged_where_a_run_has_one(run):
     for epoch in (2, 4):
         arrays = {"model/w": np.ones(2, np.float32), "ema/w": np.full(2, epoch, np.float32)}
         write_checkpoint(run.epoch_checkpoint(epoch), arrays, Progress(history()[:epoch]))
-    assert average(run, 2)[0].weights["w"].tolist() == [3.0, 3.0]
+    assert average_best(run, 2)[0].weights["w"].tolist() == [3.0, 3.0]
 
 
-def test_fewer_than_asked_for_are_told_and_fewer_than_two_refused(run):
-    result, told = average(run, 9)
+def test_fewer_than_asked_for_are_logged_and_fewer_than_two_refused(run, caplog):
+    result = average_best(run, 9)
     assert len(result.epochs) == 4
-    assert re.search("only 4 epochs are there", told[0])
+    assert "only 4 epochs have checkpoints" in caplog.text
     for epoch in (1, 2, 5):
         run.epoch_checkpoint(epoch).unlink()
     with pytest.raises(UserError, match=r"demo: expected the checkpoints of 2 epochs .* received 1"):
-        average(run, 2)
+        average_best(run, 2)
 
 
-def test_a_damaged_checkpoint_is_named_and_the_next_best_taken(run):
+def test_a_damaged_checkpoint_is_named_and_the_next_best_taken(run, caplog):
     path = run.epoch_checkpoint(2)
     path.write_bytes(path.read_bytes()[:300])
-    result, told = average(run, 2)
+    result = average_best(run, 2)
     assert result.epochs == (4, 5)
-    assert f"left out: {path}: damaged checkpoint" in told[0]
+    assert f"left out: {path}: damaged checkpoint" in caplog.text
 
 
 def test_a_checkpoint_of_another_model_is_refused(run):
     for other in ({"net/kernel": np.zeros((3, 4), np.float32)}, {**weights_of(2), "net/scale": np.zeros(2)}):
         write_weights(run.epoch_checkpoint(2), other, Progress(history()[:2]))
         with pytest.raises(UserError, match=r"epoch-0002\.npz: holds other variables than .*epoch-0004\.npz"):
-            average(run, 2)
+            average_best(run, 2)
 
 
 def test_an_average_is_a_run_directory_of_its_own(run, tmp_path):
-    result, _ = average(run, 2)
+    result = average_best(run, 2)
     write_average(run, result, tmp_path / "below" / "mean")
     made = Run.open(tmp_path / "below" / "mean")
     assert made.config() == run.config()
@@ -133,13 +128,13 @@ def test_what_is_there_is_not_written_over(run, tmp_path, capsys):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "empty", "link", "demo"):
         assert main(["average", str(run.directory), "--out", str(tmp_path / name)]) == 2
-        assert f"{name}: is there already" in capsys.readouterr().err
+        assert f"{name}: exists already" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_a_full_disk_leaves_nothing_behind(run, tmp_path):
-    result, _ = average(run, 2)
+    result = average_best(run, 2)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -182,9 +177,9 @@ def spoken(clips, tmp_path_factory):
 
 def test_the_command_makes_a_model_that_decodes_and_tells_both_error_rates(spoken, clips, capsys):
     assert main(["average", str(spoken.directory), "--best", "2"]) == 0
-    printed = capsys.readouterr().out
-    made = spoken.directory.with_name("demo-average2")
-    assert printed.startswith(f"{made}: the average of epochs 2, 3\n")
+    said = capsys.readouterr()
+    printed, made = said.out, spoken.directory.with_name("demo-average2")
+    assert f"{made}: the average of epochs 2, 3\n" in said.err
     rates = re.search(r"alone, 3 +([\d.]+)%.*average of 2 epochs +([\d.]+)%", printed, re.DOTALL)
     single, together = rates.groups()
     assert float(single) < 100 == float(together)
@@ -210,9 +205,9 @@ def test_without_its_dev_set_the_average_is_made_and_the_lack_told(spoken, tmp_p
     gone = str(tmp_path / "gone.jsonl")
     config.write_text(config.read_text().replace(json.dumps(spoken.config().data.dev), json.dumps(gone)))
     assert main(["average", str(tmp_path / "demo"), "--out", str(tmp_path / "mean")]) == 2
-    said = capsys.readouterr()
-    assert said.out.startswith(f"{tmp_path / 'mean'}: the average of epochs 1, 2, 3\n")
-    assert "only 3 epochs are there" in said.err
-    assert "gone.jsonl" in said.err
+    errors = capsys.readouterr().err
+    assert f"{tmp_path / 'mean'}: the average of epochs 1, 2, 3\n" in errors
+    assert "only 3 epochs have checkpoints" in errors
+    assert "gone.jsonl" in errors
     assert read_origin(tmp_path / "mean").dev_error is None
     Recognizer.load(tmp_path / "mean")

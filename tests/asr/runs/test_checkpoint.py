@@ -95,7 +95,7 @@ def test_everything_comes_back(trained, tmp_path):
     model, optimizer = trained
     average = [np.asarray(weight) + 1 for weight in model.weights]
     epoch = EpochSoFar(3, 1, 20, 0.1 + 0.2, 5.5, 2, EditCounts(1, 2, 3, 4), 6.5, 0.5)
-    progress = Progress(epochs(0.5, 0.1 + 0.2), epoch, data_checksum=2**31, told=("stalled",))
+    progress = Progress(epochs(0.5, 0.1 + 0.2), epoch, data_checksum=2**31, reported=("stalled",))
     write_checkpoint(tmp_path / "c.npz", state_of(model, optimizer, average), progress)
     checkpoint = read_checkpoint(tmp_path / "c.npz")
     assert checkpoint.progress == progress
@@ -203,14 +203,14 @@ def test_a_run_in_its_first_epoch_decodes_with_the_latest(run, arrays):
     assert run.best_checkpoint().name == "epoch-0001-batch-00012.npz"
 
 
-def test_a_damaged_checkpoint_is_named_put_aside_and_the_one_before_it_used(run, arrays, capsys):
+def test_a_damaged_checkpoint_is_named_put_aside_and_the_one_before_it_used(run, arrays, caplog):
     save(run, arrays, after(0.5), after(0.5, batch=3))
     newest = run.checkpoints()[-1]
     newest.write_bytes(newest.read_bytes()[:-1000])
     (newest.parent / "epoch-0002.npz.part").write_bytes(b"what a killed process was writing")
-    checkpoint = CheckpointStore(run, 2, 1).newest(print)
+    checkpoint = CheckpointStore(run, 2, 1).newest()
     assert checkpoint.progress == after(0.5)
-    assert f"{newest}: damaged checkpoint" in capsys.readouterr().out
+    assert f"{newest}: damaged checkpoint" in caplog.text
     assert sorted(path.name for path in newest.parent.iterdir()) == [
         "epoch-0001.npz",
         "epoch-0002-batch-00003.npz.damaged",
@@ -222,7 +222,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_cannot_go_on(run, arrays):
     for path in run.checkpoints():
         path.write_bytes(b"")
     with pytest.raises(UserError, match="no other is left: start another run"):
-        CheckpointStore(run, 2, 1).newest(print)
+        CheckpointStore(run, 2, 1).newest()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from helpers import ROOT
 
 from asr.base.config import TrainConfig
 from asr.base.types import UserError, Utterance
-from asr.training.out_of_memory import out_of_memory_told
+from asr.training.out_of_memory import memory_errors_as_user_errors
 from data_pipeline.dataset import pad_batch
 
 CONFIG = TrainConfig(batch_s=30.0)
@@ -39,7 +39,7 @@ def real_error():
 def message_of(error, utterances, config=CONFIG, num_devices=1):
     with (
         pytest.raises(UserError) as caught,
-        out_of_memory_told(utterances, batch_of(utterances), config, num_devices),
+        memory_errors_as_user_errors(utterances, batch_of(utterances), config, num_devices),
     ):
         raise error
     return str(caught.value)
@@ -69,7 +69,7 @@ def test_a_full_disk_is_no_lack_of_memory():
     utterances = clips_of(1.0)
     with (
         pytest.raises(tf.errors.ResourceExhaustedError),
-        out_of_memory_told(utterances, batch_of(utterances), CONFIG),
+        memory_errors_as_user_errors(utterances, batch_of(utterances), CONFIG),
     ):
         tf.io.write_file("/dev/full", "a" * 100_000)
 
@@ -78,7 +78,7 @@ def test_other_errors_are_raised_as_they_are():
     utterances = clips_of(1.0)
     with (
         pytest.raises(tf.errors.InvalidArgumentError),
-        out_of_memory_told(utterances, batch_of(utterances), CONFIG),
+        memory_errors_as_user_errors(utterances, batch_of(utterances), CONFIG),
     ):
         tf.reshape(tf.zeros([3]), [2])
 
@@ -92,7 +92,7 @@ import numpy as np
 import tensorflow as tf
 from asr.model.acoustic_model import make_acoustic_model
 from asr.base.config import Config
-from asr.training.out_of_memory import out_of_memory_told
+from asr.training.out_of_memory import memory_errors_as_user_errors
 from asr.training.step import loss_of
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
@@ -108,7 +108,7 @@ def step(*batch):
 def train(num_rows):
     clips = [Utterance(f"clip{n}", "", 100.0, "", ("a",)) for n in range(num_rows)]
     batch = pad_batch([np.ones(1_600_000, np.int16)] * num_rows, [[1]] * num_rows)
-    with out_of_memory_told(clips, batch, Config().train):
+    with memory_errors_as_user_errors(clips, batch, Config().train):
         step(*map(tf.constant, batch))
 
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -13,13 +13,14 @@ from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.base.interrupt import Interrupted, StopRequest, stop_signals
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
+from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import TIMES, Progress
 from asr.runs.run import Run
 from asr.training.optimizer import plateau_factor
-from asr.training.trainer import Trainer
+from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
 from multigpu.engines import make_engine
@@ -45,7 +46,7 @@ def make_trainer(clips, directory, config=CONFIG):
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
     run = Run.create(directory, config, vocabulary)
-    return Trainer(engine, model, config, vocabulary, train_data, dev_data, run)
+    return Trainer(engine, TrainingSetup(config, vocabulary, model, train_data, dev_data), run)
 
 
 def move(trainer, run):
@@ -153,7 +154,8 @@ def test_a_signal_lets_the_step_be_finished_and_saved(trainer, whole, tmp_path, 
     point = whole.checkpoints()[2]
     run = stopped_at(whole, point, tmp_path / "run")
     move(trainer, run)
-    with stop_signals() as trainer.stop, Signals(trainer, "train_step", 3, number):
+    display = TrainingDisplay()
+    with stop_signals(display.on_stop_requested) as trainer.stop, Signals(trainer, "train_step", 3, number):
         trainer.resume()
         with pytest.raises(Interrupted) as raised:
             trainer.train()
@@ -167,7 +169,8 @@ def test_a_signal_lets_the_step_be_finished_and_saved(trainer, whole, tmp_path, 
 def test_a_signal_in_evaluation_saves_the_epoch_that_is_to_be_evaluated(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     move(trainer, run)
-    with stop_signals() as trainer.stop, Signals(trainer.evaluator, "evaluate", 1):
+    display = TrainingDisplay()
+    with stop_signals(display.on_stop_requested) as trainer.stop, Signals(trainer.evaluator, "evaluate", 1):
         trainer.resume()
         with pytest.raises(Interrupted):
             trainer.train()
@@ -203,7 +206,8 @@ def test_a_second_signal_ends_at_once(trainer, whole, tmp_path):
 def test_a_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[-3], tmp_path / "run")
     move(trainer, run)
-    with stop_signals() as trainer.stop, Signals(trainer.store, "finish", 1):
+    display = TrainingDisplay()
+    with stop_signals(display.on_stop_requested) as trainer.stop, Signals(trainer.store, "finish", 1):
         trainer.resume()
         with pytest.raises(Interrupted):
             trainer.train()
@@ -221,7 +225,11 @@ def test_two_signals_while_weights_are_exchanged_save_none_of_them(trainer, whol
             os.kill(os.getpid(), signal.SIGINT)
         return assign(value)
 
-    with stop_signals() as trainer.stop, Signals(trainer.evaluator, "_compiled_step", 1):
+    display = TrainingDisplay()
+    with (
+        stop_signals(display.on_stop_requested) as trainer.stop,
+        Signals(trainer.evaluator, "_compiled_step", 1),
+    ):
         trainer.resume()
         trainer.model.weights[20].assign = interrupted_assign
         try:
@@ -240,7 +248,8 @@ def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
     move(trainer, run)
     kept, (reading, writing) = os.dup(2), os.pipe()
     os.close(reading)
-    with stop_signals() as trainer.stop, Signals(trainer, "train_step", 2):
+    display = TrainingDisplay()
+    with stop_signals(display.on_stop_requested) as trainer.stop, Signals(trainer, "train_step", 2):
         trainer.resume()
         os.dup2(writing, 2)
         try:
@@ -254,13 +263,13 @@ def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
 def test_what_was_told_is_not_told_again(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     checkpoint = read_checkpoint(run.checkpoints()[-1])
-    progress = dataclasses.replace(checkpoint.progress, told=("stalled",))
+    progress = dataclasses.replace(checkpoint.progress, reported=("stalled",))
     write_checkpoint(checkpoint.path, checkpoint.arrays, progress)
     move(trainer, run)
     trainer.resume()
-    assert trainer.watch.told == ("stalled",)
+    assert trainer.trouble.reported == ("stalled",)
     trainer.train()
-    assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.told
+    assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.reported
 
 
 def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, whole, tmp_path):

@@ -10,11 +10,12 @@ import tensorflow as tf
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.base.types import EditCounts, UserError
 from asr.base.vocabulary import Vocabulary
+from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import is_best
 from asr.runs.run import Run
-from asr.training.trainer import Trainer
+from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.dataset import Dataset
 from multigpu.engines import make_engine
 
@@ -26,13 +27,13 @@ CONFIG = Config(
 )
 
 
-def make_trainer(config, clips, directory: Path, engine=ONE_DEVICE) -> Trainer:
+def make_trainer(config, clips, directory: Path, engine=ONE_DEVICE, observer=None) -> Trainer:
     vocabulary = Vocabulary.of_utterances(clips)
     data = Dataset(clips, vocabulary, config.train.batch_s)
     run = Run.create(directory, config, vocabulary)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
-    return Trainer(engine, model, config, vocabulary, data, data, run)
+    return Trainer(engine, TrainingSetup(config, vocabulary, model, data, data), run, observer=observer)
 
 
 def weights(trainer):
@@ -94,14 +95,14 @@ def poisoned(trainer, bad_batches):
     trainer.train_step = step
 
 
-def test_a_batch_whose_loss_is_not_finite_is_named_and_changes_nothing(clips, tmp_path, capsys):
+def test_a_batch_whose_loss_is_not_finite_is_named_and_changes_nothing(clips, tmp_path, caplog):
     train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5, ema_decay=0.9)
     config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig())
     trainer = make_trainer(config, clips[:8], tmp_path / "run")
     plan, _ = trainer.train_data.epoch(0, train.seed, trainer.model.fits)
     poisoned(trainer, {1})
     trainer.train()
-    error = capsys.readouterr().err
+    error = caplog.text
     assert "nan" in error
     assert "(1 of at most 2)" in error
     for place in plan[1]:
@@ -127,11 +128,11 @@ def test_too_many_of_them_stop_the_run_with_the_remedy(clips, tmp_path):
 def test_a_run_whose_weights_are_worth_nothing_ends(clips, tmp_path):
     trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
     poisoned(trainer, ())
-    trainer.train_epoch(trainer._progress_bar())
+    trainer.train_epoch()
     for weight in trainer.model.weights:
         weight.assign(np.asarray(weight) * np.nan)
     with pytest.raises(UserError, match=r"epoch 1: the dev loss is nan.*start another run"):
-        trainer._finish_epoch(trainer._progress_bar())
+        trainer._finish_epoch()
     assert not trainer.run.metrics()
 
 
@@ -169,7 +170,7 @@ def test_a_resumed_run_refuses_another_training_set(clips, tmp_path):
 
 
 def test_progress_shows_loss_errors_throughput_and_time_left(clips, tmp_path, capsys):
-    make_trainer(CONFIG, clips[:4], tmp_path / "run").train()
+    make_trainer(CONFIG, clips[:4], tmp_path / "run", observer=TrainingDisplay()).train()
     printed = capsys.readouterr()
     assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", printed.out)
     assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", printed.err)

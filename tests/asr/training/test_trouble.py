@@ -8,7 +8,8 @@ import pytest
 from asr.base.config import TrainConfig
 from asr.base.types import EditCounts, UserError, Utterance
 from asr.runs.progress import EpochMetrics
-from asr.training.trouble import Watch
+from asr.training.skipped_batches import SkippedBatch
+from asr.training.trouble import TroubleWatch
 
 STEPS = 115  # of an epoch
 LABELS = 10_000
@@ -105,20 +106,20 @@ def told(watch, history, edits):
 
 def test_nothing_is_told_of_a_sound_run():
     history, edits = curve(SOUND)
-    assert told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
 
 
 def test_nothing_is_told_of_the_blanks_that_every_model_begins_with():
     blank = "48,1.0,1.0,3e-3,1.0 " * 8
     history, edits = curve(blank)
-    assert told(Watch(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
+    assert told(TroubleWatch(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
     history, edits = curve(blank, steps=3)
-    assert told(Watch(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
+    assert told(TroubleWatch(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
 
 
 def test_a_model_that_stays_with_blanks_is_told():
     history, edits = curve(BLANK)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
     assert epoch == 7
     assert "for 6 epochs the model has written (nearly) nothing but blanks" in line
     assert "train.learning_rate is 0.3: set it to 0.01" in line
@@ -127,7 +128,7 @@ def test_a_model_that_stays_with_blanks_is_told():
 
 def test_a_model_that_falls_back_to_blanks_is_told_at_once():
     history, edits = curve(" ".join(SOUND.split()[:9]) + " 50,1.0,1.0,3e-3,0.999" * 2)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == len(history) - 1
     assert "collapsed to blanks" in line
     assert "set it to 0.001" in line
@@ -135,7 +136,7 @@ def test_a_model_that_falls_back_to_blanks_is_told_at_once():
 
 def test_labels_of_other_recordings_are_told():
     history, edits = curve(SHUFFLED)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
     assert epoch == 10
     assert "training error is still 92.0% and hardly falls" in line
     assert "do the labels belong to the audio? See `asr inspect` and `asr doctor`" in line
@@ -144,7 +145,7 @@ def test_labels_of_other_recordings_are_told():
 def test_a_learning_rate_too_high_is_told():
     history, edits = curve(RISING)
     config = TrainConfig(epochs=20, learning_rate=0.6)  # all of it a warm-up
-    [(epoch, line)] = told(Watch(config, warmup_steps=2300), history, edits)
+    [(epoch, line)] = told(TroubleWatch(config, warmup_steps=2300), history, edits)
     assert epoch == 9
     assert "the loss has been above its lowest, 30.14 in epoch 4, for 5 epochs, now 36.08" in line
     assert "train.learning_rate is 0.6: set it to 0.01" in line
@@ -152,7 +153,7 @@ def test_a_learning_rate_too_high_is_told():
 
 def test_a_burst_of_skipped_batches_is_told():
     history, edits = curve(SOUND, skipped=lambda epoch: 7 if epoch == 5 else 1)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 5
     assert "7 batches with infinite loss or gradients" in line
 
@@ -160,16 +161,16 @@ def test_a_burst_of_skipped_batches_is_told():
 def test_exploding_gradients_are_told_while_the_loss_rises():
     norms = {"gradient_norm": lambda epoch: 900.0 if epoch == 13 else 25.0}
     history, edits = curve(SOUND, **norms)
-    assert told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
     history[12] = dataclasses.replace(history[12], loss=8.0)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 13
     assert "norm of 900" in line
 
 
 def test_a_set_learned_by_heart_is_told():
     history, edits = curve(BY_HEART, steps=11)
-    [(epoch, line)] = told(Watch(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
+    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
     assert epoch == 32
     assert "dev error has hardly fallen for 15 epochs, from 71.3% (epoch 17)" in line
     assert "training error fell from 14.4% to 2.8%" in line
@@ -179,25 +180,25 @@ def test_a_set_learned_by_heart_is_told():
 def test_where_early_stopping_acts_a_stalled_error_is_not_told():
     history, edits = curve(BY_HEART, steps=11)
     config = TrainConfig(epochs=60, learning_rate=3e-3, early_stopping_epochs=20)
-    assert told(Watch(config, 66), history, edits) == []
+    assert told(TroubleWatch(config, 66), history, edits) == []
 
 
 def test_a_run_that_stands_still_is_told_unless_its_rate_adapts_itself():
     history, edits = curve("20,0.5,0.45,2e-3,0.1 " * 20)
     config = TrainConfig(epochs=40, schedule="constant")
-    [(epoch, line)] = told(Watch(config, 10), history, edits)
+    [(epoch, line)] = told(TroubleWatch(config, 10), history, edits)
     assert epoch == 11
     assert "train.schedule = plateau" in line
     adapted = dataclasses.replace(config, schedule="plateau")
-    assert told(Watch(adapted, 10), history, edits) == []
+    assert told(TroubleWatch(adapted, 10), history, edits) == []
 
 
 def test_waiting_for_batches_is_told_but_for_the_start_of_a_session():
     config = TrainConfig(epochs=48, learning_rate=3e-3)
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch in (1, 9) else 0.02)
-    assert told(Watch(config, 552), history, edits) == []
+    assert told(TroubleWatch(config, 552), history, edits) == []
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch == 1 else 0.25)
-    [(epoch, line)] = told(Watch(config, 552), history, edits)
+    [(epoch, line)] = told(TroubleWatch(config, 552), history, edits)
     assert epoch == 2
     assert "25% of the time was spent waiting for batches" in line
     assert "asr pack" in line
@@ -205,16 +206,16 @@ def test_waiting_for_batches_is_told_but_for_the_start_of_a_session():
 
 def test_waiting_in_one_long_epoch_is_told():
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.3, train_s=lambda epoch: 3600.0 * epoch)
-    assert told(Watch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
+    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
 
 
 def test_a_resumed_run_tells_what_an_uninterrupted_one_does():
     history, edits = curve(BLANK)
     config = TrainConfig(epochs=8, learning_rate=0.3)
-    whole = told(Watch(config, 93), history, edits)
-    watch, resumed = Watch(config, 93), []
+    whole = told(TroubleWatch(config, 93), history, edits)
+    watch, resumed = TroubleWatch(config, 93), []
     for epoch in range(1, len(history) + 1):
-        watch = Watch(config, 93, watch.told)
+        watch = TroubleWatch(config, 93, watch.reported)
         resumed += [(epoch, line) for line in watch.after_epoch(history[:epoch], edits[epoch - 1])]
     assert resumed == whole
 
@@ -223,28 +224,28 @@ CLIPS = [Utterance(f"clip{n}", f"audio/clip{n}.wav", 1.0, "", ("a",)) for n in r
 
 
 def skip(watch, number, clips=None, loss=math.inf, norm=math.nan):
-    return watch.after_skipped(loss, norm, clips or CLIPS[:5], 3, number, 0.0123)
+    return watch.after_skipped(SkippedBatch(loss, norm, clips or CLIPS[:5], 3, number, 0.0123))
 
 
 def test_a_skipped_batch_names_its_utterances():
-    [line] = skip(Watch(TrainConfig(), 10), 1)
+    [line] = skip(TroubleWatch(TrainConfig(), 10), 1)
     assert line == (
         "epoch 3: the loss became inf at a learning rate of 0.0123; the batch is skipped (1 of at most 20): "
         "clip0 (audio/clip0.wav), clip1 (audio/clip1.wav), clip2 (audio/clip2.wav) and 2 more"
     )
-    [line] = skip(Watch(TrainConfig(), 10), 1, CLIPS[:1], loss=3.5, norm=math.inf)
+    [line] = skip(TroubleWatch(TrainConfig(), 10), 1, CLIPS[:1], loss=3.5, norm=math.inf)
     assert "the loss was 3.50, but the norm of its gradients inf" in line
     assert line.endswith("clip0 (audio/clip0.wav)")
 
 
 def test_of_many_skipped_batches_few_are_told():
-    watch = Watch(TrainConfig(max_skipped=100), 10)
+    watch = TroubleWatch(TrainConfig(max_skipped=100), 10)
     numbers = [number for number in range(1, 101) if skip(watch, number)]
     assert numbers == [1, 2, 3, 10, 20, 40, 80]
 
 
 def test_beyond_the_budget_the_run_stops():
-    watch = Watch(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
+    watch = TroubleWatch(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
     skip(watch, 1, CLIPS[:5])
     skip(watch, 2, CLIPS[5:10])
     with pytest.raises(UserError, match=r"for the 3rd time, .*is 2.*learning_rate=0.01 instead of 0.3"):
@@ -253,8 +254,8 @@ def test_beyond_the_budget_the_run_stops():
 
 def test_utterances_that_come_again_are_suspected_after_a_resume_too():
     config = TrainConfig(max_skipped=1)
-    watch = Watch(config, 10)
+    watch = TroubleWatch(config, 10)
     skip(watch, 1, CLIPS[:5])
-    resumed = Watch(config, 10, watch.told)
+    resumed = TroubleWatch(config, 10, watch.reported)
     with pytest.raises(UserError, match=r"leave it out: clip4 \(audio/clip4.wav\); else start another run"):
         skip(resumed, 2, CLIPS[4:9])

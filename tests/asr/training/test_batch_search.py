@@ -1,4 +1,3 @@
-import argparse
 import dataclasses
 import os
 import resource
@@ -13,8 +12,8 @@ from helpers import ROOT
 
 from asr.base.config import load_config
 from asr.base.types import UserError
-from asr.cli.commands.tune_batch import serve, tune
-from asr.training.batch_tuning import (
+from asr.cli.main import main
+from asr.training.batch_search import (
     Started,
     Trial,
     Worker,
@@ -24,9 +23,10 @@ from asr.training.batch_tuning import (
     stops_growing,
     worst_batches,
 )
+from asr.training.batch_tuning import DeviceChoice, serve
 from data_pipeline.manifest import write_manifest
 
-ONE_DEVICE = argparse.Namespace(gpus=None, simulate=False, engine=None)
+ONE_DEVICE = DeviceChoice()
 PLENTY = 1e15
 
 
@@ -132,9 +132,8 @@ def test_a_mistake_of_ours_is_not_taken_for_a_lack_of_memory():
 
 
 def test_the_largest_batch_is_found_and_nothing_is_written(clip_config, capsys):
-    config = load_config(clip_config, ["train.batch_s=8.0"])
     before = sorted(clip_config.parent.rglob("*"))
-    assert tune(config, ONE_DEVICE, PLENTY) == 0
+    assert main(["tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]) == 0
     said = capsys.readouterr().out
     assert "the whole training set is one batch" in said
     assert "[train]\n    batch_s = " in said

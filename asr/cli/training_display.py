@@ -1,0 +1,106 @@
+"""What a person sees of training: one bar for the whole run, and a line for every epoch."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from typing import Any
+
+from asr.base.types import EditCounts
+from asr.base.work import Work
+from asr.cli.progress_bars import ProgressBars
+from asr.runs.progress import EpochMetrics
+from asr.training.observer import TrainingObserver, TrainingStart
+
+SMOOTHING = 0.95
+
+
+class TrainingDisplay(TrainingObserver):
+    """Shows one bar in seconds of audio, whose rate is the throughput and whose end is the run's.
+
+    Training continues where nobody reads the output any more: the Ctrl-C that lets training save ends a `tee`
+    behind it at once.
+    """
+
+    def __init__(self) -> None:
+        self._preparing = ProgressBars()
+        self._bar: Any = None
+        self._total_s = 0.0
+        self._loss = self._error = math.nan
+
+    def on_work(self, work: Work) -> None:
+        """Show a bar of the preparation."""
+        self._preparing(work)
+
+    def on_start(self, start: TrainingStart) -> None:
+        """Print what is about to be trained, on what."""
+        self._preparing.close()
+        config = start.config
+        family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
+        print(
+            f"{start.directory}: {family}, {start.num_parameters / 1e6:.2f} million parameters, "
+            f"{start.num_tokens} tokens"
+        )
+        print(
+            f"training on {start.train_s / 60:.1f} minutes ({start.num_train} utterances), "
+            f"dev {start.num_dev} utterances, {config.train.epochs} epochs"
+        )
+        if start.num_devices > 1:
+            workers = f" of each of {start.num_workers} workers" if start.num_workers > 1 else ""
+            batch_s = config.train.batch_s
+            print(
+                f"on {', '.join(start.devices)}{workers} ({start.engine}): a batch of {batch_s:g} s is "
+                f"{batch_s / start.num_devices:.3g} s on each device"
+            )
+
+    def on_session(self, total_s: float, done_s: float, num_devices: int) -> None:
+        """Draw the bar."""
+        from tqdm import tqdm
+
+        self._total_s = total_s
+        self._bar = tqdm(
+            total=total_s,
+            initial=done_s,
+            desc=f"{num_devices} devices" if num_devices > 1 else None,
+            bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
+            unit=" s of audio",
+        )
+
+    def on_step(self, audio_s: float, loss: float, edits: EditCounts) -> None:
+        """Advance the bar, and show the smoothed loss and error rate."""
+        self._loss = _smooth(self._loss, loss)
+        self._error = _smooth(self._error, edits.rate)
+        self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
+        self.on_skipped_step(audio_s)
+
+    def on_skipped_step(self, audio_s: float) -> None:
+        """Advance the bar."""
+        with contextlib.suppress(BrokenPipeError):
+            self._bar.update(min(audio_s, self._total_s - self._bar.n))
+
+    def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
+        """Print a line above the bar."""
+        with contextlib.suppress(BrokenPipeError):
+            self._bar.write(
+                f"epoch {metrics.epoch:>3}/{num_epochs}  loss {metrics.loss:7.3f}  "
+                f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
+                f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
+                + ("  best" if metrics.best else ""),
+                file=sys.stdout,
+            )
+
+    def on_stop_requested(self) -> None:
+        """Write a line, whose reader the same Ctrl-C may have ended."""
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nstopping after this step; once more to stop at once\n")
+
+    def on_session_end(self) -> None:
+        """Close the bar."""
+        with contextlib.suppress(BrokenPipeError):
+            self._bar.close()
+
+
+def _smooth(old: float, new: float) -> float:
+    return new if math.isnan(old) else SMOOTHING * old + (1 - SMOOTHING) * new

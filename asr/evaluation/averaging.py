@@ -1,0 +1,95 @@
+"""Average the best epochs of a run into a model of its own, measured on dev beside the best single one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import UserError
+from asr.base.work import OnProgress, ignore_progress
+from asr.runs.average import Average, Origin, average_best, refuse_existing, write_average, write_origin
+from asr.runs.run import Run
+
+if TYPE_CHECKING:
+    from asr.evaluation.evaluator import Evaluation
+    from data_pipeline.dataset import Dataset
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AveragedRun:
+    """An average and how it compares on dev.
+
+    Attributes:
+        run: the new one, which decodes as every other.
+        epochs: that were averaged.
+        best_epoch: the one that the original run decodes with.
+        manifest: the dev set.
+        alone: the best epoch's evaluation.
+        together: the average's.
+    """
+
+    run: Run
+    epochs: tuple[int, ...]
+    best_epoch: int
+    manifest: Path
+    alone: Evaluation
+    together: Evaluation
+
+
+def average_run(
+    run: str | Path, best: int = 5, out: str | Path | None = None, on_progress: OnProgress = ignore_progress
+) -> AveragedRun:
+    """Average the weights of the epochs with the lowest dev error into a run directory of its own.
+
+    Args:
+        run: its directory; at least two of its epochs have checkpoints.
+        best: how many epochs, of those that are kept.
+        out: the new run directory; None for RUN-averageN beside the run.
+        on_progress: receives how far the check of the dev set has come.
+
+    Raises:
+        UserError: there are not enough checkpoints, or the directory exists or cannot be written.
+    """
+    from asr.evaluation.data import evaluation_data
+    from asr.model.devices import start_devices
+    from asr.runs.checkpoint import read_checkpoint
+
+    if best < 2:
+        raise UserError(f"`best={best}`: expected 2 or more epochs to average")
+    original = Run.open(Path(run))
+    target = Path(out) if out else _beside(Path(run), best)
+    refuse_existing(target)
+    average = average_best(original, best)
+    write_average(original, average, target)
+    epochs = tuple(sorted(average.epochs))
+    logger.info("%s: the average of epochs %s", target, ", ".join(map(str, epochs)))
+    made = Run.open(target)
+    manifest = Path(original.config().data.dev)
+    start_devices()
+    data, _ = evaluation_data(manifest, original.vocabulary(), on_progress)
+    alone, together = _greedy_evaluation(original, data), _greedy_evaluation(made, data)
+    write_origin(made.directory, _origin(original, average, together))
+    best_epoch = read_checkpoint(original.best_checkpoint(), ()).progress.epochs_done
+    return AveragedRun(made, epochs, best_epoch, manifest, alone, together)
+
+
+def _beside(run: Path, num_best: int) -> Path:
+    directory = run if run.name not in ("", "..") else run.resolve()
+    return directory.with_name(f"{directory.name}-average{num_best}")
+
+
+def _origin(run: Run, average: Average, evaluation: Evaluation) -> Origin:
+    return Origin(str(run.directory), average.epochs, evaluation.edits.rate)
+
+
+def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
+    from asr.evaluation.evaluator import Evaluator
+    from asr.recognition.recognizer import Recognizer
+
+    recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), write_hanzi=False)
+    return Evaluator(recognizer.listener, recognizer.vocabulary).evaluate(data)

@@ -1,0 +1,135 @@
+"""Measure a trained model in one call: `asr evaluate` is this function behind a command line.
+
+from asr import evaluate
+
+evaluated = evaluate("runs/demo", "data/mandarin_demo/test.jsonl")
+for score in evaluated.scores:
+    print(score.name, score.total.rate, score.interval)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.work import OnProgress, ignore_progress
+from asr.evaluation.comparison import hypotheses_for
+from asr.evaluation.label_review import Candidate, review_candidates
+from asr.evaluation.scores import EvaluationRecord, Score, scores_of
+from asr.recognition.decoder_choice import DecoderChoice
+from asr.runs.run import Run
+
+if TYPE_CHECKING:
+    from asr.base.interrupt import StopRequest
+    from asr.evaluation.evaluator import Evaluation
+    from asr.model.listener import Spread
+    from data_pipeline.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of an evaluation.
+
+    Attributes:
+        run: whose model it is.
+        evaluation: hypotheses and losses of the set.
+        record: the same with the names of run and set and the decoder, as it is kept.
+        scores: error rates with their intervals.
+        doubtful: labels that are probably wrong, the most doubtful first.
+        num_left_out: recordings of the set that could not be read.
+    """
+
+    run: Run
+    evaluation: Evaluation
+    record: EvaluationRecord
+    scores: Sequence[Score]
+    doubtful: Sequence[Candidate]
+    num_left_out: int = 0
+
+
+def evaluate(
+    run: str | Path,
+    manifest: str | Path,
+    *,
+    choice: DecoderChoice | None = None,
+    devices: str | int | None = None,
+    simulate: bool = False,
+    compared_with: EvaluationRecord | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> Evaluated:
+    """Measure the best model of a run on a manifest.
+
+    Recordings that cannot be read are left out, logged, and counted.
+
+    Args:
+        run: its directory.
+        manifest: JSON Lines, such as data/mandarin_demo/test.jsonl.
+        choice: the decoder; None for what `asr tune-decoder` found, or else greedy decoding.
+        devices: how many, which, or "all"; None for one.
+        simulate: whether to cut the machine's one device into as many.
+        compared_with: an earlier evaluation, which must be of the same utterances.
+        on_progress: receives how far the check of the recordings has come.
+
+    Raises:
+        UserError: there is no trained run, nothing of the manifest can be read, a device does not exist, or
+            the earlier evaluation is of other utterances.
+    """
+    from asr.evaluation.data import evaluation_data
+    from asr.evaluation.evaluator import Evaluator
+    from asr.recognition.recognizer import Recognizer
+
+    opened, manifest = Run.open(Path(run)), Path(manifest)
+    choice = choice or DecoderChoice(opened.decoder_settings())
+    recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate)
+    data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
+    if compared_with is not None:  # before an hour of recognition
+        hypotheses_for(data.utterances, compared_with, f"the evaluation of {compared_with.run}")
+    evaluator = Evaluator(recognizer.listener, recognizer.vocabulary, recognizer.decoder)
+    evaluation = evaluator.evaluate(data)
+    return evaluated_of(opened, manifest, evaluation, choice, num_left_out)
+
+
+def evaluate_on(
+    devices: Sequence[str],
+    spread: Spread,
+    run: Run,
+    data: Dataset,
+    manifest: Path,
+    stop: StopRequest | None = None,
+) -> Evaluated:
+    """Measure the best model of a run on devices that are at work already, with the run's own decoder.
+
+    Args:
+        devices: names, of which the first has the weights.
+        spread: puts a function of a batch on all of them.
+        run: which has a checkpoint.
+        data: the set.
+        manifest: of the set.
+        stop: ends it after a batch.
+
+    Raises:
+        Interrupted: a signal came.
+    """
+    import tensorflow as tf
+
+    from asr.evaluation.evaluator import Evaluator
+    from asr.model.listener import Listener
+    from asr.recognition.recognizer import Recognizer
+
+    choice = DecoderChoice(run.decoder_settings())
+    with tf.device(devices[0]):
+        best = Recognizer.of_choice(run, choice)
+    listener = Listener(best.model, spread, len(devices))
+    evaluation = Evaluator(listener, best.vocabulary, best.decoder).evaluate(data, stop)
+    return evaluated_of(run, manifest, evaluation, choice)
+
+
+def evaluated_of(
+    run: Run, manifest: Path, evaluation: Evaluation, choice: DecoderChoice, num_left_out: int = 0
+) -> Evaluated:
+    """Return an evaluation with what follows from it: its record, its scores and its doubtful labels."""
+    record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.described())
+    scores = scores_of(record.utterances, record.hypotheses)
+    return Evaluated(run, evaluation, record, scores, review_candidates(evaluation), num_left_out)

@@ -1,0 +1,109 @@
+"""Where evaluations are kept: the names of their files in a run, and which earlier one to compare with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from asr.base.types import UserError
+from asr.evaluation.scores import EvaluationRecord, Settings, decoder_name, read_json
+from asr.runs.run import Run
+
+
+def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = None) -> Path:
+    """Return the path of the report on a manifest, beside which the record is kept as JSON.
+
+    It is named by manifest, folder and decoder, for many a corpus has its `test.jsonl`.
+
+    Args:
+        run: whose directory holds it.
+        manifest: of the set.
+        decoder: its settings.
+        name: takes the place of the decoder's in the file's name.
+
+    Raises:
+        UserError: the name cannot be part of a file's.
+    """
+    if name is not None and not re.fullmatch(r"[\w.+-]+", name):
+        raise UserError(f"`name={name}`: expected letters, digits and . _ + -, such as beam64")
+    parts = ["report", manifest.resolve().parent.name, manifest.stem, name or decoder_name(decoder)]
+    return run.directory / ("-".join(filter(None, parts)) + ".html")
+
+
+def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> None:
+    """Raise a UserError where a record is kept already of another set or decoder.
+
+    Args:
+        path: of the JSON file to be written.
+        manifest: of the set.
+        decoder: its settings.
+    """
+    try:
+        kept = read_json(path)
+    except UserError:
+        return  # nothing that could still be compared
+    settings = sorted(
+        key for key in kept.decoder.keys() | decoder.keys() if kept.decoder.get(key) != decoder.get(key)
+    )
+    if settings:
+        what = f"an evaluation with another decoder ({', '.join(settings)})"
+    elif kept.manifest != str(manifest.resolve()):
+        what = f"an evaluation of {kept.manifest}"
+    else:
+        return
+    raise UserError(f"{path}: {what} exists already; keep both by another `name=NAME`, or remove it")
+
+
+def earlier_evaluation(
+    other: Path, manifest: Path, decoder: Settings, own: Path
+) -> tuple[Path, EvaluationRecord]:
+    """Return the evaluation to compare with, and its path.
+
+    In a run it is the newest on the manifest, preferably one with the same decoder. Files that cannot be read
+    are passed over, and named only where nothing is left.
+
+    Args:
+        other: the JSON file of an evaluation, or a run's directory.
+        manifest: of the set.
+        decoder: settings of the evaluation that it is compared with.
+        own: the path of that evaluation, which is not compared with itself.
+
+    Raises:
+        UserError: there is no such evaluation, or it cannot be read.
+    """
+    if not other.is_dir():
+        return other, read_json(other)
+    run = Run.open(other)
+    paths = [path for path in run.directory.glob("report*.json") if path.resolve() != own.resolve()]
+    found, mistakes = [], []
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime):
+        try:
+            record = read_json(path)
+        except UserError as error:
+            mistakes.append(f"; {error}")
+            continue
+        if record.manifest == str(manifest.resolve()):
+            found.append((path, record))
+    if not found:
+        command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
+        another = "another " if own.parent.resolve() == run.directory.resolve() else ""
+        raise UserError(
+            f"`compare`: {other}: {another}evaluation of {manifest} expected there; `{command}` makes one"
+            + "".join(mistakes)
+        )
+    same = [pair for pair in found if pair[1].decoder == decoder]
+    return (same or found)[-1]
+
+
+def comparison_path(report: Path, earlier: Path, run: str) -> Path:
+    """Return the path of the page that compares an evaluation with an earlier one.
+
+    Args:
+        report: the path of the evaluation's report.
+        earlier: the path of the earlier one's record.
+        run: the name of the earlier one's run.
+    """
+    other = earlier.stem.removeprefix("report").removeprefix("-")
+    parts = ["compare", report.stem.removeprefix("report-"), "with", run, other]
+    return report.with_name("-".join(filter(None, parts)) + ".html")

@@ -1,0 +1,65 @@
+"""The files of an evaluation: its report, the same as data, and the labels to review."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.base.config import dump_config
+from asr.evaluation.evaluate import Evaluated
+from asr.evaluation.label_review import write_review_of
+from asr.evaluation.scores import write_csv, write_json
+from asr.report.evaluation_page import write_report
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What was written.
+
+    Attributes:
+        page: the report, HTML.
+        record: the same as JSON.
+        table: the same as CSV.
+        review: labels that may be wrong, as CSV; it exists where there are any.
+        num_to_review: how many there are.
+    """
+
+    page: Path
+    record: Path
+    table: Path
+    review: Path
+    num_to_review: int
+
+
+def report_files(page: Path, num_to_review: int = 0) -> ReportFiles:
+    """Return the paths of the files of an evaluation, by that of its page."""
+    review = page.with_name(page.name.replace("report", "review", 1)).with_suffix(".csv")
+    return ReportFiles(page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review)
+
+
+def write_report_files(evaluated: Evaluated, page: Path) -> ReportFiles:
+    """Write the report of an evaluation, its data and the labels to review beside it.
+
+    Args:
+        evaluated: what `asr.evaluation.evaluate.evaluate` returned.
+        page: path of the HTML file; the others are named after it.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    run, record = evaluated.run, evaluated.record
+    files = report_files(page)
+    write_report(
+        page,
+        run_name=run.directory.name,
+        set_name=Path(record.manifest).stem,
+        evaluation=evaluated.evaluation,
+        scores=evaluated.scores,
+        doubtful=evaluated.doubtful,
+        metrics=run.metrics(),
+        token_counts=run.token_counts(),
+        config_toml=dump_config(run.config()),
+    )
+    write_json(files.record, record, evaluated.scores)
+    write_csv(files.table, record, evaluated.scores)
+    return report_files(page, write_review_of(evaluated.doubtful, record.utterances, files.review))

@@ -1,0 +1,89 @@
+"""What training reports while it runs, to whoever wants to show it.
+
+class Printer(TrainingObserver):
+    def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
+        print(metrics)
+
+train(load_config("demo"), name="x", observer=Printer())
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.base.config import Config
+from asr.base.types import EditCounts
+from asr.base.work import Work
+from asr.runs.progress import EpochMetrics
+
+
+@dataclass(frozen=True)
+class TrainingStart:
+    """What is about to be trained, on what.
+
+    Attributes:
+        directory: of the run.
+        config: of the run.
+        num_parameters: of the network.
+        num_tokens: that it can write, without the blank.
+        train_s: seconds of audio in the training set.
+        num_train: utterances in the training set.
+        num_dev: utterances in the dev set.
+        engine: its name.
+        devices: of this process.
+        num_devices: of all processes.
+        num_workers: processes that train together.
+    """
+
+    directory: Path
+    config: Config
+    num_parameters: int
+    num_tokens: int
+    train_s: float
+    num_train: int
+    num_dev: int
+    engine: str
+    devices: tuple[str, ...]
+    num_devices: int
+    num_workers: int
+
+
+class TrainingObserver:
+    """Does nothing with what is reported: override the methods of interest.
+
+    Of several processes that train together, only the chief's observer is called, but for `on_work`.
+    """
+
+    def on_work(self, work: Work) -> None:
+        """Receive how far preparation has come: a corpus, the check of its recordings."""
+
+    def on_start(self, start: TrainingStart) -> None:
+        """Receive what will be trained, before the first step."""
+
+    def on_session(self, total_s: float, done_s: float, num_devices: int) -> None:
+        """Receive the length of the run when its steps begin.
+
+        Args:
+            total_s: seconds of audio in all epochs.
+            done_s: those of them that an earlier session has trained on.
+            num_devices: of all processes.
+        """
+
+    def on_step(self, audio_s: float, loss: float, edits: EditCounts) -> None:
+        """Receive the seconds of audio, mean loss and greedy errors of a step."""
+
+    def on_skipped_step(self, audio_s: float) -> None:
+        """Receive the seconds of audio of a step that changed nothing."""
+
+    def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
+        """Receive the metrics of an epoch and its evaluation on dev."""
+
+    def on_stop_requested(self) -> None:
+        """Learn that the step at work is the last, as a signal asked for it.
+
+        It is called in the signal handler and must not print: what it interrupts may hold the stream.
+        """
+
+    def on_session_end(self) -> None:
+        """Learn that no further step follows in this session, whatever the reason."""

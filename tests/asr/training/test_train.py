@@ -1,0 +1,122 @@
+"""`train` and `resume` in a Python program do what `asr train` does."""
+
+import json
+
+import pytest
+
+from asr import evaluate, load_config, resume, train
+from asr.base.types import UserError
+from asr.cli.main import main
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.progress import TIMES
+from asr.runs.state import read_state
+from asr.training.observer import TrainingObserver
+
+
+class Recorder(TrainingObserver):
+    """Keeps what training reports."""
+
+    def __init__(self):
+        self.start, self.epochs, self.audio_s, self.ended = None, [], 0.0, 0
+
+    def on_start(self, start):
+        self.start = start
+
+    def on_step(self, audio_s, loss, edits):
+        self.audio_s += audio_s
+
+    def on_epoch(self, metrics, num_epochs):
+        self.epochs.append((metrics.epoch, num_epochs))
+
+    def on_session_end(self):
+        self.ended += 1
+
+
+@pytest.fixture(scope="module")
+def config(clip_config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return load_config(clip_config, overrides=["train.epochs=2", f"train.runs_dir={folder}"])
+
+
+@pytest.fixture(scope="module")
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture(scope="module")
+def trained(config, recorder):
+    return train(config, name="x", observer=recorder)
+
+
+def metrics_of(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines]
+
+
+def test_a_program_trains_what_the_command_trains(trained, trained_run):
+    assert metrics_of(trained.run.directory) == metrics_of(trained_run)
+    ours, theirs = (
+        read_checkpoint(path) for path in (trained.run.best_checkpoint(), trained_run_best(trained_run))
+    )
+    assert list(ours.arrays) == list(theirs.arrays)
+    assert all((ours.arrays[name] == theirs.arrays[name]).all() for name in ours.arrays)
+
+
+def trained_run_best(directory):
+    from asr.runs.run import Run
+
+    return Run(directory).best_checkpoint()
+
+
+def test_training_returns_its_evaluation_and_files(trained):
+    evaluated, files = trained.evaluation, trained.files
+    assert len(evaluated.record.hypotheses) == 4
+    assert evaluated.scores[0].total.reference_length == sum(
+        len(u.tokens) for u in evaluated.record.utterances
+    )
+    assert files.page.exists()
+    assert json.loads(files.record.read_text())["run"] == "x"
+
+
+def test_an_observer_receives_the_course_of_training(trained, recorder, clips):
+    assert recorder.start.directory == trained.run.directory
+    assert recorder.start.num_train == len(clips)
+    assert recorder.epochs == [(1, 2), (2, 2)]
+    assert recorder.audio_s == pytest.approx(2 * recorder.start.train_s)
+    assert recorder.ended == 1
+
+
+def test_the_state_of_a_run_names_the_command_that_resumes_it(trained):
+    state = read_state(trained.run.directory)
+    assert state.state == "finished"
+    assert state.command.endswith(f"train {trained.run.directory} --resume")
+
+
+def test_evaluating_in_a_program_gives_what_training_ended_with(trained, config):
+    evaluated = evaluate(trained.run.directory, config.data.test)
+    assert [s.total for s in evaluated.scores] == [s.total for s in trained.evaluation.scores]
+    assert evaluated.num_left_out == 0
+
+
+def test_library_errors_name_parameters_and_the_command_its_options(trained, config, clip_config, capsys):
+    with pytest.raises(UserError, match=r"exists there already; resume it \(`resume`\)"):
+        train(config, name="x")
+    assert (
+        main(["train", str(clip_config), "--name", "x", f"--set=train.runs_dir={config.train.runs_dir}"]) == 2
+    )
+    error = capsys.readouterr().err
+    assert "resume it (--resume)" in error
+    assert "--name" in error
+    with pytest.raises(UserError, match=r"`overrides=train.epochs=9`: a resumed run keeps its settings"):
+        resume(trained.run.directory, ["train.epochs=9"])
+    with pytest.raises(UserError, match=r"`name=a/b`: expected a name, not a path"):
+        train(config, name="a/b")
+    with pytest.raises(UserError, match=r"`devices`.*/CPU:7"):
+        train(config, name="other", devices="0,7")
+
+
+def test_a_run_is_resumed_by_its_directory_alone(trained, capsys):
+    before = {p.name: p.read_bytes() for p in trained.run.checkpoints()}
+    assert main(["train", str(trained.run.directory), "--resume"]) == 0
+    assert {p.name: p.read_bytes() for p in trained.run.checkpoints()} == before
+    assert "syllable error rate" in capsys.readouterr().out
