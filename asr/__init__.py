@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from asr.base.config import load_config
     from asr.base.decoder_settings import DecoderSettings
     from asr.base.types import UserError
+    from asr.evaluation.evaluate import evaluate
     from asr.recognition.recognizer import Recognizer
     from asr.recognition.streaming import StreamingRecognizer
+    from asr.training.train import resume, train
 
 __all__ = [
     "DecoderSettings",
@@ -28,7 +30,10 @@ __all__ = [
     "StreamingRecognizer",
     "UserError",
     "__version__",
+    "evaluate",
     "load_config",
+    "resume",
+    "train",
 ]
 
 _MODULES = {
@@ -36,7 +41,10 @@ _MODULES = {
     "Recognizer": "asr.recognition.recognizer",
     "StreamingRecognizer": "asr.recognition.streaming",
     "UserError": "asr.base.types",
+    "evaluate": "asr.evaluation.evaluate",
     "load_config": "asr.base.config",
+    "resume": "asr.training.train",
+    "train": "asr.training.train",
 }
 
 

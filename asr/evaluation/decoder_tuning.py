@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import EditCounts, Logits
+from asr.base.types import EditCounts, Logits, UserError
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.evaluation.evaluator import EvaluationData

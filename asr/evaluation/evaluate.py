@@ -24,7 +24,7 @@ from asr.runs.run import Run
 if TYPE_CHECKING:
     from asr.base.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
-    from asr.model.listener import Spread
+    from asr.model.devices import Spread
     from data_pipeline.dataset import Dataset
 
 

@@ -43,7 +43,7 @@ def _print_trials(tuned: TunedDecoder) -> None:
     from asr.base.columns import in_columns
 
     greedy, best = tuned.greedy, tuned.best
-    rows = [("", "lm_weight", "token_bonus", "hanzi_weight", "error rate", "errors")]
+    rows: list[tuple[str, ...]] = [("", "lm_weight", "token_bonus", "hanzi_weight", "error rate", "errors")]
     rows.append(("greedy", "", "", "", f"{greedy.rate:.2%}", f"{greedy.errors:,}"))
     others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))
     for trial in others[:NUM_SHOWN]:
