@@ -76,7 +76,7 @@ def training_data(
     from data_pipeline.doctor.quick import check_utterances, log_left_out
     from data_pipeline.manifest import read_manifest
 
-    augmenter = Augmenter.load(config.augment, config.train.seed)
+    augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
     sound, problems = check_utterances(utterances, vocabulary, model.fits, on_progress=on_progress)
