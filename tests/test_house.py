@@ -24,6 +24,7 @@ LIGHT = [
     "asr.evaluation.written_text",
     "asr.model.devices",
     "asr.pages.pictures",
+    "asr.recognition.decoder_choice",
     "asr.recognition.journal",
     "asr.recognition.transcripts",
     "asr.report.evaluation_comparison_page",
