@@ -214,7 +214,9 @@ def tune_decoder(
     from asr.recognition.recognizer import Recognizer
 
     if not choice.settings.language_model:
-        raise UserError("`lm`: there is nothing to weigh without a language model; `asr lm train` makes one")
+        raise UserError(
+            "`language_model`: there is nothing to weigh without one; `asr lm train` makes one from text"
+        )
     start_devices()
     opened = Run.open(Path(run))
     # the settings are kept in the run's folder, but the paths in them are found from anywhere

@@ -51,6 +51,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--lm",
+        dest="language_model",
         type=Path,
         metavar="PATH",
         help="a folder that `asr lm train` made, or an ARPA or KenLM file over the model's units",
@@ -84,7 +85,7 @@ def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
     """
     settings = _settings(arguments, run.decoder_settings())
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
-    if settings.beam == 1 and arguments.lm:
+    if settings.beam == 1 and arguments.language_model:
         raise UserError(
             f"--beam {settings.beam}: greedy decoding knows no language model; "
             f"leave --beam out, or name a wider one, such as --beam {BEAM}"
@@ -103,13 +104,13 @@ def _hanzi_model(named: str | None) -> Path | None:
 def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> DecoderSettings:
     """The run's settings, with those of the command line in their places."""
     changes: dict[str, Any] = {}
-    if arguments.lm:
-        changes["language_model"] = str(arguments.lm)
+    if arguments.language_model:
+        changes["language_model"] = str(arguments.language_model)
     if arguments.n_best is not None:
         changes["n_best"] = arguments.n_best
     if arguments.beam is not None:
         changes["beam"] = arguments.beam
-    elif settings.beam == 1 and (arguments.lm or arguments.hot_words or arguments.n_best):
+    elif settings.beam == 1 and (arguments.language_model or arguments.hot_words or arguments.n_best):
         changes["beam"] = max(BEAM, arguments.n_best or 1)
     if arguments.beam == 1:
         settings = DecoderSettings()  # nothing that the run was tuned to plays a part
