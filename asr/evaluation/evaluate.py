@@ -76,6 +76,9 @@ def evaluate(
         UserError: there is no trained run, nothing of the manifest can be read, a device does not exist, or
             the earlier evaluation is of other utterances.
     """
+    from asr.model.devices import start_devices
+
+    start_devices(devices, simulate=simulate)  # before TensorFlow is imported, which is talkative else
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
     from asr.recognition.recognizer import Recognizer

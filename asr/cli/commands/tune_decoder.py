@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_of
+from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.evaluation.decoder_tuning import TunedDecoder
@@ -27,11 +28,13 @@ def add_tune_decoder_arguments(parser: argparse.ArgumentParser) -> None:
 def tune_decoder_command(arguments: argparse.Namespace) -> int:
     """Write the best settings into the run; returns the exit status."""
     from asr.cli.progress_bars import ProgressBars
-    from asr.evaluation.decoder_tuning import tune_decoder
     from asr.runs.run import Run
 
     run = Run.open(arguments.run)
     choice = decoder_of(arguments, run)
+    start_devices()  # before TensorFlow is imported, which is talkative else
+    from asr.evaluation.decoder_tuning import tune_decoder
+
     with ProgressBars(delay_s=0.0) as bars:
         tuned = tune_decoder(run.directory, arguments.manifest, choice, on_progress=bars)
     _print_trials(tuned)
