@@ -169,6 +169,14 @@ def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
     assert read_manifest(manifests["train"])
 
 
+def test_a_piece_outside_its_recording_is_left_out_with_its_reason(folder, tmp_path):
+    rows = ["id,path,text,start,end", "1,c0.wav,你好,0.1,0.9", "2,c0.wav,再见,0.5,9", "3,c2.wav,绿色,0,0.8"]
+    (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
+    prepared = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
+    assert [(row.what, row.reason) for row in prepared.left_out] == [("2", "times outside its recording")]
+    assert sum(split.num_utterances for split in prepared.splits.values()) == prepared.num_found - 1 == 2
+
+
 def test_a_split_that_is_gone_leaves_no_manifest_behind(tmp_path):
     source = build_thchs30(tmp_path / "in")
     prepare_corpus("thchs30", str(source), tmp_path / "out")
