@@ -16,6 +16,7 @@ from asr.model.features import HOP, FeatureLayer, ReceptiveField, SpecAugment, m
 from asr.model.loss import frames_needed
 from asr.model.networks import Network, make_network
 from asr.model.networks.frozen import freeze_layers
+from asr.model.networks.layers import BuiltByCall
 
 
 def make_acoustic_model(
@@ -47,7 +48,7 @@ def make_acoustic_model(
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class AcousticModel(keras.Model):
+class AcousticModel(BuiltByCall, keras.Model):
     """int16 audio in, logits out: one Keras model, so that training and serving share its features.
 
     Args:

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from asr.base.types import Logits, Tensor
 from asr.model.features import ReceptiveField, padding_mask
-from asr.model.networks.layers import MaskedBatchNorm
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm
 
 
 class Recipe(NamedTuple):
@@ -38,7 +38,7 @@ DCNN_FAMILY = {
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class Dcnn(keras.Model):
+class Dcnn(BuiltByCall, keras.Model):
     """A member of ASRT's family of networks; subsampling 8.
 
     Args:

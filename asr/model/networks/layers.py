@@ -13,6 +13,17 @@ from typing_extensions import override
 from asr.base.types import Tensor
 
 
+class BuiltByCall:
+    """A layer or a model without weights of its own; those of the layers within it are made by its first call.
+
+    Without a `build`, Keras would first trace `call` symbolically to make them, once more for each level of
+    nesting, which takes longer than all else about a network.
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        """Do nothing."""
+
+
 @keras.saving.register_keras_serializable("polyphone")
 class MaskedBatchNorm(keras.layers.Layer):
     """Batch normalisation whose statistics count real frames alone (Ioffe & Szegedy, 2015).

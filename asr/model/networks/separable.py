@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from asr.base.types import Logits, Tensor
 from asr.model.features import ReceptiveField, padding_mask
-from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, SumOfParts
 
 
 class Size(NamedTuple):
@@ -44,7 +44,7 @@ STEM_KERNEL = 5
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class Separable(keras.Model):
+class Separable(BuiltByCall, keras.Model):
     """The network of a size.
 
     Args:
@@ -140,7 +140,7 @@ class BlockSize(NamedTuple):
     dropout: float
 
 
-class Stage(keras.layers.Layer):
+class Stage(BuiltByCall, keras.layers.Layer):
     """A convolution of stride 2, then residual blocks."""
 
     def __init__(self, size: BlockSize, blocks: int, seed: int, **kwargs: Any) -> None:
@@ -170,7 +170,7 @@ class Stage(keras.layers.Layer):
         return hidden
 
 
-class Block(keras.layers.Layer):
+class Block(BuiltByCall, keras.layers.Layer):
     """Separable convolutions, and a gate in the larger sizes, beside a residual path."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
@@ -192,7 +192,7 @@ class Block(keras.layers.Layer):
         return self._dropout(ops.relu(inputs + hidden), training=training)
 
 
-class SeparableConvolution(keras.layers.Layer):
+class SeparableConvolution(BuiltByCall, keras.layers.Layer):
     """A filter over time for each channel, a mixing of channels, a batch normalisation."""
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
