@@ -14,7 +14,7 @@ from asr.base.types import Tensor
 
 
 class BuiltByCall:
-    """A layer or a model without weights of its own; those of the layers within it are made by its first call.
+    """A layer or a model without weights of its own; its first call makes those of the layers within it.
 
     Without a `build`, Keras would first trace `call` symbolically to make them, once more for each level of
     nesting, which takes longer than all else about a network.
