@@ -128,7 +128,7 @@ def prepare_corpus(
     if corpus.needs_source and not (source and Path(source).exists()):
         raise UserError(
             f"{name}: no folder {source!r} with its recordings; {where_from(name, corpus)}. "
-            "Training finds it by the setting data.source"
+            "Training finds it by the setting data.source=FOLDER"
         )
     with alone_in(target, "asr prepare"):
         try:
