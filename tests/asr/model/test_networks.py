@@ -12,7 +12,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network
 from asr.model.networks.dcnn import DCNN_FAMILY
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
-from asr.model.networks.separable import SIZES
+from asr.model.networks.separable import SIZES, Separable
 
 NETWORKS = {name: ModelConfig(family=name) for name in DCNN_FAMILY} | {
     "separable xs": ModelConfig(),
@@ -205,3 +205,10 @@ def test_a_layer_that_is_not_there_is_told_with_those_that_are():
 def test_something_is_left_to_train():
     with pytest.raises(UserError, match=r"train\.freeze: stage\*,head,output: nothing is left to train"):
         frozen_model("stage*,head,output")
+
+
+def test_making_a_model_calls_its_network_once(monkeypatch):
+    calls, call = [], Separable.call
+    monkeypatch.setattr(Separable, "call", lambda *args, **kwargs: calls.append(1) or call(*args, **kwargs))
+    make_acoustic_model(Config(), VOCABULARY)
+    assert len(calls) == 1  # not again for every level of nested layers
