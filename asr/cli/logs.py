@@ -35,11 +35,11 @@ class TerminalHandler(logging.Handler):
     """Writes a record as a line; warnings say that they are some."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record to standard error; training must survive a terminal that is gone."""
+        """Write the record to standard error; training survives a reader that is gone, or a full disk."""
         line = record.getMessage()
         if record.levelno >= logging.WARNING:
             line = f"{record.levelname.lower()}: {line}"
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             if "tqdm" in sys.modules:
                 sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
             else:

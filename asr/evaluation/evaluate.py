@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from asr.base.work import OnProgress, ignore_progress
 from asr.evaluation.comparison import hypotheses_for
 from asr.evaluation.label_review import Candidate, review_candidates
+from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
 from asr.recognition.decoder_choice import DecoderChoice
 from asr.runs.run import Run
@@ -56,7 +57,7 @@ def evaluate(
     choice: DecoderChoice | None = None,
     devices: str | int | None = None,
     simulate: bool = False,
-    compared_with: EvaluationRecord | None = None,
+    compared_with: EarlierEvaluation | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Evaluated:
     """Measure the best model of a run on a manifest.
@@ -88,7 +89,7 @@ def evaluate(
     recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # before an hour of recognition
-        hypotheses_for(data.utterances, compared_with, f"the evaluation of {compared_with.run}")
+        hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))
     evaluator = Evaluator(recognizer.listener, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
     return evaluated_of(opened, manifest, evaluation, choice, num_left_out)

@@ -5,10 +5,23 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 from asr.base.types import UserError
 from asr.evaluation.scores import EvaluationRecord, Settings, decoder_name, read_json
 from asr.runs.run import Run
+
+
+class EarlierEvaluation(NamedTuple):
+    """An evaluation to compare with.
+
+    Attributes:
+        path: of its JSON file.
+        record: what is in it.
+    """
+
+    path: Path
+    record: EvaluationRecord
 
 
 def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = None) -> Path:
@@ -26,7 +39,7 @@ def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = 
         UserError: the name cannot be part of a file's.
     """
     if name is not None and not re.fullmatch(r"[\w.+-]+", name):
-        raise UserError(f"`name={name}`: expected letters, digits and . _ + -, such as beam64")
+        raise UserError(f"`name`: expected letters, digits and . _ + -, such as beam64, received {name!r}")
     parts = ["report", manifest.resolve().parent.name, manifest.stem, name or decoder_name(decoder)]
     return run.directory / ("-".join(filter(None, parts)) + ".html")
 
@@ -55,10 +68,8 @@ def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> No
     raise UserError(f"{path}: {what} exists already; keep both by another `name=NAME`, or remove it")
 
 
-def earlier_evaluation(
-    other: Path, manifest: Path, decoder: Settings, own: Path
-) -> tuple[Path, EvaluationRecord]:
-    """Return the evaluation to compare with, and its path.
+def earlier_evaluation(other: Path, manifest: Path, decoder: Settings, own: Path) -> EarlierEvaluation:
+    """Return the evaluation to compare with.
 
     In a run it is the newest on the manifest, preferably one with the same decoder. Files that cannot be read
     are passed over, and named only where nothing is left.
@@ -73,7 +84,7 @@ def earlier_evaluation(
         UserError: there is no such evaluation, or it cannot be read.
     """
     if not other.is_dir():
-        return other, read_json(other)
+        return EarlierEvaluation(other, read_json(other))
     run = Run.open(other)
     paths = [path for path in run.directory.glob("report*.json") if path.resolve() != own.resolve()]
     found, mistakes = [], []
@@ -84,7 +95,7 @@ def earlier_evaluation(
             mistakes.append(f"; {error}")
             continue
         if record.manifest == str(manifest.resolve()):
-            found.append((path, record))
+            found.append(EarlierEvaluation(path, record))
     if not found:
         command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
         another = "another " if own.parent.resolve() == run.directory.resolve() else ""
@@ -92,18 +103,17 @@ def earlier_evaluation(
             f"`compare`: {other}: {another}evaluation of {manifest} expected there; `{command}` makes one"
             + "".join(mistakes)
         )
-    same = [pair for pair in found if pair[1].decoder == decoder]
+    same = [earlier for earlier in found if earlier.record.decoder == decoder]
     return (same or found)[-1]
 
 
-def comparison_path(report: Path, earlier: Path, run: str) -> Path:
+def comparison_path(report: Path, earlier: EarlierEvaluation) -> Path:
     """Return the path of the page that compares an evaluation with an earlier one.
 
     Args:
         report: the path of the evaluation's report.
-        earlier: the path of the earlier one's record.
-        run: the name of the earlier one's run.
+        earlier: that one.
     """
-    other = earlier.stem.removeprefix("report").removeprefix("-")
-    parts = ["compare", report.stem.removeprefix("report-"), "with", run, other]
+    other = earlier.path.stem.removeprefix("report").removeprefix("-")
+    parts = ["compare", report.stem.removeprefix("report-"), "with", earlier.record.run, other]
     return report.with_name("-".join(filter(None, parts)) + ".html")

@@ -12,13 +12,13 @@ X = RNG.normal(size=(7, 5)).astype("float32")
 Y = RNG.normal(size=(7, 2)).astype("float32")
 
 
-def make(**settings):
+def make(dtype="float32", **settings):
     return keras.Sequential(
         [
-            keras.Input((5,)),
-            keras.layers.Dense(4, use_bias=False),  # normalisation takes biases away
-            keras.layers.BatchNormalization(momentum=0.5, name="norm", **settings),
-            keras.layers.Dense(2),
+            keras.Input((5,), dtype=dtype),
+            keras.layers.Dense(4, use_bias=False, dtype=dtype),  # normalisation takes biases away
+            keras.layers.BatchNormalization(momentum=0.5, name="norm", dtype=dtype, **settings),
+            keras.layers.Dense(2, dtype=dtype),
         ]
     )
 
@@ -27,14 +27,14 @@ def synchronized():
     return make(synchronized=True)
 
 
+# the variance of two rows is a difference of nearly equal numbers, which enlarges the rounding of float32
 @pytest.mark.parametrize("run_eagerly", [False, True])
-@pytest.mark.parametrize("num_rows", [7, 2])
-def test_synchronized_statistics_are_those_of_one_device(both, num_rows, run_eagerly):
-    models = both(synchronized).compile(loss="mse", run_eagerly=run_eagerly)
-    # the variance of two rows is a difference of nearly equal numbers, which enlarges rounding
-    rel = 5e-5 if num_rows == 2 else 1e-5
-    models.train(X[:num_rows], Y[:num_rows], rel=rel)
-    models.train(X[:num_rows], Y[:num_rows], rel=rel)
+@pytest.mark.parametrize(("num_rows", "dtype", "rel"), [(7, "float32", 1e-5), (2, "float64", 1e-9)])
+def test_synchronized_statistics_are_those_of_one_device(both, num_rows, dtype, rel, run_eagerly):
+    models = both(lambda: make(dtype, synchronized=True)).compile(loss="mse", run_eagerly=run_eagerly)
+    x, y = X[:num_rows].astype(dtype), Y[:num_rows].astype(dtype)
+    models.train(x, y, rel=rel)
+    models.train(x, y, rel=rel)
 
 
 def test_synchronized_statistics_in_a_loop_of_ones_own(both):

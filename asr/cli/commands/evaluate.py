@@ -50,18 +50,18 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     page = report_path(run, manifest, decoder, arguments.name)
     record_path = report_files(page).record
     refuse_other_evaluation(record_path, manifest, decoder)
-    earlier_path = earlier = None
+    earlier = None
     if arguments.compare:  # before it may be overwritten
-        earlier_path, earlier = earlier_evaluation(arguments.compare, manifest, decoder, record_path)
+        earlier = earlier_evaluation(arguments.compare, manifest, decoder, record_path)
     with ProgressBars() as bars:
         evaluated = evaluate(run.directory, manifest, choice=choice, compared_with=earlier, on_progress=bars)
     files = write_report_files(evaluated, page)
     console.print_evaluation(evaluated.record, evaluated.scores)
     console.print_report_files(files)
-    if earlier_path is not None and earlier is not None:
-        comparison = compare_records(earlier, evaluated.record, str(earlier_path))
+    if earlier is not None:
+        comparison = compare_records(earlier.record, evaluated.record, str(earlier.path))
         console.print_comparison(comparison)
-        comparison_page = comparison_path(page, earlier_path, earlier.run)
+        comparison_page = comparison_path(page, earlier)
         write_comparison(comparison_page, comparison)
         print(f"\nComparison: {comparison_page}")
     return EXIT_MISTAKE if evaluated.num_left_out else 0

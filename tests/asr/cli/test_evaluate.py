@@ -142,11 +142,11 @@ def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips
     decoder = ("--decoder", "hot_word_boost=3.0")
     assert evaluate(run, manifest, *decoder) == 2
     error = one_line_error(capsys)
-    assert "with another decoder (hot_word_boost) is there already; keep both by --name NAME" in error
+    assert "with another decoder (hot_word_boost) exists already; keep both by another --name NAME" in error
     namesake = tmp_path / "elsewhere" / "set" / "dev.jsonl"
     write_manifest(namesake, clips[4:6])
     assert evaluate(run, namesake) == 2
-    assert f"an evaluation of {manifest} is there already" in one_line_error(capsys)
+    assert f"an evaluation of {manifest} exists already" in one_line_error(capsys)
     assert evaluate(run, manifest, *decoder, "--name", "boost3", "--compare", run) == 0
     assert (run / "report-set-dev.json").read_bytes() == kept
     assert (run / "report-set-dev-boost3.html").exists()
@@ -160,8 +160,8 @@ def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips
         (["--compare", "{run}/none.json"], "none.json: cannot read this evaluation"),
         (["--compare", "{run}/vocabulary.txt"], "vocabulary.txt: not JSON"),
         (["--compare", "{run}/checkpoints"], "no run here"),
-        (["--name", "../up"], "--name '../up': expected letters, digits"),
-        (["--name", ""], "--name '': expected letters, digits"),
+        (["--name", "../up"], "received '../up'"),
+        (["--name", ""], "--name: expected letters, digits"),
     ],
 )
 def test_mistakes_are_told_before_any_model_is_loaded(run, manifest, arguments, expected, capsys):

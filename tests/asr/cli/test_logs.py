@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from asr.cli import main as program
+from asr.cli.logs import TerminalHandler
 from asr.cli.main import main
 
 logger = logging.getLogger("asr.somewhere")
@@ -43,6 +44,18 @@ def test_options_before_or_after_the_command_set_the_level(options, lines, capsy
     printed = capsys.readouterr()
     assert printed.err.splitlines() == lines
     assert printed.out == "the result\n"
+
+
+def test_a_log_that_cannot_be_written_hides_nothing(monkeypatch):
+    class FullDisk:
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr", FullDisk())
+    TerminalHandler().emit(logging.makeLogRecord({"msg": "a doubt", "levelno": logging.WARNING}))
 
 
 @pytest.mark.usefixtures("logging_command")

@@ -143,7 +143,7 @@ def test_every_template_is_in_the_wheel():
     assert len(files) > 10
     for path in files:
         package = ".".join(path.parents[1].relative_to(ROOT).parts)
-        globs = package_data.get(package, [])
+        globs = [*package_data.get(package, []), *package_data.get("*", [])]
         assert any(fnmatch.fnmatch(f"templates/{path.name}", glob) for glob in globs), path
 
 

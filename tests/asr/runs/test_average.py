@@ -71,7 +71,7 @@ def test_sums_do_not_lose_small_weights(run):
     for epoch, value in values.items():
         weights = {"w": np.full(3, value, np.float32)}
         write_weights(run.epoch_checkpoint(epoch), weights, Progress(history()[:epoch]))
-    result, _ = average_best(run, 3)
+    result = average_best(run, 3)
     assert result.weights["w"].tolist() == [np.float32((2.0**24 + 2.0) / 3)] * 3
 
 
@@ -79,7 +79,7 @@ def test_the_moving_average_is_averaged_where_a_run_has_one(run):
     for epoch in (2, 4):
         arrays = {"model/w": np.ones(2, np.float32), "ema/w": np.full(2, epoch, np.float32)}
         write_checkpoint(run.epoch_checkpoint(epoch), arrays, Progress(history()[:epoch]))
-    assert average_best(run, 2)[0].weights["w"].tolist() == [3.0, 3.0]
+    assert average_best(run, 2).weights["w"].tolist() == [3.0, 3.0]
 
 
 def test_fewer_than_asked_for_are_logged_and_fewer_than_two_refused(run, caplog):

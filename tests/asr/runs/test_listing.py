@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import ROOT
 
-from asr.base.config import Config, load_config
+from asr.base.config import Config
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
@@ -133,20 +133,17 @@ def test_each_state_is_told_with_what_to_do(tmp_path, capsys):
     assert rows["failed"]["reason"] == "the loss became nan: lower train.learning_rate"
 
 
-def test_a_run_without_a_stored_command_goes_on_by_its_own_configuration(tmp_path, capsys):
+def test_a_run_without_a_stored_command_is_resumed_by_its_directory(tmp_path, capsys):
     make_run(tmp_path / "old", (0.5,))
     make_run(tmp_path / "stored")
     leave(tmp_path / "stored", KeyboardInterrupt())
     shutil.copytree(tmp_path / "stored", tmp_path / "elsewhere" / "2024" / "copy")
     rows = records(capsys, tmp_path, tmp_path / "elsewhere" / "2024")
-    config = tmp_path / "old" / "config.toml"
     begins = [*shlex.split(asr_command()), "train"]
-    assert shlex.split(rows["old"]["command"]) == [*begins, str(config), "--name", "old", "--resume"]
-    # a copy is not gone on with by the command of what it is a copy of
-    *_, name, resume, option, override = shlex.split(rows["copy"]["command"])
-    assert (name, resume, option) == ("copy", "--resume", "--set")
-    moved = load_config(tmp_path / "elsewhere" / "2024" / "copy" / "config.toml", [override])
-    assert Path(moved.train.runs_dir) == tmp_path / "elsewhere" / "2024"
+    assert shlex.split(rows["old"]["command"]) == [*begins, str(tmp_path / "old"), "--resume"]
+    # a copy is not resumed by the command of what it is a copy of
+    copy = tmp_path / "elsewhere" / "2024" / "copy"
+    assert shlex.split(rows["copy"]["command"]) == [*begins, str(copy), "--resume"]
 
 
 def test_the_stored_command_is_given_where_it_was(tmp_path, capsys, monkeypatch):

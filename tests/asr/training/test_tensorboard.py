@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import html as html_module
 import io
+import logging
 import resource
 import shutil
 import signal
@@ -266,33 +267,34 @@ def test_a_directory_that_vanishes_or_cannot_be_made_is_told(tmp_path):
         TensorBoard(tmp_path / "file").epoch(METRICS)
 
 
-def test_the_profiler_profiles_the_steps_it_is_told(data, model, tmp_path, capsys):
+def test_the_profiler_profiles_the_steps_it_is_told(data, model, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     profiler = Profiler(tmp_path, first_step=3, num_steps=2)
     for num_done in range(1, 7):
         model(np.zeros((1, 16000), np.int16), np.array([16000], np.int32))
         profiler.step()
         assert len(list(tmp_path.rglob("*.xplane.pb"))) == (num_done >= 4)
     profiler.close()
-    told = capsys.readouterr().out
-    assert f"profile of steps 3 to 4 in {tmp_path}: pip install tensorboard-plugin-profile" in told
-    assert told.count("\n") == 1
+    [line] = caplog.messages
+    assert f"profile of steps 3 to 4 in {tmp_path}: pip install tensorboard-plugin-profile" in line
 
 
-def test_a_session_that_ends_early_still_has_its_profile_or_is_told_why_not(tmp_path, capsys):
+def test_a_session_that_ends_early_still_has_its_profile_or_is_told_why_not(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     for name, num_steps in (("some", 3), ("none", 1)):
         profiler = Profiler(tmp_path / name, first_step=3, num_steps=20)
         for _ in range(num_steps):
             profiler.step()
         profiler.close()
     assert [path.name for path in tmp_path.iterdir()] == ["some"]
-    some, none = capsys.readouterr().out.splitlines()
+    some, none = caplog.messages
     assert "steps 3 to 3" in some
-    assert none == "no profile: step 3 was to be its first, 1 were made"
+    assert none == "no profile: it begins at step 3, and only 1 were made"
 
 
 def test_a_profile_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     profiler = Profiler(tmp_path / "file" / "x", first_step=2, num_steps=1)
     profiler.step()
-    with pytest.raises(UserError, match=r"file/x: no profile .*train without --profile"):
+    with pytest.raises(UserError, match=r"file/x: no profile .*train without `profile`"):
         profiler.step()
