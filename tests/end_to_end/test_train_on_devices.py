@@ -128,6 +128,7 @@ def free_ports(number):
     return ports
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_trains(clip_config, on_one_device):
     chief, other = start_workers(clip_config, "workers", *SAME_STEPS)
     told, errors = chief.communicate(timeout=200)

@@ -1,4 +1,6 @@
+import contextlib
 import dataclasses
+import io
 import itertools
 import re
 from pathlib import Path
@@ -40,7 +42,19 @@ def weights(trainer):
     return [np.asarray(variable) for variable in [*trainer.model.variables, *trainer.optimizer.variables]]
 
 
-def test_training_learns_a_few_clips_by_heart(clips, tmp_path):
+@pytest.fixture(scope="module")
+def trained(clips, tmp_path_factory):
+    """A trainer that has trained its two epochs, and what it showed."""
+    trainer = make_trainer(
+        CONFIG, clips[:4], tmp_path_factory.mktemp("trained") / "run", observer=TrainingDisplay()
+    )
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        trainer.train()
+    return trainer, out.getvalue(), err.getvalue()
+
+
+def test_training_memorizes_a_few_clips(clips, tmp_path):
     config = dataclasses.replace(
         CONFIG,
         augment=AugmentConfig(),
@@ -65,9 +79,9 @@ def test_an_epoch_is_the_best_unless_it_is_worse_by_more_than_chance(num_errors,
     assert is_best(dev, float("inf"))
 
 
-def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(clips, tmp_path):
-    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
-    progress = trainer.train()
+def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(trained):
+    trainer, *_ = trained
+    progress = trainer.progress
     metrics = trainer.run.metrics()
     assert progress.best_epoch == [m.epoch for m in metrics if m.best][-1]
     assert progress.best_dev_error == min(m.dev_error for m in metrics)
@@ -125,15 +139,14 @@ def test_too_many_of_them_stop_the_run_with_the_remedy(clips, tmp_path):
     assert (last.step, last.skipped) == (3, 3)
 
 
-def test_a_run_whose_weights_are_worth_nothing_ends(clips, tmp_path):
-    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
-    poisoned(trainer, ())
-    trainer.train_epoch()
-    for weight in trainer.model.weights:
-        weight.assign(np.asarray(weight) * np.nan)
-    with pytest.raises(UserError, match=r"epoch 1: the dev loss is nan.*start another run"):
+def test_a_run_whose_weights_have_diverged_ends(trained):
+    trainer, *_ = trained
+    kept = trainer.model.get_weights()
+    trainer.model.set_weights([weight * np.nan for weight in kept])
+    with pytest.raises(UserError, match=r"epoch 3: the dev loss is nan.*start another run"):
         trainer._finish_epoch()
-    assert not trainer.run.metrics()
+    assert len(trainer.run.metrics()) == 2
+    trainer.model.set_weights(kept)
 
 
 @pytest.fixture
@@ -159,25 +172,22 @@ def test_gradients_are_clipped_to_their_norm(clips, tmp_path):
     assert float(seen[1]) > 1
 
 
-def test_a_resumed_run_refuses_another_training_set(clips, tmp_path):
-    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
-    trainer.num_epochs = 1
-    trainer.train()
+def test_a_resumed_run_refuses_another_training_set(trained, clips, tmp_path):
+    trainer, *_ = trained
     other = make_trainer(CONFIG, clips[:3], tmp_path / "other")
     other.store.run = trainer.run
     with pytest.raises(UserError, match="its training set is another one than when it began"):
         other.resume()
 
 
-def test_progress_shows_loss_errors_throughput_and_time_left(clips, tmp_path, capsys):
-    make_trainer(CONFIG, clips[:4], tmp_path / "run", observer=TrainingDisplay()).train()
-    printed = capsys.readouterr()
-    assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", printed.out)
-    assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", printed.err)
+def test_progress_shows_loss_errors_throughput_and_time_left(trained):
+    _, out, err = trained
+    assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", out)
+    assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", err)
 
 
-def test_evaluation_reports_in_the_order_of_the_set(clips, tmp_path):
-    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+def test_evaluation_reports_in_the_order_of_the_set(trained, clips):
+    trainer, *_ = trained
     shuffled = [clips[2], clips[0], clips[3], clips[1]]
     data = Dataset(shuffled, trainer.vocabulary, 3.0)
     evaluation = trainer.evaluator.evaluate(data)
