@@ -33,7 +33,7 @@ from multigpu.errors import DeviceError
 from multigpu.model_towers import LossAndGradients
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.replicas import local_id, local_results, mirrored_strategy
-from multigpu.skipping import heed_loss
+from multigpu.skipping import skip_nonfinite_loss
 from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
 
 Step: TypeAlias = Callable[..., tuple[Tensor, Structure, Structure]]  # see `Engine.train_step`
@@ -131,7 +131,7 @@ class SingleEngine(Engine):
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
-        device, loss_of = self.devices[0], heed_loss(loss_of)
+        device, loss_of = self.devices[0], skip_nonfinite_loss(loss_of)
 
         def work(*rows: Tensor) -> LossAndGradients:
             with tf.GradientTape() as tape:
@@ -158,7 +158,7 @@ class ParallelModelEngine(Engine):
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
-        parallel, loss_of = ParallelModel(model, self.devices), heed_loss(loss_of)
+        parallel, loss_of = ParallelModel(model, self.devices), skip_nonfinite_loss(loss_of)
         first = self.devices[0]
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
@@ -204,7 +204,7 @@ class MirroredEngine(Engine):
     ) -> Step:
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
         self.refuse_parts(model, num_parts)
-        loss_of = heed_loss(loss_of)
+        loss_of = skip_nonfinite_loss(loss_of)
 
         def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
             context = tf.distribute.get_replica_context()

@@ -15,18 +15,18 @@ from multigpu.parallel_model import LossOf
 from multigpu.towers import Structure, Tensor
 
 
-def heed_loss(loss_of: LossOf) -> LossOf:
+def skip_nonfinite_loss(loss_of: LossOf) -> LossOf:
     """The same loss, whose gradients are not finite where it is not.
 
     They may be otherwise: of a sequence whose probability is 0, CTC has an infinite loss and gradients as if
     nothing were amiss.
     """
 
-    def heeded(model: keras.Model, *rows: Structure) -> tuple[Tensor, Structure]:
+    def with_such_gradients(model: keras.Model, *rows: Structure) -> tuple[Tensor, Structure]:
         loss, outputs = loss_of(model, *rows)
         return _with_gradient_like_itself(loss), outputs
 
-    unconverted: LossOf = tf.autograph.experimental.do_not_convert(heeded)
+    unconverted: LossOf = tf.autograph.experimental.do_not_convert(with_such_gradients)
     return unconverted
 
 
