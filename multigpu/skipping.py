@@ -16,9 +16,9 @@ from multigpu.towers import Structure, Tensor
 
 
 def skip_nonfinite_loss(loss_of: LossOf) -> LossOf:
-    """The same loss, whose gradients are not finite where it is not.
+    """Return the same loss with gradients that are not finite where it is not, so that the step is skipped.
 
-    They may be otherwise: of a sequence whose probability is 0, CTC has an infinite loss and gradients as if
+    They may be finite otherwise: of a sequence whose probability is 0, CTC has an infinite loss and gradients as if
     nothing were amiss.
     """
 

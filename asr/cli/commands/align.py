@@ -50,7 +50,7 @@ def align_command(arguments: argparse.Namespace) -> int:
     waveform = read_audio(arguments.audio)
     start_devices()
     from asr.base.decoder_settings import DecoderSettings
-    from asr.recognition.align import align_recording
+    from asr.recognition.alignment.aligner import align_recording
     from asr.recognition.recognizer import Recognizer
 
     # nothing is decoded: no language model, no hanzi

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.wording import listed
-from asr.recognition.alignment.forced import TokenAlignment
 from asr.recognition.alignment.time_formats import TimedToken
+from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 NEIGHBOURS = 5  # tokens, over which posteriors are averaged: one alone may be mumbled
 LEAST_LOG_PROB = math.log(0.05)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.ndimage
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.recognition.alignment.forced import TokenAlignment
+from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 BOUNDARY_SHARE = 0.75  # of the way from a token's last frame to the next one's first
 LONGEST_LEAD_S, LONGEST_TAIL_S = 0.12, 0.35  # before a token's first frame, and after its last

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 if TYPE_CHECKING:
-    from asr.recognition.alignment.forced import TokenAlignment
     from asr.recognition.decoding.beam import Candidate
+    from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 # scores differ by more than the candidates' chances do: of 1, 1.5, 2 and 3 best on the demo's dev set
 TEMPERATURE = 1.5

@@ -144,8 +144,8 @@ class BeamDecoder(Decoder):
             log_probs: (T, V) natural logarithms.
             candidates: the beam at its end, best first.
         """
-        from asr.recognition.alignment.forced import align_tokens
         from asr.recognition.decoding.confidence import token_confidences
+        from asr.recognition.decoding.forced_alignment import align_tokens
 
         if self.converter is not None:
             weight = self.settings.hanzi_weight

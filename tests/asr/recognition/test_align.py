@@ -9,7 +9,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
 from asr.recognition import align
-from asr.recognition.align import log_probs_of_tokens
+from asr.recognition.alignment.aligner import log_probs_of_tokens
 from asr.recognition.recognizer import Recognizer
 
 

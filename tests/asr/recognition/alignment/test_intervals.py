@@ -5,9 +5,9 @@ import pytest
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.recognition.alignment.fit import misfits
-from asr.recognition.alignment.forced import TokenAlignment
 from asr.recognition.alignment.intervals import quiet_steps, token_intervals
 from asr.recognition.alignment.time_formats import TimedToken
+from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 FRAME_S = 0.08
 MIDDLE_S = 0.0125  # of the first frame

@@ -8,7 +8,6 @@ import pytest
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
-from asr.recognition.alignment.forced import align_tokens
 from asr.recognition.decoding.beam import BeamSearch, Candidate
 from asr.recognition.decoding.confidence import (
     calibration,
@@ -16,6 +15,7 @@ from asr.recognition.decoding.confidence import (
     path_confidences,
     token_confidences,
 )
+from asr.recognition.decoding.forced_alignment import align_tokens
 from asr.recognition.decoding.greedy import collapse
 from asr.recognition.decoding.hot_words import HotWords
 

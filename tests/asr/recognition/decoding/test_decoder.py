@@ -8,11 +8,11 @@ from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import Converter
 from asr.language.ngram.model import NGramModel, NGrams
-from asr.recognition.alignment.forced import align_tokens
 from asr.recognition.decoding.beam import BeamSearch
 from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.confidence import token_confidences
 from asr.recognition.decoding.decoder import make_decoder
+from asr.recognition.decoding.forced_alignment import align_tokens
 
 VOCABULARY = Vocabulary(["hao2", "hao3", "ni3", "zhong1"])
 FRAMES = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asr.base.types import UserError
-from asr.recognition.alignment.forced import BLOCK_FRAMES, align_tokens
+from asr.recognition.decoding.forced_alignment import BLOCK_FRAMES, align_tokens
 
 VOCABULARY_SIZE = 4
 

@@ -19,9 +19,9 @@ from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.recognition.alignment.fit import misfits
-from asr.recognition.alignment.forced import align_tokens
 from asr.recognition.alignment.intervals import quiet_steps, token_intervals
 from asr.recognition.alignment.time_formats import TimedToken
+from asr.recognition.decoding.forced_alignment import align_tokens
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.settled_logits import StreamListener
 
