@@ -18,8 +18,8 @@ from multigpu.towers import Structure, Tensor
 def skip_nonfinite_loss(loss_of: LossOf) -> LossOf:
     """Return the same loss with gradients that are not finite where it is not, so that the step is skipped.
 
-    They may be finite otherwise: of a sequence whose probability is 0, CTC has an infinite loss and gradients as if
-    nothing were amiss.
+    They may be finite otherwise: of a sequence whose probability is 0, CTC has an infinite loss and ordinary
+    gradients.
     """
 
     def with_such_gradients(model: keras.Model, *rows: Structure) -> tuple[Tensor, Structure]:
