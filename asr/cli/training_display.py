@@ -22,10 +22,13 @@ class TrainingDisplay(TrainingObserver):
 
     Training continues where nobody reads the output any more: the Ctrl-C that lets training save ends a `tee`
     behind it at once.
+
+    Args:
+        preparing: bars of what comes before the first step; whoever made them closes them where that fails.
     """
 
-    def __init__(self) -> None:
-        self._preparing = ProgressBars()
+    def __init__(self, preparing: ProgressBars | None = None) -> None:
+        self._preparing = preparing or ProgressBars()
         self._bar: Any = None
         self._total_s = 0.0
         self._loss = self._error = math.nan

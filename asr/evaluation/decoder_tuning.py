@@ -224,10 +224,11 @@ def tune_decoder(
     settings = dataclasses.replace(choice.settings, language_model=str(lm_path))
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
-    language_model = fusion_model(lm_path, vocabulary)
+    language_model = fusion_model(lm_path, vocabulary, on_progress)
     recognizer = Recognizer.load(opened.directory, settings=DecoderSettings(), write_hanzi=False)
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
+    on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
     for output in listen(recognizer.listener, data):
         outputs.append(output)
         done = sum(len(each.references) for each in outputs)

@@ -71,7 +71,7 @@ def evaluate(
         devices: how many, which, or "all"; None for one.
         simulate: whether to cut the machine's one device into as many.
         compared_with: an earlier evaluation, which must be of the same utterances.
-        on_progress: receives how far the check of the recordings has come.
+        on_progress: receives how far reading a language model and checking the recordings have come.
 
     Raises:
         UserError: there is no trained run, nothing of the manifest can be read, a device does not exist, or
@@ -86,7 +86,7 @@ def evaluate(
 
     opened, manifest = Run.open(Path(run)), Path(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
-    recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate)
+    recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate, on_progress=on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # before an hour of recognition
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))

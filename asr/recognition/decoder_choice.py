@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from asr.base.decoder_settings import GENERAL, DecoderSettings
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
+from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
@@ -52,12 +53,15 @@ class DecoderChoice:
                 f"choose a beam of at least `beam={n_best}`"
             )
 
-    def decoder(self, vocabulary: Vocabulary, frame_s: float) -> Decoder:
+    def decoder(
+        self, vocabulary: Vocabulary, frame_s: float, on_progress: OnProgress = ignore_progress
+    ) -> Decoder:
         """Return the decoder of a model's logits.
 
         Args:
             vocabulary: of the logits.
             frame_s: seconds from one frame to the next.
+            on_progress: receives how much of a language model has been read.
 
         Raises:
             UserError: a language model cannot be used with this vocabulary.
@@ -66,7 +70,13 @@ class DecoderChoice:
 
         converter = self.converter() if self._needs_converter(vocabulary) else None
         return make_decoder(
-            vocabulary, frame_s, self.settings, self.hot_words, converter, writes_hanzi=self.write_hanzi
+            vocabulary,
+            frame_s,
+            self.settings,
+            self.hot_words,
+            converter,
+            writes_hanzi=self.write_hanzi,
+            on_progress=on_progress,
         )
 
     def _needs_converter(self, vocabulary: Vocabulary) -> bool:

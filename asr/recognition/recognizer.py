@@ -104,9 +104,23 @@ class Recognizer:
 
     @classmethod
     def of_choice(
-        cls, run: Run, choice: DecoderChoice, devices: str | int | None = None, *, simulate: bool = False
+        cls,
+        run: Run,
+        choice: DecoderChoice,
+        devices: str | int | None = None,
+        *,
+        simulate: bool = False,
+        on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
-        """Load the best model of a run, with a decoder that was chosen before; see `load`."""
+        """Load the best model of a run, with a decoder that was chosen before.
+
+        Args:
+            run: see `load`, and so for the others.
+            choice: the decoder.
+            devices: see `load`.
+            simulate: see `load`.
+            on_progress: receives how much of a language model has been read.
+        """
         names = start_devices(devices, simulate=simulate)
         vocabulary = run.vocabulary()
         with tf.device(names[0]) if devices is not None else contextlib.nullcontext():
@@ -114,7 +128,7 @@ class Recognizer:
         listener = Listener(model, spread_over(names), len(names)) if devices is not None else Listener(model)
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
         origin = Origin((*described_by, *choice.files()), choice.one_line())
-        return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s), origin)
+        return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
 
     @property
     def model(self) -> AcousticModel:
@@ -166,10 +180,12 @@ class Recognizer:
 
         Args:
             chunks: of paths, see `chunks`.
-            on_progress: receives how many recordings are done: those of a chunk when the next one is asked
-                for; noted is how much of a long recording has been read.
+            on_progress: receives how many recordings are done, none of them first: those of a chunk when the
+                next one is asked for; noted is how much of a long recording has been read.
         """
         report = _Report(sum(map(len, chunks)), on_progress)
+        if chunks:
+            report.done(0)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             opening: Iterator[Opened | UserError] = iter(())
             for chunk, following in itertools.pairwise([[], *chunks, []]):

@@ -52,7 +52,8 @@ class TrainingStart:
 class TrainingObserver:
     """Does nothing with what is reported: override the methods of interest.
 
-    Of several processes that train together, only the chief's observer is called, but for `on_work`.
+    Of several processes that train together, only the chief's observer is called, except `on_work` and
+    `on_stop_requested`.
     """
 
     def on_work(self, work: Work) -> None:

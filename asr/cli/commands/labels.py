@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.cli.logs import add_log_arguments
+
 if TYPE_CHECKING:
     from data_pipeline.label_corrections import Correction
 
@@ -21,6 +23,8 @@ def add_labels_arguments(parser: argparse.ArgumentParser) -> None:
     )
     apply.add_argument("manifest", type=Path, help="the one that was evaluated; it stays as it is")
     apply.add_argument("--out", type=Path, required=True, metavar="NEW_MANIFEST", help="where to write")
+    add_log_arguments(apply, default=argparse.SUPPRESS)
+    apply.set_defaults(parser=apply)
 
 
 def labels_command(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
 from asr.cli.commands.lm_train import add_lm_train_arguments, lm_train_command
+from asr.cli.logs import add_log_arguments
 
 if TYPE_CHECKING:
     from asr.language.ngram.model import NGramModel
@@ -29,6 +30,7 @@ def add_lm_arguments(parser: argparse.ArgumentParser) -> None:
     for command in COMMANDS:
         subparser = commands.add_parser(command.name, help=command.help)
         command.add_arguments(subparser)
+        add_log_arguments(subparser, default=argparse.SUPPRESS)
         subparser.set_defaults(run_lm_command=command.run, parser=subparser)
 
 

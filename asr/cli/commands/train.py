@@ -11,6 +11,7 @@ from asr.cli.commands import add_override_argument
 from asr.cli.options.devices import add_device_arguments, add_engine_argument
 
 if TYPE_CHECKING:
+    from asr.training.observer import TrainingObserver
     from asr.training.train import Trained
 
 
@@ -37,25 +38,29 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train_command(arguments: argparse.Namespace) -> int:
     """Train, evaluate on the test set, write the report; returns the exit status."""
-    from asr.base.config import find_config, load_config
+    from asr.cli.progress_bars import ProgressBars
     from asr.cli.training_display import TrainingDisplay
+
+    with ProgressBars() as bars:
+        trained = _train(arguments, TrainingDisplay(bars))
+    if trained.evaluation is not None:
+        _print_result(trained)
+    return 0
+
+
+def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained:
+    from asr.base.config import find_config, load_config
     from asr.training.train import resume, train
 
     how = {key: getattr(arguments, key) for key in ("devices", "simulate", "engine", "profile")}
     if arguments.resume and arguments.name is None and (Path(arguments.config) / "config.toml").exists():
-        trained = resume(arguments.config, arguments.overrides, observer=TrainingDisplay(), **how)
-    else:
-        path = find_config(arguments.config)
-        name = path.stem if arguments.name is None else arguments.name
-        config = load_config(path, arguments.overrides)
-        if arguments.resume:
-            directory = Path(config.train.runs_dir) / name
-            trained = resume(directory, arguments.overrides, observer=TrainingDisplay(), **how)
-        else:
-            trained = train(config, name, observer=TrainingDisplay(), **how)
-    if trained.evaluation is not None:
-        _print_result(trained)
-    return 0
+        return resume(arguments.config, arguments.overrides, observer=observer, **how)
+    path = find_config(arguments.config)
+    name = path.stem if arguments.name is None else arguments.name
+    config = load_config(path, arguments.overrides)
+    if not arguments.resume:
+        return train(config, name, observer=observer, **how)
+    return resume(Path(config.train.runs_dir) / name, arguments.overrides, observer=observer, **how)
 
 
 def _print_result(trained: Trained) -> None:

@@ -59,7 +59,10 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     from asr.recognition.recognizer import Recognizer
     from asr.recognition.transcribe import transcribe_to_file
 
-    recognizer = Recognizer.of_choice(run, choice, arguments.devices, simulate=arguments.simulate)
+    with ProgressBars() as bars:
+        recognizer = Recognizer.of_choice(
+            run, choice, arguments.devices, simulate=arguments.simulate, on_progress=bars
+        )
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
     with ProgressBars(shown=shown, delay_s=0.0) as bars:
         if arguments.out:

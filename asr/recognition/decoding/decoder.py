@@ -20,6 +20,7 @@ from typing_extensions import override
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
+from asr.base.work import OnProgress, ignore_progress
 from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.greedy import BestPath, best_path, hypotheses_of, seconds
 
@@ -48,6 +49,7 @@ def make_decoder(
     hot_words: HotWords | None = None,
     converter: Converter | None = None,
     writes_hanzi: bool = True,
+    on_progress: OnProgress = ignore_progress,
 ) -> Decoder:
     """The decoder of some settings.
 
@@ -58,12 +60,13 @@ def make_decoder(
         hot_words: which beam search favours.
         converter: turns syllables into hanzi.
         writes_hanzi: whether the text is hanzi, where there is a converter.
+        on_progress: receives how much of a language model has been read.
 
     Raises:
         UserError: the language model cannot be read, or is one of other units.
     """
     if settings.beam > 1:
-        return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter, writes_hanzi)
+        return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter, writes_hanzi, on_progress)
     greedy = GreedyDecoder(vocabulary, frame_s)
     return HanziDecoder(greedy, converter) if converter is not None and writes_hanzi else greedy
 
@@ -98,6 +101,7 @@ class BeamDecoder(Decoder):
         hot_words: which it favours.
         converter: turns syllables into hanzi, and helps to choose among the search's hypotheses.
         writes_hanzi: whether the text is hanzi; else it is the tokens, chosen all the same.
+        on_progress: receives how much of the language model has been read.
 
     Raises:
         UserError: see `make_decoder`.
@@ -111,12 +115,13 @@ class BeamDecoder(Decoder):
         hot_words: HotWords | None = None,
         converter: Converter | None = None,
         writes_hanzi: bool = True,
+        on_progress: OnProgress = ignore_progress,
     ) -> None:
         from asr.language.ngram.folder import fusion_model
         from asr.recognition.decoding.beam import BeamSearch
 
         path = settings.language_model
-        model = fusion_model(Path(path), vocabulary) if path else None
+        model = fusion_model(Path(path), vocabulary, on_progress) if path else None
         self.vocabulary, self.frame_s, self.settings = vocabulary, frame_s, settings
         self.search = BeamSearch(vocabulary, settings, model, hot_words)
         self.converter, self.writes_hanzi = converter, writes_hanzi

@@ -46,6 +46,16 @@ def test_options_before_or_after_the_command_set_the_level(options, lines, capsy
     assert printed.out == "the result\n"
 
 
+@pytest.mark.parametrize(
+    "command", [["lm", "convert"], ["lm", "train"], ["lm", "info"], ["labels", "apply"]], ids=" ".join
+)
+def test_commands_below_a_command_take_the_options_too(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert "[--verbose | --quiet]" in capsys.readouterr().out
+
+
 def test_a_log_that_cannot_be_written_hides_nothing(monkeypatch):
     class FullDisk:
         def write(self, text):

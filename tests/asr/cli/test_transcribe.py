@@ -311,7 +311,8 @@ def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, m
     assert list(long.times_s) == sorted(long.times_s)
     assert long.times_s[-1] > 5.0
     assert len(long.tokens) == len(long.confidences)
-    *_, reading, done = works
+    first, *_, reading, done = works
+    assert (first.done, first.total, first.note) == (0, 2, "")
     assert reading.note == f"{duration(audio_duration_s(tmp_path / 'long.wav'))} of long.wav"
     assert (reading.done, done.done, done.is_done) == (0, 2, True)
 

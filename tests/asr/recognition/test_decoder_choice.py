@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
+from asr.language.ngram.arpa import write_arpa
+from asr.language.ngram.model import NGramModel, NGrams
 from asr.recognition.decoder_choice import DecoderChoice
 from asr.recognition.decoding.decoder import BeamDecoder, GreedyDecoder, HanziDecoder
 from asr.recognition.decoding.hot_words import HotWords
@@ -86,3 +89,16 @@ def test_the_files_that_decide_are_those_that_were_named(tmp_path):
     choice = DecoderChoice(settings, HOT_WORDS, hanzi_model=GENERAL_MODEL)
     assert choice.files() == [tmp_path / "lm" / "a", tmp_path / "lm" / "b", Path("words"), GENERAL_MODEL]
     assert DecoderChoice(BEAM).files() == []
+
+
+def test_reading_a_language_model_is_reported(tmp_path):
+    words = ("<unk>", "<s>", "</s>", *SYLLABLES.tokens[1:])
+    zeros = np.zeros(len(words), np.float32)
+    ids = np.arange(len(words), dtype=np.int32)[:, None]
+    pairs = NGrams(np.array([[1, 2]], np.int32), np.full(1, -0.5, np.float32), zeros[:1])
+    path = tmp_path / "lm.arpa"
+    write_arpa(path, NGramModel.of_ngrams(words, [NGrams(ids, zeros - 1, zeros), pairs]))
+    reports = []
+    settings = DecoderSettings(beam=16, language_model=str(path))
+    DecoderChoice(settings, write_hanzi=False).decoder(SYLLABLES, 0.08, reports.append)
+    assert {report.task for report in reports} == {"reading lm.arpa"}
