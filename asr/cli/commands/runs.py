@@ -65,10 +65,15 @@ def _tell(runs: Sequence[RunSummary]) -> None:
 
 def _remark(run: RunSummary) -> str:
     from asr.base.wording import visible
+    from asr.cli.commands.train import add_train_arguments
+    from asr.cli.errors import as_typed
 
     said = run.state
     if run.reason:
-        said += f"{' ' if run.state == 'average' else ': '}{visible(run.reason)}"
+        of_train = argparse.ArgumentParser()  # what ended a run was raised there
+        add_train_arguments(of_train)
+        reason = visible(as_typed(run.reason, of_train))
+        said += f"{' ' if run.state == 'average' else ': '}{reason}"
     go_on = ". Go on by" if run.reason else "; go on by"
     return f"{_name(run)}: {said}{go_on if run.command else ''}"
 

@@ -1,0 +1,23 @@
+"""What `asr runs` says of a run; tests/asr/runs/test_listing.py has what it finds."""
+
+from pathlib import Path
+
+from asr.cli.commands.runs import _remark
+from asr.runs.listing import RunSummary
+
+
+def test_why_a_run_failed_is_told_in_the_options_of_train():
+    reason = "the weights have diverged; start another run under another `name`"
+    run = RunSummary(
+        directory=Path("runs/x"),
+        state="failed",
+        reason=reason,
+        epochs_done=1,
+        num_epochs=2,
+        best_dev_error=None,
+        best_epoch=None,
+        train_s=1.0,
+        worked_on_s=0.0,
+        command="",
+    )
+    assert _remark(run).endswith("under another --name")
