@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _check(arguments.gpus, arguments.simulate)
     except DeviceError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}".replace("`simulate`", "--simulate"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)

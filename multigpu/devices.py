@@ -175,7 +175,7 @@ def _more_devices(there: Sequence[str]) -> str:
         return "choose among these, by number or as ids such as 0,2"
     return (
         "this machine shows TensorFlow no GPU (look at nvidia-smi, CUDA_VISIBLE_DEVICES, and "
-        "`pip install tensorflow[and-cuda]`); --simulate tries several devices on one"
+        "`pip install tensorflow[and-cuda]`); `simulate` tries several devices on one"
     )
 
 
