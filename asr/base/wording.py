@@ -58,7 +58,8 @@ def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
     """
     text = separator.join(items[:most])
     more = len(items) - most
-    return f"{text} and {more:,} more" if more > 0 else text
+    last = separator if "\n" in separator else " "  # a line of its own below lines
+    return f"{text}{last}and {more:,} more" if more > 0 else text
 
 
 def visible(text: str) -> str:

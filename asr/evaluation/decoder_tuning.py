@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import EditCounts, Logits, UserError
+from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.evaluation.evaluator import EvaluationData
@@ -213,10 +213,7 @@ def tune_decoder(
     from asr.model.devices import start_devices
     from asr.recognition.recognizer import Recognizer
 
-    if not choice.settings.language_model:
-        raise UserError(
-            "`language_model`: there is nothing to weigh without one; `asr lm train` makes one from text"
-        )
+    choice.require_language_model()
     start_devices()
     opened = Run.open(Path(run))
     # the settings are kept in the run's folder, but the paths in them are found from anywhere

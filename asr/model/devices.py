@@ -57,4 +57,5 @@ def device_errors_as_user_errors(parameter: str) -> Iterator[None]:
     try:
         yield
     except DeviceError as error:
-        raise UserError(f"`{parameter}`: {error}") from None
+        name = parameter if "." in parameter else f"`{parameter}`"  # a setting, or a parameter
+        raise UserError(f"{name}: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,16 +69,30 @@ class DecoderChoice:
         """
         from asr.recognition.decoding.decoder import make_decoder
 
-        converter = self.converter() if self._needs_converter(vocabulary) else None
         return make_decoder(
             vocabulary,
             frame_s,
             self.settings,
             self.hot_words,
-            converter,
+            self.converter_for(vocabulary),
             writes_hanzi=self.write_hanzi,
             on_progress=on_progress,
         )
+
+    def converter_for(self, vocabulary: Vocabulary) -> Converter | None:
+        """Return the converter that decoding needs, if it needs one; it is loaded once.
+
+        Raises:
+            UserError: its folder cannot be used, or not with this vocabulary.
+        """
+        return self._converter if self._needs_converter(vocabulary) else None
+
+    def require_language_model(self) -> None:
+        """Raise a UserError where there is no language model to weigh."""
+        if not self.settings.language_model:
+            raise UserError(
+                "`language_model`: there is nothing to weigh without one; `asr lm train` makes one from text"
+            )
 
     def _needs_converter(self, vocabulary: Vocabulary) -> bool:
         if self.hanzi_model is not None and not vocabulary.is_mandarin:
@@ -89,11 +104,15 @@ class DecoderChoice:
         return vocabulary.is_mandarin and (self.write_hanzi or chooses_by_words)
 
     def converter(self) -> Converter:
-        """Return the converter of syllables to hanzi.
+        """Return the converter of syllables to hanzi; it is loaded once.
 
         Raises:
             UserError: its folder cannot be used.
         """
+        return self._converter
+
+    @functools.cached_property
+    def _converter(self) -> Converter:
         from asr.language.hanzi.converter import Converter
         from asr.language.ngram.folder import converts_to_hanzi
 

@@ -123,6 +123,7 @@ class Recognizer:
         """
         names = start_devices(devices, simulate=simulate)
         vocabulary = run.vocabulary()
+        choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
         with tf.device(names[0]) if devices is not None else contextlib.nullcontext():
             model, checkpoint = _best_model(run, vocabulary)
         listener = Listener(model, spread_over(names), len(names)) if devices is not None else Listener(model)

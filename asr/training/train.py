@@ -105,9 +105,7 @@ def train(
         UserError: the run exists already, a setting, a device or the data cannot be used, or training
             failed; the message says how to continue.
     """
-    if Path(name).name != name or name in ("", ".."):
-        raise UserError(f"`name={name}`: expected a name, not a path; train.runs_dir chooses the folder")
-    directory = Path(config.train.runs_dir) / name
+    directory = run_directory(config, name)
     if directory.parent.exists() and not directory.parent.is_dir():
         raise UserError(f"train.runs_dir: {directory.parent} is a file; name a folder")
     if engine != "multi-worker":  # where another process may have made it by now
@@ -157,6 +155,17 @@ def resume(
     command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine)
     session = _Session(old, config, observer, command, profile, resumes=True)
     return session.train(start_engine(devices, simulate=simulate, engine=engine))
+
+
+def run_directory(config: Config, name: str) -> Path:
+    """Return the directory of a run of some name.
+
+    Raises:
+        UserError: it is no name.
+    """
+    if Path(name).name != name or name in ("", ".."):
+        raise UserError(f"`name={name}`: expected a name, not a path; train.runs_dir chooses the folder")
+    return Path(config.train.runs_dir) / name
 
 
 class _Session:

@@ -50,7 +50,7 @@ def train_command(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained:
     from asr.base.config import find_config, load_config
-    from asr.training.train import resume, train
+    from asr.training.train import resume, run_directory, train
 
     how = {key: getattr(arguments, key) for key in ("devices", "simulate", "engine", "profile")}
     if arguments.resume and arguments.name is None and (Path(arguments.config) / "config.toml").exists():
@@ -60,7 +60,7 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
     config = load_config(path, arguments.overrides)
     if not arguments.resume:
         return train(config, name, observer=observer, **how)
-    return resume(Path(config.train.runs_dir) / name, arguments.overrides, observer=observer, **how)
+    return resume(run_directory(config, name), arguments.overrides, observer=observer, **how)
 
 
 def _print_result(trained: Trained) -> None:

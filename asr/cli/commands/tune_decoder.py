@@ -32,6 +32,7 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
 
     run = Run.open(arguments.run)
     choice = decoder_of(arguments, run)
+    choice.require_language_model()
     start_devices()  # before TensorFlow is imported, which is talkative else
     from asr.evaluation.decoder_tuning import tune_decoder
 

@@ -210,6 +210,7 @@ def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
         (["train", "demo", "--set", "train.epoch=1"], "did you mean epochs?"),
         (["train", "{config}", "--name", "none", "--resume"], "no run here"),
         (["train", "{config}", "--name", "../elsewhere"], "expected a name, not a path"),
+        (["train", "{config}", "--name", "../elsewhere", "--resume"], "expected a name, not a path"),
         (
             ["train", "hsk_words", "--set", "data.source=/none", "--set", "data.prepared_dir={empty}"],
             "data.source=FOLDER",

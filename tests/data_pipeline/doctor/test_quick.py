@@ -47,7 +47,7 @@ def test_long_lists_of_what_is_left_out_are_cut_and_counted(caplog):
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "m.jsonl: 30 of 100 recordings left out" in record.getMessage()
-    assert "reason 9 and 20 more" in record.getMessage()
+    assert "reason 9\n  and 20 more" in record.getMessage()
 
 
 def test_nothing_is_logged_where_nothing_is_left_out(caplog):
