@@ -8,14 +8,14 @@ from asr.base.config import Config, FeatureConfig
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
-from asr.recognition import align
+from asr.recognition.alignment import aligner
 from asr.recognition.alignment.aligner import log_probs_of_tokens
 from asr.recognition.recognizer import Recognizer
 
 
 def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monkeypatch):
     """Every frame in its place, over windows that do not divide the recording."""
-    monkeypatch.setattr(align, "WINDOW_S", 7.0)
+    monkeypatch.setattr(aligner, "WINDOW_S", 7.0)
     vocabulary = Vocabulary("abcdef")
     model = make_acoustic_model(Config(features=FeatureConfig(normalize=False)), vocabulary)
     rng = np.random.default_rng(1)
