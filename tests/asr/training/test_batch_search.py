@@ -142,7 +142,7 @@ def test_the_largest_batch_is_found_and_nothing_is_written(clip_config, capsys):
 
 
 def serve_in_little_memory(connection, *arguments):
-    resource.setrlimit(resource.RLIMIT_DATA, (2_000_000_000,) * 2)
+    resource.setrlimit(resource.RLIMIT_DATA, (1_500_000_000,) * 2)
     serve(connection, *arguments)
 
 
