@@ -1,4 +1,4 @@
-"""The packages to install; everything else about the project is in pyproject.toml."""
+"""List the packages to install; everything else about the project is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 

@@ -3,7 +3,7 @@
 python train.py                                  # the demo, in five minutes
 python train.py configs/hsk_words.toml           # real recordings
 python train.py --set train.epochs=60 --name long
-python train.py --resume                         # go on with a run that was stopped
+python train.py --resume                         # continue a run that was stopped
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""Polyphone: trains CTC speech recognition, evaluates it, and recognizes speech with what was trained.
+"""Train CTC speech recognition, evaluate it, and recognize speech with the trained models.
 
 from asr import Recognizer, evaluate, load_config, train
 
 trained = train(load_config("demo", overrides=["train.epochs=2"]), name="x")
 print(Recognizer.load("runs/x").transcribe("question.mp3").text)
 
-The names below are imported when they are first used: importing `asr` imports no TensorFlow.
+The names below are imported on first use: importing `asr` does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asr.base.config import load_config
     from asr.base.decoder_settings import DecoderSettings
     from asr.base.types import UserError
-    from asr.evaluation.evaluate import evaluate
+    from asr.evaluation.run_evaluation import evaluate
     from asr.recognition.recognizer import Recognizer
     from asr.recognition.streaming import StreamingRecognizer
     from asr.training.train import resume, train
@@ -41,7 +41,7 @@ _MODULES = {
     "Recognizer": "asr.recognition.recognizer",
     "StreamingRecognizer": "asr.recognition.streaming",
     "UserError": "asr.base.types",
-    "evaluate": "asr.evaluation.evaluate",
+    "evaluate": "asr.evaluation.run_evaluation",
     "load_config": "asr.base.config",
     "resume": "asr.training.train",
     "train": "asr.training.train",

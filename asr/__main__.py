@@ -1,4 +1,4 @@
-"""`python -m asr` is the command `asr`."""
+"""`python -m asr` runs the command `asr`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What a configuration reaches from nothing: corpus preparation, training and evaluation, in one command.
+"""Measures the error rate of a configuration: prepares the corpus, trains and evaluates in one command.
 
     python benchmarks/accuracy.py                                        # the demo
     python benchmarks/accuracy.py hsk_words ../shared/data/hsk_words
@@ -36,14 +36,13 @@ def main() -> None:
         {
             "the whole command": f"{total_s / 60:.1f} minutes",
             "of which training": f"{last['train_s'] / 60:.1f} minutes, {last['epoch']} epochs",
-            "error rate on test": re.findall(r"error rate +(.*)", printed)[-1],
-            "utterances with an error": re.findall(r"utterances with an error +(.*)", printed)[-1],
+            **dict(re.findall(r"^ *(.+ error rate) {2,}(.*)", printed, re.MULTILINE)),
         },
     )
 
 
 def run_and_show(command: list[str], folder: str) -> str:
-    """Run a command, passing on what it prints."""
+    """Run a command, print its output as it comes, and return it."""
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     lines = []

@@ -1,4 +1,4 @@
-"""What each change to a waveform costs, against a plain way of doing it, on one core.
+"""Measures the time of each augmentation of a waveform, and of a plain implementation of it, on one core.
 
 python benchmarks/augment.py
 """
@@ -41,7 +41,7 @@ def main() -> None:
             rows[name] = (
                 f"{ours_s / audio_s * 1e3:6.3f} ms, peer {peer_s / audio_s * 1e3:7.3f} ms, ratio {ratio:.2f}"
             )
-    show("for a second of audio, one core", rows)
+    show("augmentation of one second of audio, one core", rows)
     keys = utterance_keys([str(number) for number in range(NUM_KEYS)])
     ours_s, peer_s, ratio = compare(
         lambda: speed_factors(EVERYTHING, 1, 0, keys), lambda: one_generator_each(keys), runs=3
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def effects(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object], int]]:
-    """By name: our way, the plain way, and how many clips each of them changes."""
+    """Return by name our implementation, the plain one, and the number of clips that each of them changes."""
     samples = CLIP.astype(np.float32)
     responses = find_responses("rooms", (0.5, 0.5), RNG)
     assert responses is not None
@@ -100,7 +100,7 @@ def effects(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], 
             lambda: add_noise(samples, filtered_noise(len(samples)), 10),
             1,
         ),
-        "all by halves, against all always": (
+        "all with probability 0.5, against all always": (
             lambda: apply_all(augmenter),
             lambda: apply_all(often),
             len(SPEEDS),
@@ -109,7 +109,7 @@ def effects(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], 
 
 
 def filtered_noise(num_samples: int) -> np.ndarray:
-    """White noise through an FIR filter with a slope."""
+    """Return white noise filtered by an FIR filter with a slope."""
     bands_hz = np.array([0, 50, 100, 200, 400, 800, 1600, 3200, 6400, 8000])
     gains = (np.maximum(bands_hz, 50) / 50) ** -0.5
     taps = scipy.signal.firwin2(513, bands_hz, gains, fs=SAMPLE_RATE_HZ).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Prefix beam search over a batch, against TensorFlow's and, where it is installed, pyctcdecode's.
+"""Compares prefix beam search over a batch with TensorFlow's and, where it is installed, pyctcdecode's.
 
 python train.py && python benchmarks/beam_search.py [runs/demo]
 
-What a model says of the demo's test set, as clips of 200 frames, among 1,428 tokens; and a 3-gram over them
-with 300,000 n-grams, drawn at random.
+Decodes a model's outputs for the demo's test set, cut into clips of 200 frames and spread over 1,428 tokens,
+without and with a random 3-gram model of 300,000 n-grams.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def main() -> None:
     flat = log_softmax(DRAW.normal(size=(1, NUM_FRAMES, NUM_TOKENS)))
 
     rows = {}
-    for title, log_probs in (("of a model", clips), ("flat, at random, one clip", flat)):
+    for title, log_probs in (("of a model", clips), ("random and flat, one clip", flat)):
         lengths = num_frames[: len(log_probs)]
         plain_s, fused_s, _ = compare(
             lambda x=log_probs, n=lengths: plain.decode(x, n),
             lambda x=log_probs, n=lengths: fused.decode(x, n),
             runs=7,
         )
-        rows[f"log probabilities {title}"] = told(plain_s, len(log_probs))
-        rows[f"{title}, and a 3-gram of {sum(model.counts):,} n-grams"] = told(fused_s, len(log_probs))
+        rows[f"log probabilities {title}"] = speed_text(plain_s, len(log_probs))
+        rows[f"{title}, and a 3-gram of {sum(model.counts):,} n-grams"] = speed_text(fused_s, len(log_probs))
     peers = {"tf.nn.ctc_beam_search_decoder": tensorflow_decode}
     if importlib.util.find_spec("pyctcdecode"):
         peers["pyctcdecode"] = pyctcdecode_decoder(vocabulary)
@@ -62,25 +62,25 @@ def main() -> None:
             lambda run=peer: run(clips[:1], num_frames[:1]),
             3,
         )
-        rows[f"{name}, one clip"] = f"{told(peer_s, 1)}; ours is {ratio:.0f} times as fast"
+        rows[f"{name}, one clip"] = f"{speed_text(peer_s, 1)}; ours is {ratio:.0f} times as fast"
     show(f"beam {BEAM}, {BATCH} clips of {NUM_FRAMES} frames, {NUM_TOKENS:,} tokens", rows)
 
 
-def told(seconds: float, clips: int) -> str:
+def speed_text(seconds: float, clips: int) -> str:
     speeds = [f"{clips * NUM_FRAMES * frame_s / seconds:,.0f}" for frame_s in FRAME_S]
     return f"{seconds * 1000:6.0f} ms, {speeds[0]} times real time with frames of 80 ms, {speeds[1]} of 40 ms"
 
 
 def model_log_probs(run: str) -> np.ndarray:
-    """(B, T, V): the test set one clip after the other, the model's tokens scattered among all."""
+    """Return (B, T, V) of the concatenated test set, the model's tokens spread over all tokens at random."""
     recognizer = Recognizer.load(run, write_hanzi=False)
     utterances = read_manifest(Path("data/mandarin_demo/test.jsonl"))
-    heard = []
+    outputs = []
     for start in range(0, len(utterances), BATCH):
         waveforms = [read_audio(Path(u.audio_path)) for u in utterances[start : start + BATCH]]
         values, lengths = recognizer.model(*pad_waveforms(waveforms))
-        heard += [row[:length] for row, length in zip(values.numpy(), lengths.numpy(), strict=True)]
-    frames = np.resize(np.concatenate(heard), (BATCH, NUM_FRAMES, len(recognizer.vocabulary)))
+        outputs += [row[:length] for row, length in zip(values.numpy(), lengths.numpy(), strict=True)]
+    frames = np.resize(np.concatenate(outputs), (BATCH, NUM_FRAMES, len(recognizer.vocabulary)))
     logits = frames.min(-1, keepdims=True) + DRAW.normal(size=(BATCH, NUM_FRAMES, NUM_TOKENS))
     logits[..., 0] = frames[..., 0]
     logits[..., 1 + DRAW.permutation(NUM_TOKENS - 1)[: frames.shape[-1] - 1]] = frames[..., 1:]
@@ -92,7 +92,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def random_model(vocabulary: Vocabulary) -> NGramModel:
-    """All 1-, 2- and 3-grams of a text whose words are drawn by Zipf's law."""
+    """Return a model of all 1-, 2- and 3-grams of a text whose words are drawn by Zipf's law."""
     words = ("<unk>", "<s>", "</s>", *vocabulary.tokens[1:])
     chances = 1 / np.arange(1, len(words) - 2)
     text = DRAW.choice(np.arange(3, len(words)), 290_000, p=chances / chances.sum()).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: paired timing, and a table that names the machine and the day."""
+"""Helps the benchmarks: measures times in pairs, and prints a table that names the machine and the date."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 
 def compare(one: Callable[[], object], other: Callable[[], object], runs: int) -> tuple[float, float, float]:
-    """Time two things in turn, after a warm-up of each.
+    """Time two functions in turn, after a warm-up of each.
 
     Returns:
-        Median seconds of each, and the median over the pairs of how many times as long the other took.
+        Median seconds of each, and the median over the pairs of the ratio `other / one`.
     """
     one()
     other()
@@ -28,14 +28,14 @@ def compare(one: Callable[[], object], other: Callable[[], object], runs: int) -
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the seconds that one call takes."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
 
 
 def show(title: str, rows: dict[str, str]) -> None:
-    """Print a result, with the machine and the day."""
+    """Print a result, with the machine and the date."""
     width = max(map(len, rows))
     print(f"\n{title}")
     for name, value in rows.items():
@@ -45,7 +45,7 @@ def show(title: str, rows: dict[str, str]) -> None:
 
 
 def processor() -> str:
-    """Its name, as the kernel tells it."""
+    """Return the processor's name as the kernel reports it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())

@@ -1,9 +1,9 @@
-"""`asr doctor` on 10,000 short WAV files, the whole command: its start, its page and its summary too.
+"""Measures `asr doctor` on 10,000 short WAV files: the whole command with start-up, page and summary.
 
     python benchmarks/doctor.py
 
-The peer is a loop over soundfile in one thread that takes the same measures of the same sound, and makes no
-comparison. Both read from the page cache.
+The peer is a loop over soundfile in one thread that takes the same measurements of the same audio, without
+comparisons. Both read from the page cache.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from data_pipeline.manifest import read_manifest, write_manifest
 from data_pipeline.prepare import prepare_corpus
 
 NUM_FILES = 10_000
-NUM_UTTERANCES = 100_000  # to see how memory grows
-CUT_SAMPLES = 160  # off the start of a clip for each time it comes again: no two files are alike
+NUM_UTTERANCES = 100_000  # shows how memory grows
+CUT_SAMPLES = 160  # cut from the start of a clip each time it is reused, so that no two files are equal
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def make_files(folder: Path) -> tuple[Path, Path]:
-    """A manifest of that many files, and one that names them again and again."""
+    """Write the files, a manifest of them, and a larger manifest that names each of them several times."""
     corpus = prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests
     clips = [clip for split in ("train", "dev", "test") for clip in read_manifest(corpus[split])]
     utterances = []
@@ -76,7 +76,7 @@ def make_files(folder: Path) -> tuple[Path, Path]:
 
 
 def doctor(manifest: Path, folder: Path) -> None:
-    """The command, in a process of its own."""
+    """Run the command in a process of its own."""
     command = [sys.executable, "-m", "asr", "doctor", str(manifest), "--html", str(folder / "doctor.html")]
     subprocess.run(
         [*command, "--json", str(folder / "doctor.json")],
@@ -89,7 +89,7 @@ def doctor(manifest: Path, folder: Path) -> None:
 
 
 def loop(paths: list[str]) -> None:
-    """The same measures, one file after the other."""
+    """Take the same measurements of one file after the other."""
     for path in paths:
         info = soundfile.info(path)
         samples, rate_hz = soundfile.read(path, dtype="int16")
@@ -97,7 +97,7 @@ def loop(paths: list[str]) -> None:
 
 
 def peak_mb() -> float:
-    """The most memory that a process started from here has held."""
+    """Return the peak memory of the processes started from here, in MB."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 

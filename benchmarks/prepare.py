@@ -1,9 +1,9 @@
-"""Preparing a corpus of 100,000 recordings: transcripts, labels by word, headers, manifests.
+"""Measures the preparation of a corpus of 100,000 recordings: transcripts, labels, headers, manifests.
 
     python benchmarks/prepare.py
 
-The corpus is AISHELL-1's layout over hard links to a hundred of the demo's recordings. The peer reads
-the same headers with soundfile and calls pypinyin for each sentence, one by one, and nothing else.
+The corpus has AISHELL-1's layout, with hard links to a hundred of the demo's recordings. The peer only reads
+the same headers with soundfile and calls pypinyin for each sentence, one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path("data")) as folder:
         source = Path(folder) / "data_aishell"
         files = build(source, demo)
-        print(f"{NUM:,} recordings are there")
+        print(f"{NUM:,} recordings created")
         command = [sys.executable, __file__, str(source), str(Path(folder) / "out")]
         ours_s = seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
         peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def build(source: Path, clips) -> list[Path]:
-    """A corpus as AISHELL-1 is unpacked, and its audio files."""
+    """Write a corpus in the layout of AISHELL-1, and return its audio files."""
     files = []
     lines = []
     for number in range(NUM):

@@ -1,8 +1,8 @@
-"""From the start of `python train.py --resume` to its first step, and what memory does over 2,000 steps.
+"""Measures the time from `python train.py --resume` to its first step, and memory over 2,000 steps.
 
     python benchmarks/resume.py
 
-Both on the demo. The peer of a resumed run is a new one. A run is stopped by SIGTERM in the middle of its
+Both use the demo. The peer of a resumed run is a new one. A run is stopped by SIGTERM in the middle of its
 first epoch and resumed from there; memory is read after some 200 steps and after some 2,200.
 """
 
@@ -23,13 +23,13 @@ from common import show
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = 3
-STEP = re.compile(rb"loss \d")  # which the bar shows from the first step on
+STEP = re.compile(rb"loss \d")  # shown by the progress bar from the first step on
 WARM_STEPS, STEPS = 200, 2000
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        start(Path(folder), "first", resume=False)  # which prepares the corpus
+        start(Path(folder), "first", resume=False)  # prepares the corpus
         names = [f"run{number}" for number in range(RUNS)]
         pairs = [tuple(start(Path(folder), name, resume) for resume in (False, True)) for name in names]
         grown_mb, num_steps = growth(Path(folder))
@@ -46,13 +46,13 @@ def main() -> None:
 
 
 def start(folder: Path, name: str, resume: bool) -> float:
-    """Seconds from the start of the command to its first step; it is then stopped and has saved."""
+    """Return the seconds from the start of the command to its first step; it is then stopped and saves."""
     began = time.perf_counter()
     process = train(folder, name, *(["--resume"] if resume else ["--set", "train.epochs=48"]))
-    told = b""
+    output = b""
     for part in read(process):
-        told += part
-        if STEP.search(told):
+        output += part
+        if STEP.search(output):
             break
     took = time.perf_counter() - began
     process.send_signal(signal.SIGTERM)
@@ -61,11 +61,11 @@ def start(folder: Path, name: str, resume: bool) -> float:
 
 
 def growth(folder: Path) -> tuple[float, int]:
-    """How much a training process grows over so many steps, in MB."""
+    """Return the growth of a training process in MB, and the number of steps over which it was measured."""
     process = train(folder, "memory", "--set", "train.checkpoint_s=5", "--set", "train.epochs=40")
     threading.Thread(
         target=lambda: [None for _ in read(process)], daemon=True
-    ).start()  # a full pipe stops it
+    ).start()  # a full pipe would block it
     steps = folder / "runs" / "memory" / "metrics.jsonl"
     readings: list[tuple[int, float]] = []
     while process.poll() is None:

@@ -1,10 +1,10 @@
-"""What two devices win over one: training steps of the demo model, without its data pipeline.
+"""Measures the speedup of two devices over one on training steps of the demo model, without data pipeline.
 
     python benchmarks/scaling.py
 
-Two simulated devices (on a CPU one core each, on a machine with a GPU two halves of its card) against one: on
-a CPU that one is pinned to one core. Every way runs in a process of its own, on the same clips; they take
-turns, so that each pair sees the same machine.
+Compares two simulated devices (on a CPU one core each, on a machine with a GPU two halves of it) with one; on
+a CPU, the one is pinned to a core. Every engine runs in a process of its own, on the same clips; they run in
+turn, so that each pair sees the same load of the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from common import seconds, show
 
 RUNS, NUM_BATCHES = 9, 24
 BATCH_S = 30.0  # the demo's
-WAYS = ("single", "parallel-model", "mirrored")
+ENGINES = ("single", "parallel-model", "mirrored")
 CASES = {
     "strong scaling, the demo's batch shared": BATCH_S,
     "weak scaling, the demo's batch on each": 2 * BATCH_S,
@@ -33,20 +33,20 @@ CASES = {
 
 def main() -> None:
     for case, batch_s in CASES.items():
-        workers = {way: Worker(way, BATCH_S if way == "single" else batch_s) for way in WAYS}
+        workers = {engine: Worker(engine, BATCH_S if engine == "single" else batch_s) for engine in ENGINES}
         for worker in workers.values():
             worker.run()
-        rounds = [{way: worker.run() for way, worker in workers.items()} for _ in range(RUNS)]
+        rounds = [{engine: worker.run() for engine, worker in workers.items()} for _ in range(RUNS)]
         for worker in workers.values():
             worker.close()
-        rows = {way: f"{median_of(way, rounds):6.0f} s of audio per second" for way in WAYS}
+        rows = {engine: f"{median_of(engine, rounds):6.0f} s of audio per second" for engine in ENGINES}
         rows["parallel-model to single"] = ratio("parallel-model", "single", rounds)
         rows["parallel-model to mirrored"] = ratio("parallel-model", "mirrored", rounds)
         show(f"two devices, {case}", rows)
 
 
-def median_of(way, rounds):
-    return statistics.median(each[way] for each in rounds)
+def median_of(engine, rounds):
+    return statistics.median(each[engine] for each in rounds)
 
 
 def ratio(one, other, rounds):
@@ -55,10 +55,10 @@ def ratio(one, other, rounds):
 
 
 class Worker:
-    """A process that trains when told, and tells its seconds of audio per second."""
+    """Runs a process that trains an epoch on request, and returns its seconds of audio per second."""
 
-    def __init__(self, way: str, batch_s: float) -> None:
-        command = [sys.executable, __file__, way, str(batch_s)]
+    def __init__(self, engine_name: str, batch_s: float) -> None:
+        command = [sys.executable, __file__, engine_name, str(batch_s)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -73,20 +73,20 @@ class Worker:
         self._process.wait()
 
 
-def work(way: str, batch_s: float) -> None:
-    """What a worker does."""
+def work(engine_name: str, batch_s: float) -> None:
+    """Train an epoch for each line of standard input; runs in the worker's process."""
     import tensorflow as tf
 
     from multigpu.devices import parse_devices, simulate_devices
     from multigpu.engines import make_engine
 
-    if way != "single":
+    if engine_name != "single":
         simulate_devices(2)
     elif not tf.config.list_physical_devices("GPU"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
-    engine = make_engine(way, parse_devices(1 if way == "single" else 2))
+    engine = make_engine(engine_name, parse_devices(1 if engine_name == "single" else 2))
     trainer, plan, batches = trainer_and_batches(engine, batch_s)
     audio_s = sum(float(tf.reduce_sum(batch.num_samples)) for batch in batches) / 16000
 

@@ -1,4 +1,4 @@
-"""Training throughput of the demo model, its data pipeline and augmentation included.
+"""Measures training throughput of the demo model, with its data pipeline and augmentation.
 
     python benchmarks/throughput.py
 
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def unsorted(num_samples, budget_samples, seed, epoch):
-    """As many clips in a batch, whatever their lengths."""
+    """Plan batches of the same number of clips each, whatever their lengths."""
     size = int(budget_samples / np.mean(num_samples))
     order = np.random.default_rng((seed, epoch)).permutation(len(num_samples)).tolist()
     return [order[first : first + size] for first in range(0, len(order), size)]

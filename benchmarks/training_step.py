@@ -1,10 +1,10 @@
-"""Training steps of dcnn251bn: clips padded to their batch and sparse CTC, against padding to 16 s.
+"""Compares training steps of dcnn251bn on clips padded to their batch, by sparse CTC, with padding to 16 s.
 
     python benchmarks/training_step.py
 
 The peers are the same network and optimiser with every clip padded to 16 s and Keras's own batch
-normalisation, once with CTC on dense labels and once on sparse ones (ASRT pads so, and its
-`ctc_batch_cost` makes labels sparse). All see the same clips of 2 to 8 s, in batches of four of like length.
+normalisation, once with CTC on dense labels and once on sparse ones (as ASRT pads, whose
+`ctc_batch_cost` makes labels sparse). All use the same clips of 2 to 8 s, in batches of four of like length.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel
-from asr.model.features import SpecAugment, make_features
+from asr.model.features import make_features
+from asr.model.features.spec_augment import SpecAugment
 from asr.model.loss import ctc_loss
 from asr.model.networks import make_network
 
@@ -33,7 +34,7 @@ VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
 
 
 class PlainBatchNorm(keras.layers.BatchNormalization):
-    """Keras's own, which counts padding as speech."""
+    """Normalizes as Keras's own layer does, which counts padding as speech."""
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         return super().call(inputs, training=training)
@@ -103,7 +104,7 @@ def make_step(plain: bool, loss_of: Callable[[Logits, Tensor, Tensor], Tensor]) 
 
 
 def dense_ctc(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
-    """The same loss by TensorFlow's path for dense labels."""
+    """Compute the same loss by TensorFlow's implementation for dense labels."""
     return tf.nn.ctc_loss(
         labels=labels,
         logits=logits.values,

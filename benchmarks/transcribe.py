@@ -1,4 +1,4 @@
-"""Transcribing the demo's test set in batches, and one file after the other; start-up left out.
+"""Measures transcription of the demo's test set in batches and one file after the other, without start-up.
 
 python train.py && python benchmarks/transcribe.py [runs/demo]
 """

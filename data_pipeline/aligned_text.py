@@ -1,4 +1,4 @@
-"""A text as tokens, each with the stretch of the text that it was written as."""
+"""Split a text into tokens, each with the part of the text that it was written as."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from data_pipeline.labels import CURLY, UnlabelledError, label
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")
-OPENING = ("Ps", "Pi")  # what is written before a word belongs to it, other punctuation to the word before
+OPENING = ("Ps", "Pi")  # opening punctuation belongs to the next word, other punctuation to the word before
 MAX_LISTED = 10
 TEXT_FILES = (".txt", ".text", ".lab", ".trn", ".srt", ".vtt", ".json", ".jsonl", ".tsv", ".csv", ".textgrid")
-LONGEST_DETAIL = 100  # characters of a text that an error quotes
+LONGEST_DETAIL = 100  # characters of a text quoted in an error
 
 
 class WrittenToken(NamedTuple):
-    """A token and its text.
+    """Pairs a token with its part of the text.
 
     Attributes:
         token: of the vocabulary.
-        text: up to where the next token's text begins.
+        text: up to the begin of the next token's text.
     """
 
     token: str
@@ -38,10 +38,10 @@ class WrittenToken(NamedTuple):
 
 
 def text_of(argument: str) -> str:
-    """A text, or that of the UTF-8 file of this name.
+    """Return the argument as text, or the content of the UTF-8 file of this name.
 
     Raises:
-        UserError: it is empty, or names a folder, or a file that is not there or cannot be read.
+        UserError: the text is empty, or the argument names a folder, or a file that is missing or unreadable.
     """
     path = Path(argument)
     try:
@@ -49,21 +49,21 @@ def text_of(argument: str) -> str:
     except (OSError, ValueError):  # too long for a name
         is_file = is_folder = False
     if is_folder:
-        raise UserError(f"{argument}: a folder; give the text itself, or a UTF-8 file that holds it")
+        raise UserError(f"{argument}: is a folder; give the text itself, or a UTF-8 file that holds it")
     if not is_file and _looks_like_a_path(argument):
         raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
     text = "\n".join(read_lines(path, "text")) if is_file else argument
     if not text.strip():
         where = argument if is_file else "TEXT"
-        raise UserError(f"{where}: empty; give what is said in the recording")
+        raise UserError(f"{where}: empty text; give what is said in the recording")
     return text
 
 
 def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
-    """Tokens of a text: as they are where all its parts are tokens, else labelled as a corpus is.
+    """Return the tokens of a text: its parts if all of them are tokens, else labels as made for a corpus.
 
     Raises:
-        UserError: a part of the text cannot be labelled, or has tokens that the vocabulary does not hold.
+        UserError: a part of the text cannot be labelled, or has tokens that are not in the vocabulary.
     """
     unit = vocabulary.unit
     parts = text.split()
@@ -71,18 +71,18 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
     if all(given) or (unit == "syllables" and all(map(is_syllable, parts))):
         tokens = [WrittenToken(part.rstrip(), part) for part in PART.findall(text)]
     else:
-        # words of other scripts than hanzi are separated across sentences, too
+        # words of scripts other than hanzi are separated across sentences, too
         sentences = SENTENCE.findall(text) if unit == "syllables" else [text]
         sentences = [sentence for sentence in sentences if _is_spoken(sentence)]
         tokens = [token for sentence in sentences for token in _labelled(sentence, unit)]
     if not tokens:
-        raise UserError("TEXT: nothing in it is spoken; give what is said in the recording")
+        raise UserError("TEXT: no spoken text in it; give what is said in the recording")
     _refuse_unknown(tokens, vocabulary)
     return tokens
 
 
 def _looks_like_a_path(argument: str) -> bool:
-    # a slash may stand between hanzi, too
+    # a slash may also separate hanzi
     return argument.lower().endswith(TEXT_FILES) or (argument.isascii() and "/" in argument)
 
 
@@ -104,8 +104,8 @@ def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:
 
 
 def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
-    """Where the text of each token begins."""
-    # labels are normalised, which may make several characters of one
+    """Return the position in the text at which each token's part begins."""
+    # labels are normalized, which may turn one character into several
     chars, places = [], []
     for place, char in enumerate(text):
         normal = unicodedata.normalize("NFKC", char).translate(CURLY).lower()
@@ -141,7 +141,7 @@ def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> N
     names = [token if text.strip() == token else f"{token} ({text.strip()})" for token, text in unknown]
     shown = listed(names, MAX_LISTED)
     raise UserError(
-        f"TEXT: not among the {len(vocabulary) - 1:,} tokens that this model knows: {shown}; "
-        "give tokens that it knows in their place, separated by spaces, or train with "
-        "the setting data.vocabulary=mandarin, or on text that holds them"
+        f"TEXT: not among the {len(vocabulary) - 1:,} tokens of this model's vocabulary: {shown}; "
+        "replace them by tokens of the vocabulary, separated by spaces, or train with "
+        "the setting data.vocabulary=mandarin, or on text that contains them"
     )

@@ -1,7 +1,7 @@
-"""The plan of an epoch: a pure function of the clips' lengths, a seed and the epoch's number.
+"""Plan the batches of an epoch: a pure function of the clips' lengths, a seed and the epoch's number.
 
-A batch is padded to one of a few lengths, sixteen in each octave: 64 between one second and sixteen. So the
-shapes that a device meets are few, and what it tunes or compiles for a shape is soon done.
+A batch is padded to one of a few lengths, sixteen per octave: 64 between one second and sixteen. A device
+therefore sees few shapes, and soon has tuned or compiled its kernels for all of them.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ Lengths = Sequence[int] | npt.NDArray[np.int64]
 
 
 def padded_length(num_samples: int) -> int:
-    """The length that a clip is padded to."""
+    """Return the length that a clip is padded to, in samples."""
     return int(_padded_lengths([num_samples])[0])
 
 
 def plan_epoch(num_samples: Lengths, budget_samples: int, seed: int, epoch: int) -> list[list[int]]:
     """Cut clips into batches of similar length and shuffle the batches.
 
-    Every clip stands in one batch. A batch holds as many clips as fit its budget, each counted at the
-    length it is padded to; a clip above the budget has a batch of its own. Clips of one padded length meet
-    others in every epoch.
+    Every clip is in exactly one batch. A batch holds as many clips as fit its budget, each counted at the
+    length it is padded to; a clip above the budget has a batch of its own. Clips of one padded length are
+    combined differently in every epoch.
 
     Args:
         num_samples: samples of each clip.
-        budget_samples: samples of a batch, padding counted.
+        budget_samples: samples of a batch, padding included.
         seed: of the run.
         epoch: from 0.
 
     Returns:
-        Batches of places in `num_samples`.
+        Batches of indices into `num_samples`.
     """
     rng = np.random.default_rng((seed, epoch))
     padded = _padded_lengths(num_samples)
-    by_chance = rng.random(len(padded))
-    batches = _cut(np.lexsort((by_chance, padded)), padded, budget_samples)
+    tie_breakers = rng.random(len(padded))
+    batches = _cut(np.lexsort((tie_breakers, padded)), padded, budget_samples)
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
 def plan_in_order(num_samples: Lengths, budget_samples: int) -> list[list[int]]:
-    """Batches for evaluation: the shortest clips first, no chance in it."""
+    """Cut clips into batches for evaluation: the shortest first, without randomness."""
     lengths = np.asarray(num_samples, np.int64)
     return _cut(np.argsort(lengths, kind="stable"), _padded_lengths(lengths), budget_samples)
 
 
 def padding_share(num_samples: Lengths, batches: Sequence[Sequence[int]]) -> float:
-    """Share of all batches' samples that is padding."""
+    """Return the share of padding among the samples of all batches."""
     padded = sum(padded_length(max(num_samples[place] for place in batch)) * len(batch) for batch in batches)
     return 1 - sum(num_samples[place] for batch in batches for place in batch) / padded
 
 
 def _padded_lengths(num_samples: Lengths) -> npt.NDArray[np.int64]:
-    """Rounded up to a sixteenth of the power of two below."""
+    """Round lengths up to multiples of a sixteenth of the power of two below."""
     lengths = np.asarray(num_samples, np.int64)
     octave = np.exp2(np.floor(np.log2(np.maximum(lengths, 1)))).astype(np.int64)
     step = np.maximum(octave // STEPS_PER_OCTAVE, 1)
@@ -65,7 +65,7 @@ def _padded_lengths(num_samples: Lengths) -> npt.NDArray[np.int64]:
 
 
 def _cut(order: npt.NDArray[np.int64], padded: npt.NDArray[np.int64], budget_samples: int) -> list[list[int]]:
-    """Clips in the order of their padded lengths, as many in a batch as fit its budget."""
+    """Fill batches with clips in order of their padded lengths, as many as fit the budget."""
     batches: list[list[int]] = []
     current: list[int] = []
     for place, longest in zip(order.tolist(), padded[order].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Audio of any kind -> 16 kHz WAV files, on all cores."""
+"""Convert audio of any format to 16 kHz WAV files, on all cores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def convert_to_wav(
     """Write each source as a 16 kHz mono 16-bit WAV file.
 
     Args:
-        pairs: (source, target) files; targets' folders exist.
-        task: what this is called in the reports.
+        pairs: (source, target) files; the targets' folders exist.
+        task: its name in progress reports.
         on_progress: receives how many files are written.
 
     Returns:
-        For each pair its duration in seconds, or why it was left out.
+        For each pair its duration in seconds, or the error of a source that cannot be read.
     """
 
     def convert(pair: tuple[Path, Path]) -> float | UserError:
@@ -31,9 +31,9 @@ def convert_to_wav(
             waveform = read_audio(source)
         except UserError as error:
             return error
-        # a target that cannot be written stops everything: it is not this recording's fault
+        # a target that cannot be written is not this recording's fault: it stops everything
         write_wav(target, waveform)
         return len(waveform) / SAMPLE_RATE_HZ
 
-    # libsndfile and SciPy let go of the interpreter lock while they work
+    # libsndfile and SciPy release the interpreter lock while they work
     return list(in_threads(convert, pairs, task, at_once=1, on_progress=on_progress))

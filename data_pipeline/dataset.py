@@ -1,4 +1,4 @@
-"""Utterances -> batches, read ahead in parallel by tf.data."""
+"""Read utterances as batches, ahead and in parallel, with tf.data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ READ_AHEAD = 4  # batches
 
 @dataclass(frozen=True)
 class Dataset:
-    """Utterances that are known to be sound, as batches.
+    """Yields batches of utterances that have been checked.
 
     Args:
-        utterances: read-only; a batch's rows are places in it.
-        vocabulary: turns tokens into ids; those it does not have are left out of the labels.
-        batch_s: seconds of audio in a batch, padding counted.
-        augmenter: changes clips in training; none leaves them as they are.
+        utterances: read-only; the rows of a batch are indices into it.
+        vocabulary: turns tokens into ids; unknown tokens are left out of the labels.
+        batch_s: seconds of audio in a batch, padding included.
+        augmenter: changes clips in training; the default leaves them unchanged.
     """
 
     utterances: Sequence[Utterance]
@@ -53,17 +53,17 @@ class Dataset:
 
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
-        """Return what each utterance's random numbers are drawn by, (N,)."""
+        """Return the key of each utterance's random numbers, (N,)."""
         return utterance_keys([utterance.id for utterance in self.utterances])
 
     @property
     def duration_s(self) -> float:
-        """Seconds of audio in all."""
+        """Return the total seconds of audio."""
         return sum(utterance.duration_s for utterance in self.utterances)
 
     @property
     def checksum(self) -> int:
-        """Differs where ids, lengths or labels do, or their order."""
+        """Return a checksum of the ids, durations and labels, and of their order."""
         checksum = 0
         for place, utterance in enumerate(self.utterances):
             row = repr((utterance.id, utterance.duration_s, utterance.tokens))
@@ -72,7 +72,7 @@ class Dataset:
         return checksum
 
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
-        """Every utterance once, unchanged: the rows of each batch, and the batches."""
+        """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
         return plan, self._batches(plan, self._read)
 
@@ -84,15 +84,15 @@ class Dataset:
         own_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
-        """One epoch of training: the rows of each batch, and the batches.
+        """Return the rows of each batch, and the batches, of one epoch of training.
 
         Args:
             epoch: from 0.
             seed: of the run.
-            fits: whether a clip of so many samples has frames enough for these labels; one that would
-                not, played fast, keeps its own speed.
-            own_rows: which rows of a batch are read, where several processes share them.
-            first_batch: where to begin, in an epoch that was interrupted; nothing before it is read.
+            fits: (num_samples, labels) -> whether a clip of this length has enough frames for these labels;
+                a clip that would be too short when sped up keeps its own speed.
+            own_rows: selects the rows of a batch to read, if several processes share them.
+            first_batch: where to resume an interrupted epoch; nothing before it is read.
         """
         speeds, lengths = self._speeds_and_lengths(epoch, fits)
         plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)[first_batch:]
@@ -106,7 +106,7 @@ class Dataset:
     def _speeds_and_lengths(
         self, epoch: int, fits: Callable[[int, list[int]], bool]
     ) -> tuple[list[float], list[int]]:
-        """How fast each clip is played in an epoch, and its samples then."""
+        """Return the speed factor of each clip in an epoch, and its resulting number of samples."""
         speeds = speed_factors(self.augmenter.config, self.augmenter.seed, epoch, self.keys).tolist()
         lengths = []
         for place, own in enumerate(self.num_samples.tolist()):
@@ -121,7 +121,7 @@ class Dataset:
 
     def _batches(self, plan: list[list[int]], read: Callable[[int], Waveform]) -> Iterator[Batch]:
         failures: list[UserError] = []
-        labels = self.labels  # made before threads ask for them
+        labels = self.labels  # computed before threads use them
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
             places = plan[int(number)]
@@ -139,20 +139,20 @@ class Dataset:
             load_batch, num_parallel_calls=available_cores(), deterministic=True
         )
         options = tf.data.Options()
-        options.autotune.enabled = False  # its thread holds the end of every epoch up, for seconds
+        options.autotune.enabled = False  # its thread delays the end of every epoch by seconds
         try:
-            # even a batch that is ready takes TensorFlow a while to hand over where all cores are busy
+            # with all cores busy, TensorFlow takes a while to hand over even a finished batch
             yield from one_ahead(
                 Batch(*batch) for batch in dataset.prefetch(READ_AHEAD).with_options(options)
             )
         except tf.errors.OpError:
-            if failures:  # what the reader said, without TensorFlow's stack around it
+            if failures:  # the reader's own error, without TensorFlow's stack around it
                 raise failures[0] from None
             raise
 
 
 def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
-    """Rows of different lengths as one batch, with zeros behind them."""
+    """Pad rows of different lengths with trailing zeros to one batch."""
     return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32))
 
 

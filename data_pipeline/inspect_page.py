@@ -1,4 +1,4 @@
-"""What manifests hold, as one HTML page."""
+"""Write the statistics of manifests as one HTML page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from asr.pages.page import Table, write_page
 from data_pipeline.inspection import RARE, Inspection, unseen_labels
 
 NUM_SHOWN = 30
-MOST_POINTS = 200  # of a curve
+MAX_POINTS = 200  # of a curve
 
 
 def write_inspect_page(
     path: Path, inspections: Sequence[Inspection], written: datetime | None = None
 ) -> None:
-    """Write the page, whole or not at all.
+    """Write the page completely or not at all.
 
     Raises:
         UserError: the file cannot be written.
@@ -52,8 +52,8 @@ def _overview(inspections: Sequence[Inspection]) -> Table:
         ]
         for inspection in inspections
     ]
-    headings = ["", "audio", "utterances", "sentences that differ", "speakers", "tokens", "labels"]
-    return Table([*headings, f"labels under {RARE} times"], rows)
+    headings = ["", "audio", "utterances", "distinct sentences", "speakers", "tokens", "labels"]
+    return Table([*headings, f"labels with under {RARE} occurrences"], rows)
 
 
 def _unseen(unseen: Mapping[str, Sequence[str]]) -> Table:
@@ -63,7 +63,7 @@ def _unseen(unseen: Mapping[str, Sequence[str]]) -> Table:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What the page shows of a manifest."""
+    """Holds what the page shows of a manifest."""
 
     name: str
     charts: Sequence[Chart]
@@ -82,11 +82,9 @@ def _shown(inspection: Inspection) -> _Shown:
     ]
     if inspection.num_speakers > 1:
         minutes = [seconds / 60 for seconds in inspection.speaker_s.values()]
-        charts.append(
-            histogram("Minutes of a speaker", "minutes", minutes, show=short_number, noun="speaker")
-        )
+        charts.append(histogram("Minutes per speaker", "minutes", minutes, show=short_number, noun="speaker"))
     parts = [_counts(f"{part}s", counts, len(counts)) for part, counts in inspection.part_counts.items()]
-    speakers = {name or "not named": duration(s) for name, s in inspection.speaker_s.items()}
+    speakers = {name or "unknown": duration(s) for name, s in inspection.speaker_s.items()}
     return _Shown(
         inspection.name,
         charts,
@@ -97,9 +95,9 @@ def _shown(inspection: Inspection) -> _Shown:
 
 
 def _frequency_curve(inspection: Inspection) -> Chart:
-    """How often labels occur, from the most frequent to the rarest."""
+    """Draw how often labels occur, from the most frequent to the rarest."""
     counts = list(inspection.label_counts.values())
-    ranks = sorted({round(place * (len(counts) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)})
+    ranks = sorted({round(place * (len(counts) - 1) / MAX_POINTS) for place in range(MAX_POINTS + 1)})
     return line_chart(
         "Labels by frequency",
         "occurrences",

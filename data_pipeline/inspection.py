@@ -1,4 +1,4 @@
-"""What a manifest holds: hours, speakers, how often each label occurs."""
+"""Compute statistics of manifests: durations, speakers, how often each label occurs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from asr.base.types import Utterance
 from data_pipeline.doctor.findings import ROLES, sources_of
 from data_pipeline.manifest import read_manifest
 
-RARE = 10  # labels that occur less often than this are hardly learned
+RARE = 10  # a label with fewer occurrences is hardly learned
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A manifest in numbers.
+    """Holds the statistics of a manifest.
 
     Attributes:
         name: of the manifest.
         durations_s: of its utterances.
         num_tokens: of its utterances.
-        num_sentences: that differ.
-        speaker_s: seconds of each speaker, the most first; "" for utterances that name none.
+        num_sentences: number of distinct sentences.
+        speaker_s: seconds of each speaker, the longest first; "" for utterances without a speaker.
         label_counts: how often each label occurs, the most frequent first.
-        part_counts: the same for initials, finals and tones, where the labels are toned syllables.
+        part_counts: the same for initials, finals and tones, if the labels are toned syllables.
     """
 
     name: str
@@ -39,38 +39,38 @@ class Inspection:
 
     @property
     def duration_s(self) -> float:
-        """Seconds of audio in all."""
+        """Return the total seconds of audio."""
         return sum(self.durations_s)
 
     @property
     def num_speakers(self) -> int:
-        """Speakers that are named."""
+        """Return the number of known speakers."""
         return len(self.speaker_s.keys() - {""})
 
     @property
     def tokens_per_s(self) -> list[float]:
-        """How fast each utterance is spoken."""
+        """Return the speaking rate of each utterance."""
         return [num / s for num, s in zip(self.num_tokens, self.durations_s, strict=True)]
 
     @property
     def rare_labels(self) -> dict[str, int]:
-        """Labels that occur less than ten times, the rarest first."""
+        """Return labels that occur less than ten times with their counts, the rarest first."""
         rare = [(label, count) for label, count in self.label_counts.items() if count < RARE]
         return dict(sorted(rare, key=lambda item: (item[1], item[0])))
 
 
 def inspect_manifests(paths: Sequence[Path]) -> list[Inspection]:
-    """Count what manifests hold; what is trained on comes first, whatever their order.
+    """Return the statistics of manifests, training manifests first, whatever their order.
 
     Raises:
-        UserError: one of them cannot be read.
+        UserError: a manifest cannot be read.
     """
     sources = sorted(sources_of(paths), key=lambda source: ROLES.index(source.role))
     return [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
 
 
 def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection:
-    """Count what there is to count."""
+    """Return the statistics of the utterances of one manifest."""
     speaker_s: dict[str, float] = collections.defaultdict(float)
     for utterance in utterances:
         speaker_s[utterance.speaker] += utterance.duration_s
@@ -87,7 +87,7 @@ def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection
 
 
 def unseen_labels(inspections: Sequence[Inspection]) -> dict[str, list[str]]:
-    """Of each later manifest the labels that the first one does not hold: a model cannot write them."""
+    """Return the labels of each later manifest that are missing in the first: a model cannot output them."""
     first, *others = inspections
     unseen = {other.name: sorted(other.label_counts.keys() - first.label_counts.keys()) for other in others}
     return {name: labels for name, labels in unseen.items() if labels}
@@ -109,6 +109,6 @@ def _by_frequency(counts: collections.Counter[str]) -> dict[str, int]:
 
 
 def spread(values: Iterable[float]) -> tuple[float, float, float]:
-    """The least, the middle one and the greatest."""
+    """Return the minimum, the median (the upper of two) and the maximum."""
     ordered = sorted(values)
     return ordered[0], ordered[len(ordered) // 2], ordered[-1]

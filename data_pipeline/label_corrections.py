@@ -1,4 +1,4 @@
-"""Accepted corrections of labels -> a new manifest; everything else in it stays as it was."""
+"""Apply accepted label corrections in a new manifest; everything else stays as it was."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from asr.base.units import Unit
 from asr.base.wording import listed
 from data_pipeline.manifest import read_manifest
 
-MAX_LISTED = 10  # mistakes
+MAX_LISTED = 10  # mistakes in an error
 
 
 class Reviewed(Protocol):
-    """An accepted line of a review; `asr.evaluation.review_file.ReviewRow` is one."""
+    """Describes an accepted line of a review, such as `asr.evaluation.review_file.ReviewRow`."""
 
     @property
     def line(self) -> int:
-        """In the review, from 1."""
+        """Return the line's number in the review, from 1."""
 
     @property
     def id(self) -> str:
-        """Of the utterance."""
+        """Return the id of the utterance."""
 
     @property
     def reference(self) -> tuple[str, ...]:
-        """Its tokens when it was reviewed."""
+        """Return the utterance's tokens when it was reviewed."""
 
     @property
     def suggested(self) -> tuple[str, ...]:
-        """Its tokens from now on."""
+        """Return the utterance's corrected tokens."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A label that changes."""
+    """Pairs an utterance with its new tokens."""
 
     utterance: Utterance
     tokens: tuple[str, ...]
@@ -49,16 +49,16 @@ class Correction:
 def corrections(
     utterances: Sequence[Utterance], accepted: Sequence[Reviewed], unit: Unit, review: Path
 ) -> list[Correction]:
-    """What accepted lines change, in the manifest's order; a line that changes nothing is left aside.
+    """Return the changes of accepted lines in the manifest's order, without lines that change nothing.
 
     Args:
         utterances: of the manifest.
-        accepted: of the review; an id stands once.
+        accepted: lines of the review, each with a different id.
         unit: of the labels.
         review: its path, for errors.
 
     Raises:
-        UserError: a line does not fit the manifest, or its suggestion is no label; all such are told.
+        UserError: a line does not fit the manifest, or its suggestion is not a label; it lists all of them.
     """
     by_id = {utterance.id: utterance for utterance in utterances}
     known = {token for utterance in utterances for token in utterance.tokens}
@@ -78,15 +78,15 @@ def corrections(
 
 
 def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correction]) -> None:
-    """Copy a manifest with new labels; relative audio paths go on naming the same files.
+    """Copy a manifest with new labels; relative audio paths still refer to the same files.
 
     Raises:
-        UserError: the new manifest is there already, or cannot be written.
+        UserError: the new manifest exists already, or cannot be written.
     """
     if new_manifest.exists():
-        raise UserError(f"{new_manifest}: there already, and stays; choose another name, or remove it")
+        raise UserError(f"{new_manifest}: exists already; choose another name, or remove it")
     tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
-    read_manifest(manifest)  # every line is a record
+    read_manifest(manifest)  # raises unless every line is a valid record
     lines = [line for line in read_lines(manifest, "manifest") if line.strip()]
     folders = manifest.parent.resolve(), new_manifest.parent.resolve()
     with whole_file(new_manifest, "manifest") as file:
@@ -99,19 +99,19 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
 
 
 def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: Unit) -> str:
-    """Why a line cannot be applied; empty if it can."""
+    """Return why a line cannot be applied; empty if it can."""
     if utterance is None:
-        return "no such id in the manifest; take the manifest that was evaluated"
+        return "no such id in the manifest; give the manifest that was evaluated"
     if utterance.tokens != row.reference:
         return (
             f"reviewed as {' '.join(row.reference)!r}, but the manifest has {' '.join(utterance.tokens)!r}; "
-            "the manifest has changed since: evaluate it again"
+            "the manifest has changed since then: evaluate it again"
         )
     if not row.suggested:
-        return "nothing is suggested; write tokens there, or refuse it and leave the recording out"
+        return "no suggested tokens; write some, or reject the line and leave the recording out"
     unknown = [token for token in row.suggested if token not in known]
     if unit == "syllables" and unknown:
-        return f"{', '.join(unknown)}: no Mandarin syllable; expected toned pinyin, such as lv4 or de5"
+        return f"{', '.join(unknown)}: not a Mandarin syllable; expected toned pinyin, such as lv4 or de5"
     if unit == "characters" and any(len(token) > 1 for token in unknown):
         return f"{', '.join(unknown)}: expected characters with spaces between them"
     return ""

@@ -1,20 +1,20 @@
-"""Text -> units of the vocabulary: syllables, characters or words.
+"""Convert text to units of the vocabulary: syllables, characters or words.
 
-The policy, the same for every corpus:
+The policy is the same for every corpus:
 
-- Full-width letters and digits count as the ordinary ones, compatibility characters as what they stand for
-  (Unicode NFKC). White space and punctuation are not spoken and are dropped.
-- What is spoken but not written as it sounds cannot be labelled and is left out by name: digits (2019 has
-  three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and 12:30
-  everywhere.
+- Full-width letters and digits become ordinary ones, compatibility characters their equivalents (Unicode
+  NFKC). White space and punctuation are not spoken and are dropped.
+- What is spoken but not written as it sounds cannot be labelled and is rejected with a reason: digits (2019
+  has three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and
+  12:30 with every unit.
 - Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`) by
-  pypinyin's dictionary, corrected by the context (data_pipeline/polyphones.py); ü written v. Tones are
-  lexical: 一 is `yi1`, 不 is `bu4` wherever they stand, and the neutral tone, 5, stands where the dictionary
-  has it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿
-  `hua1 er5`), `er2` as a word (女儿).
-- Characters are lower-cased; `▁` stands between words that white space separates, of Latin script that is.
-- Words are those that white space separates; longer hanzi without any are left out: where their words end
-  is anyone's guess.
+  pypinyin's dictionary, corrected by the context (data_pipeline/polyphones.py); ü is written v. Tones are
+  lexical: 一 is always `yi1`, 不 is always `bu4`, and the neutral tone, 5, is used where the dictionary has
+  it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
+  `er2` as a word (女儿).
+- Characters are lower-cased; `▁` separates words of Latin script that white space separates.
+- Words are separated by white space; longer texts of hanzi without any are rejected, because their word
+  boundaries are ambiguous.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI, is_hanzi
-from asr.base.pinyin import spelled_as_usual
+from asr.base.pinyin import standard_spelling
 from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY
@@ -34,8 +34,8 @@ BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
 SPOKEN_SIGNS = frozenset("%‰‱°+=×÷<>&@#$€£¥§~^|\\/")
 IN_WORDS = "'-"  # don't, twenty-one
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
-SPACE, PAUSE = " ", "\n"  # what white space and what punctuation leaves
-LONGEST_WORD = 4  # hanzi, that a text without white space is taken for a word
+SPACE, PAUSE = " ", "\n"  # replacements of white space and of punctuation
+LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
 CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
 ER_WORDS = re.compile(
     "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血生])儿(?![童子女孙媳歌科戏时])"
@@ -43,10 +43,10 @@ ER_WORDS = re.compile(
 
 
 class UnlabelledError(UserError):
-    """A text that cannot be labelled.
+    """Says why a text cannot be labelled.
 
     Args:
-        reason: the same for all of a kind, so that they can be counted.
+        reason: the same for all such texts, so that they can be counted.
         detail: what was found in this text.
     """
 
@@ -56,55 +56,55 @@ class UnlabelledError(UserError):
 
 
 def label(text: str, unit: Unit) -> tuple[str, ...]:
-    """Tokens of a text.
+    """Return the tokens of a text.
 
     Raises:
-        UnlabelledError: it holds what the policy above does not label, or nothing at all.
+        UnlabelledError: the text holds what the policy above rejects, or has no tokens.
     """
     tokens = _LABELLERS[unit](_spoken(text))
     if not tokens:
-        raise UnlabelledError("nothing to label in the text", repr(text))
+        raise UnlabelledError("no spoken text", repr(text))
     return tokens
 
 
 def pinyin_of(text: str) -> tuple[str, ...]:
-    """Toned syllables of a text, each word with its own reading: 银行 -> (`yin2`, `hang2`).
+    """Return the toned syllables of a text, each word with its own reading: 银行 -> (`yin2`, `hang2`).
 
     Raises:
-        UnlabelledError: it holds anything that is spoken but no hanzi, or nothing at all.
+        UnlabelledError: the text holds anything spoken other than hanzi, or has no hanzi.
     """
     return label(text, "syllables")
 
 
 def _spoken(text: str) -> str:
-    """A text without what is not spoken; words stay apart."""
+    """Remove what is not spoken from a text; words stay separate."""
     text = unicodedata.normalize("NFKC", text).translate(CURLY)
     if inside := INSIDE_NUMBERS.search(text):
-        raise UnlabelledError("a number with a sign in it; write it out", f"{inside[0]!r} in {text!r}")
+        raise UnlabelledError("number with a sign in it; write it out", f"{inside[0]!r} in {text!r}")
     kept = []
     for char in text:
         kind = unicodedata.category(char)
         if char in SPOKEN_SIGNS or kind in ("Sc", "Sm", "No"):
-            raise UnlabelledError("a sign with a reading of its own; write it out", f"{char!r} in {text!r}")
+            raise UnlabelledError("sign that is read aloud; write it out", f"{char!r} in {text!r}")
         if char.isspace():
             kept.append(SPACE)
         elif kind[0] == "P" and char not in IN_WORDS:
             kept.append(PAUSE)
         elif kind[0] in "LNM" or char in IN_WORDS:
             kept.append(char)
-        # else a symbol without a sound, a control character or a byte order mark
+        # else a silent symbol, a control character or a byte order mark
     return "".join(kept)
 
 
 def _syllables(text: str) -> tuple[str, ...]:
     hanzi = "".join(char for char in text if not char.isspace() and char not in IN_WORDS)
-    if stranger := re.search(f"[^{HANZI}]", hanzi):
-        char = stranger[0]
+    if other := re.search(f"[^{HANZI}]", hanzi):
+        char = other[0]
         what = "digits" if char.isnumeric() else "Latin letters" if char.isascii() else "other scripts"
         raise UnlabelledError(
-            f"expected hanzi alone, found {what}; write out how it is read", repr(text.strip())
+            f"expected only hanzi, found {what}; write them out as spoken", repr(text.strip())
         )
-    # white space between hanzi separates words in some corpora: it says where a word ends
+    # white space between hanzi separates words in some corpora
     words = [word for part in text.split() for word in _cut(part) if is_hanzi(word)]
     return tuple(_readings(words))
 
@@ -114,10 +114,10 @@ def _readings(words: Sequence[str]) -> list[str]:
 
     text = "".join(words)
     dictionary = lazy_pinyin(list(words), style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
-    syllables = [spelled_as_usual(syllable) for syllable in dictionary]
+    syllables = [standard_spelling(syllable) for syllable in dictionary]
     if len(syllables) != len(text) or any(not syllable.isascii() for syllable in syllables):
         unknown = [char for char, syllable in zip(text, syllables, strict=False) if not syllable.isascii()]
-        raise UnlabelledError("a character whose reading no dictionary tells", "".join(unknown) or text)
+        raise UnlabelledError("hanzi without a reading in the dictionary", "".join(unknown) or text)
     as_words = {match.start() for match in ER_WORDS.finditer(text)}
     by_context = readings_by_context(words)
     place = 0
@@ -132,7 +132,7 @@ def _readings(words: Sequence[str]) -> list[str]:
 
 
 def particle_of(text: str, place: int) -> str:
-    """The reading of 地 and 得 where they are words of their own; empty for anything else."""
+    """Return the reading of 地 or 得 as a particle; empty for anything else."""
     before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
     if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
         return "de5"
@@ -159,12 +159,12 @@ def _words(text: str) -> tuple[str, ...]:
     parts = [part.strip(IN_WORDS).lower() for part in text.split()]
     longest = max((len(run) for run in HANZI_RUN.findall(text)), default=0)
     if longest > LONGEST_WORD and not SPACES_BETWEEN_HANZI.search(text):
-        raise UnlabelledError("hanzi without spaces between their words; separate them", repr(text.strip()))
+        raise UnlabelledError("hanzi without spaces between words; add spaces", repr(text.strip()))
     return tuple(part for part in parts if part)
 
 
 def _cut(text: str) -> list[str]:
-    """Hanzi as words, the longest that pypinyin's dictionary of phrases knows."""
+    """Cut hanzi into words, the longest that are in pypinyin's dictionary of phrases."""
     from pypinyin.seg import mmseg
 
     return list(mmseg.seg.cut(text))

@@ -1,4 +1,4 @@
-"""What is left out of a corpus: never in silence, but returned, counted by reason and written down."""
+"""Report what is left out of a corpus: it is always returned, counted by reason and written to a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 class Partition(NamedTuple, Generic[Item]):
-    """Results that can be used, and those that cannot.
+    """Holds usable results, and what was left out.
 
     Attributes:
         kept: in their order.
@@ -26,7 +26,7 @@ class Partition(NamedTuple, Generic[Item]):
 
 
 def partition(results: Iterable[Item | LeftOut]) -> Partition[Item]:
-    """Separate what can be used from what cannot."""
+    """Separate usable results from what is left out."""
     parts: Partition[Item] = Partition([], [])
     for result in results:
         if isinstance(result, LeftOut):
@@ -37,7 +37,7 @@ def partition(results: Iterable[Item | LeftOut]) -> Partition[Item]:
 
 
 def write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
-    """Write the list, a line each: reason, what, detail; no file where nothing is left out."""
+    """Write a list with a line for each: reason, what, detail; write no file if nothing is left out."""
     path.unlink(missing_ok=True)
     if left_out:
         with whole_file(path, "list") as file:
@@ -47,7 +47,7 @@ def write_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
 
 
 def reason_lines(left_out: Sequence[LeftOut], path: Path) -> list[str]:
-    """Return lines for a person: how many by reason, an example of each, and where the list is."""
+    """Return lines for display: the number by reason, an example of each, and the path of the list."""
     if not left_out:
         return []
     counts = collections.Counter(row.reason for row in left_out)
@@ -56,4 +56,4 @@ def reason_lines(left_out: Sequence[LeftOut], path: Path) -> list[str]:
     for reason, count in counts.most_common():
         detail = f" ({first[reason].detail})" if first[reason].detail else ""
         lines.append(f"  {count:>7,}  {reason}: {first[reason].what}{detail}")
-    return [*lines, f"  each of them: {path}"]
+    return [*lines, f"  full list: {path}"]

@@ -1,4 +1,4 @@
-"""Manifests: one utterance a line, as JSON.
+"""Read and write manifests: one utterance per line, as JSON.
 
     {"id": "a-1", "audio": "audio/a-1.wav", "duration_s": 1.595, "text": "你好", "tokens": "ni3 hao3",
      "speaker": "a"}
@@ -20,17 +20,17 @@ from typing import Any
 from asr.base.files import is_utf8, whole_file
 from asr.base.types import UserError, Utterance
 
-LONGEST_S = 1e6  # eleven days: what is longer is a mistake in the unit
+LONGEST_S = 1e6  # eleven days: a longer duration is a mistake in the unit
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What stands in a manifest, the broken lines too.
+    """Holds the utterances of a manifest and the errors in its broken lines.
 
     Attributes:
-        utterances: by the number of their line, from 1.
-        broken: what is wrong with a line that holds no utterance, by its number.
-        has_byte_order_mark: whether the file begins with one; it is no part of the first line.
+        utterances: by line number, from 1.
+        broken: the error of each line without a valid utterance, by line number.
+        has_byte_order_mark: whether the file begins with one, which is not part of the first line.
     """
 
     utterances: dict[int, Utterance] = field(default_factory=dict)
@@ -39,9 +39,9 @@ class Scan:
 
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest, with audio paths relative to it where they lie below it.
+    """Write a manifest, with audio paths relative to its folder if they are below it.
 
-    The file appears whole or not at all.
+    The file appears complete or not at all.
     """
     folder = path.parent.resolve()
     with whole_file(path, "manifest") as file:
@@ -50,34 +50,34 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
 
 
 def read_manifest(path: Path) -> list[Utterance]:
-    """Read a manifest; audio paths come back usable from the current folder.
+    """Read a manifest; audio paths are returned relative to the current folder, or absolute.
 
     Raises:
-        UserError: the file is missing or empty, a line is not such a record, or an id stands twice.
+        UserError: the file is missing or empty, a line is not a valid record, or an id appears twice.
     """
     scan = scan_manifest(path)
     if scan.broken:
         number, reason = next(iter(scan.broken.items()))
         others = len(scan.broken) - 1
-        more = f"; {others} more are broken, `asr doctor` lists them" if others else ""
+        more = f"; {others} more lines are broken, `asr doctor` lists them" if others else ""
         raise UserError(f"{path}:{number}: {reason}{more}")
     if not scan.utterances:
-        raise UserError(f"{path}: no utterance in this manifest; prepare the corpus again")
+        raise UserError(f"{path}: no utterances in this manifest; prepare the corpus again")
     seen: dict[str, int] = {}
     for number, utterance in scan.utterances.items():
         if utterance.id in seen:
             raise UserError(
-                f"{path}: id {utterance.id!r} stands twice, in lines {seen[utterance.id]} and {number}; "
-                "give each recording its own"
+                f"{path}: duplicate id {utterance.id!r} in lines {seen[utterance.id]} and {number}; "
+                "give each recording a unique id"
             )
         seen[utterance.id] = number
     return list(scan.utterances.values())
 
 
 def scan_manifest(path: Path) -> Scan:
-    """Read what can be read of a manifest, and say what is wrong with the rest.
+    """Read the valid lines of a manifest, and report the errors of the others.
 
-    Only line feeds (and carriage returns before them) end a line: a transcript may hold other breaks.
+    Only line feeds (and carriage returns before them) end a line: a transcript may hold other line breaks.
 
     Raises:
         UserError: the file cannot be read.
@@ -89,7 +89,7 @@ def scan_manifest(path: Path) -> Scan:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                    return Scan(broken={1: "not UTF-8 but UTF-16; save this file again as UTF-8"})
+                    return Scan(broken={1: "expected UTF-8, found UTF-16; save this file as UTF-8"})
                 if number == 1 and line.startswith(codecs.BOM_UTF8):
                     marked, line = True, line.removeprefix(codecs.BOM_UTF8)
                 try:
@@ -111,8 +111,8 @@ def _decoded(line: bytes) -> str:
     try:
         line.decode("gb18030")
     except UnicodeDecodeError:
-        raise UserError("not UTF-8; save this file again as UTF-8") from None
-    raise UserError("not UTF-8 but GB 18030 by its look; save this file again as UTF-8")
+        raise UserError("not UTF-8; save this file as UTF-8") from None
+    raise UserError("expected UTF-8, found what looks like GB 18030; save this file as UTF-8")
 
 
 def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _utterance(line: str, folder: Path) -> Utterance:
         audio_path=str(folder / _text(record, "audio")),
         duration_s=float(duration_s),
         text=_text(record, "text", default=""),
-        # the same few tokens come again and again: one copy of each is a third of the memory
+        # the same few tokens recur: one copy of each takes a third of the memory
         tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
         speaker=sys.intern(_text(record, "speaker", default="")),
     )
@@ -162,5 +162,5 @@ def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise UserError(f"{key}: expected a string, received {value!r}")
     if "\0" in value or not is_utf8(value):
-        raise UserError(f"{key}: {value!r} cannot be written as UTF-8 text; rename it")
+        raise UserError(f"{key}: UTF-8 cannot encode {value!r}; rename it")
     return value

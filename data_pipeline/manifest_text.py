@@ -1,4 +1,4 @@
-"""A manifest as running text whose words are read as its labels say."""
+"""Turn a manifest into running text, with the readings of its words taken from its labels."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from data_pipeline.manifest import read_manifest
 from data_pipeline.running_text import SENTENCE_END, SegmentedBlock, SpokenWord, segment_text
 
 SUFFIX = ".jsonl"
-UTTERANCES_AT_ONCE = 10_000
+UTTERANCES_PER_BLOCK = 10_000
 
 
 def segment_manifest(path: Path) -> Iterator[SegmentedBlock]:
-    """Sentences of a manifest's texts; a word has the reading that the labels give it there.
+    """Yield the sentences of a manifest's texts, each word with the reading that the labels give it there.
 
-    Labels that are no syllables, or not as many as the text has hanzi, tell no readings, and none do where
-    a part of the text cannot be read.
+    Labels are ignored if they are not syllables, are not as many as the text's hanzi, or if a part of the
+    text is left out.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the manifest cannot be read.
     """
     utterances = read_manifest(path)
     bytes_each = path.stat().st_size // len(utterances)
-    for begin in range(0, len(utterances), UTTERANCES_AT_ONCE):
-        yield _block(utterances[begin : begin + UTTERANCES_AT_ONCE], bytes_each)
+    for begin in range(0, len(utterances), UTTERANCES_PER_BLOCK):
+        yield _block(utterances[begin : begin + UTTERANCES_PER_BLOCK], bytes_each)
 
 
 def _block(utterances: Sequence[Utterance], bytes_each: int) -> SegmentedBlock:
@@ -40,7 +40,7 @@ def _block(utterances: Sequence[Utterance], bytes_each: int) -> SegmentedBlock:
     for utterance in utterances:
         block = segment_text(utterance.text)
         words = [block.spoken[token] for token in block.tokens]
-        if not block.left_out:  # labels of digits or letters may make up for an r that is no label of its own
+        if not block.left_out:  # else the labels of digits could make up for a 儿 without a label
             words = _as_labelled(words, utterance.tokens)
         tokens += [places.setdefault(word, len(places)) for word in words]
         left_out += block.left_out

@@ -1,12 +1,12 @@
-"""Many recordings in a few large files: for network disks, where opening files is slow, and large corpora.
+"""Pack many recordings into a few large files, for large corpora and network disks that open files slowly.
 
 packed/train.jsonl                  the manifest: train on it as on any other
-packed/train.jsonl-00000.tfrecord   the recordings, those of similar length together
-packed/train.left_out.tsv           what could not be read, and why; if there is any
+packed/train.jsonl-00000.tfrecord   the recordings, sorted by length
+packed/train.left_out.tsv           unreadable recordings with the reason, if there are any
 
 A record is a `tf.train.Example` of `audio` (a whole WAV file: 16 kHz, mono, 16 bit), `id`, `text`, `tokens`
-and `speaker`, for `tf.data.TFRecordDataset` to read. The manifest names the place of each WAV inside its
-file, so that training takes them in any order: the same batches, bit for bit, as from the files packed.
+and `speaker`, which `tf.data.TFRecordDataset` can read. The manifest gives the position of each WAV inside
+its file, so training can read them in any order: the batches equal those of the unpacked files bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import soundfile
 
 from asr.audio.recording import SAMPLE_RATE_HZ, piece_of_file, read_audio, refuse_pipe
 from asr.base.files import is_utf8
-from asr.base.lock import alone_in
+from asr.base.lock import exclusive_lock
 from asr.base.types import UserError, Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.left_out import write_left_out
@@ -33,19 +33,19 @@ from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20
-AT_ONCE = 16  # recordings that a thread holds
-BEFORE_DATA, BEHIND_DATA = 12, 4  # bytes of a TFRecord around what it holds: length and checksums
+AT_ONCE = 16  # recordings that a thread holds in memory
+HEADER_BYTES, FOOTER_BYTES = 12, 4  # of a TFRecord around its data: length and checksums
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What packing made.
+    """Describes the packed recordings of a manifest.
 
     Attributes:
         manifest: of the packed recordings.
         utterances: in the manifest.
-        num_files: that hold them.
-        left_out: what could not be read.
+        num_files: number of TFRecord files.
+        left_out: recordings that could not be read.
     """
 
     manifest: Path
@@ -55,7 +55,7 @@ class Packed:
 
     @property
     def list_path(self) -> Path:
-        """Return where the list of what could not be read is; it is there if there is any."""
+        """Return the path of the list of unreadable recordings, which exists only if there are any."""
         return self.manifest.with_name(f"{self.manifest.stem}.left_out.tsv")
 
 
@@ -67,32 +67,32 @@ def pack_manifest(
     Args:
         manifest: of recordings in any container and at any rate.
         folder: for the packed files and a manifest of the same name.
-        shard_bytes: at which a file is full.
+        shard_bytes: size at which a file is closed and the next one begun.
         on_progress: receives how many recordings are packed.
 
     Raises:
-        UserError: other utterances are packed there under this name, or the folder cannot be written.
+        UserError: other utterances are packed there under this name, or the folder is not writable.
     """
     target = folder / manifest.name
     if target.resolve() == manifest.resolve():
-        raise UserError(f"{folder}: the manifest's own folder; choose another one to pack into")
+        raise UserError(f"{folder}: the folder of the manifest itself; choose another folder to pack into")
     if not is_utf8(str(folder)):
-        raise UserError(f"{folder}: a name that is not UTF-8; choose another folder")
+        raise UserError(f"{folder}: name is not UTF-8; choose another folder")
     utterances = read_manifest(manifest)
-    with alone_in(folder, "asr pack"):
+    with exclusive_lock(folder, "asr pack"):
         if target.exists():
             return _packed_before(target, utterances)
         for stale in folder.glob(f"{glob.escape(manifest.name)}-*.tfrecord"):
-            stale.unlink()  # of a command that was interrupted
+            stale.unlink()  # left by an interrupted command
         return _pack(utterances, manifest, target, shard_bytes, on_progress)
 
 
 def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
-    """What an earlier command made, if it was made of the same utterances."""
+    """Return what an earlier command packed, if it packed the same utterances."""
     packed = read_manifest(target)
     wanted = {utterance.id: (round(utterance.duration_s, 4), utterance.tokens) for utterance in utterances}
     if any(wanted.get(u.id) != (round(u.duration_s, 4), u.tokens) for u in packed):
-        raise UserError(f"{target}: other utterances are packed there; remove it, or choose another folder")
+        raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
     files = {utterance.audio_path.partition("@")[0] for utterance in packed}
     kept = {utterance.id for utterance in packed}
     left_out = [LeftOut(u.audio_path, UNREADABLE_AUDIO) for u in utterances if u.id not in kept]
@@ -103,7 +103,7 @@ def _pack(
     utterances: Sequence[Utterance], manifest: Path, target: Path, shard_bytes: int, on_progress: OnProgress
 ) -> Packed:
     folder = target.parent
-    # batches hold clips of similar length: what is read together lies together
+    # batches hold clips of similar length, so clips that are read together are stored together
     by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     places: dict[str, str] = {}
@@ -118,7 +118,9 @@ def _pack(
     result = Packed(target, packed, shards.num_files, left_out)
     write_left_out(result.list_path, left_out)
     if not packed:
-        raise UserError(f"{manifest}: no recording can be read: {left_out[0].what}: {left_out[0].detail}")
+        raise UserError(
+            f"{manifest}: no readable recording; the first is {left_out[0].what}: {left_out[0].detail}"
+        )
     write_manifest(target, packed)
     return result
 
@@ -136,7 +138,7 @@ def _as_wav(utterance: Utterance) -> bytes | LeftOut:
 
 
 class _Shards:
-    """TFRecord files that fill up one after another; each takes its name when it is whole."""
+    """Writes TFRecord files one after another; each gets its final name when it is complete."""
 
     def __init__(self, folder: Path, name: str, shard_bytes: int) -> None:
         self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
@@ -155,12 +157,12 @@ class _Shards:
             self._finish_file()
             return
         if self._writer is not None:
-            with contextlib.suppress(Exception):  # what failed is told already
+            with contextlib.suppress(Exception):  # the failure is reported already
                 self._writer.close()
         self._part.unlink(missing_ok=True)
 
     def add(self, utterance: Utterance, wav: bytes) -> str:
-        """Write one recording; returns what `read_audio` finds it by."""
+        """Write one recording, and return the path by which `read_audio` finds it."""
         import tensorflow as tf
 
         example = _example(utterance, wav)
@@ -170,8 +172,8 @@ class _Shards:
             self._writer.write(example)
         except tf.errors.OpError as error:
             raise self._cannot_write(error.message) from None
-        place = piece_of_file(self._path, self._position + BEFORE_DATA + example.index(wav), len(wav))
-        self._position += BEFORE_DATA + len(example) + BEHIND_DATA
+        place = piece_of_file(self._path, self._position + HEADER_BYTES + example.index(wav), len(wav))
+        self._position += HEADER_BYTES + len(example) + FOOTER_BYTES
         if self._position >= self._shard_bytes:
             self._finish_file()
         return place
@@ -199,7 +201,7 @@ class _Shards:
 
     def _cannot_write(self, reason: str) -> UserError:
         return UserError(
-            f"{self._folder}: cannot pack here ({reason}); free space there, or choose another place"
+            f"{self._folder}: cannot write packed files ({reason}); free space, or choose another folder"
         )
 
 

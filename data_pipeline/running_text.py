@@ -1,13 +1,13 @@
-"""Running text -> sentences of words, each word with its reading where the context tells it.
+"""Segment running text into sentences of words, each word with its reading if the context determines it.
 
-The policy, beside that of data_pipeline/labels.py:
+The policy, in addition to that of data_pipeline/labels.py:
 
-- A sentence ends at a line's end, at punctuation, and wherever something cannot be read aloud without doubt:
-  digits, Latin letters, signs, other scripts. What is left out so is counted. Quotation marks and brackets
-  stand between words and end nothing.
-- Words are those of jieba's dictionary, without guesses at new ones: a name that it does not know becomes
-  single hanzi. Where a file already separates its words by white space, these are its words, and the tags of
-  `充满/v 希望/n` are dropped; where it separates all hanzi, this tells nothing.
+- A sentence ends at a line's end, at punctuation, and at anything whose reading is ambiguous: digits, Latin
+  letters, signs, other scripts. What is left out is counted. Quotation marks and brackets separate words but
+  do not end a sentence.
+- Words are those of jieba's dictionary, without guessing new ones: an unknown name becomes single hanzi. If
+  a file already separates its words by white space, these are its words, and the tags of `充满/v 希望/n` are
+  dropped; if it separates all hanzi, the white space is ignored.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ WORD_END = " "
 LEFT_OUT = {
     "0": "digits",
     "A": "Latin letters",
-    "%": "signs with a reading of their own",
+    "%": "signs that are read aloud",
     "?": "letters of other scripts",
-    "H": "hanzi whose reading no dictionary tells",
+    "H": "hanzi without a reading in the dictionary",
 }
 ENDS = re.compile(r"[ \n0A%?H]*[\n0A%?H][ \n0A%?H]*")
 GAPS = re.compile(" +")
@@ -55,30 +55,30 @@ ENCLOSING = ("Ps", "Pe", "Pi", "Pf")  # brackets and quotation marks, as Unicode
 MORE_QUOTES = "\"'"
 TAG = re.compile(r"\]?/[A-Za-z]{1,4}(?=\s|\])|\][A-Za-z]{1,4}(?=\s)")
 TAGGED = re.compile(r"\S/[A-Za-z]{1,4}(?=\s|$)")
-LEAST_TAGGED = 0.8  # of what white space separates
+MIN_TAGGED_SHARE = 0.8  # of what white space separates
 HANZI_PAIR = re.compile(f"(?<=[{HANZI}])( *)(?=[{HANZI}])")
-SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; words that are separated have two in five
+SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; two in five if words are separated
 SAMPLE_CHARS = 100_000
 PARTICLES = re.compile("[地得儿]")
 SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
-MOST_PENDING = 3  # two at work, one to follow
+MAX_PENDING = 3  # two being processed, one waiting
 
 
 class SpokenWord(NamedTuple):
-    """A word, and its reading where the words around it make it another one than a dictionary's."""
+    """Pairs a word with its reading in context if that differs from the dictionary's, else None."""
 
     word: str
     reading: Reading | None
 
 
 class SegmentedBlock(NamedTuple):
-    """Whole sentences.
+    """Holds whole sentences of segmented text.
 
     Attributes:
-        spoken: the different words; the first is `SENTENCE_END`.
-        tokens: (N,) sentences as places in it, each closed by 0.
-        left_out: number of characters by reason.
-        num_bytes: of the file as it lies on the disk.
+        spoken: the distinct words; the first is `SENTENCE_END`.
+        tokens: (N,) sentences as indices into `spoken`, each ended by 0.
+        left_out: number of characters left out, by reason.
+        num_bytes: of the file as it is on disk.
         num_text_bytes: of the text in UTF-8.
     """
 
@@ -97,11 +97,11 @@ class _Piece(NamedTuple):
 
 
 def segment_files(sources: Sequence[str], pool: ProcessPoolExecutor | None) -> Iterator[SegmentedBlock]:
-    """Sentences of files, in order.
+    """Return an iterator over the sentences of files, in order.
 
     Args:
         sources: see `text_files.read_blocks`.
-        pool: that segments while this process goes on; None to do without.
+        pool: segments in parallel; None to segment in this process.
 
     Raises:
         UserError: a file cannot be read.
@@ -112,9 +112,10 @@ def segment_files(sources: Sequence[str], pool: ProcessPoolExecutor | None) -> I
 
 @contextlib.contextmanager
 def processes(num_bytes: int | None) -> Iterator[ProcessPoolExecutor | None]:
-    """Two processes for a text of so many bytes, or of nobody knows how many; they end when this one does.
+    """Provide two processes that end with this one; None for a small text, done before they would start.
 
-    Little text is sooner dealt with than another process starts: None.
+    Args:
+        num_bytes: size of the text; None if it is unknown.
     """
     if num_bytes is not None and num_bytes <= SOLE_PROCESS_BYTES:
         yield None
@@ -129,21 +130,21 @@ def processes(num_bytes: int | None) -> Iterator[ProcessPoolExecutor | None]:
 
 
 def default_readings(words: Sequence[str]) -> list[Reading]:
-    """Each word as it is read by itself."""
+    """Return the reading of each word on its own."""
     return [label(word, "syllables") for word in words]
 
 
 def segment_text(text: str) -> SegmentedBlock:
-    """Sentences of a short text."""
+    """Segment a short text into sentences."""
     return _segment(_Piece(text, "none", False, len(text.encode())))
 
 
 def _in_order(pool: ProcessPoolExecutor, pieces: Iterable[_Piece]) -> Iterator[SegmentedBlock]:
-    """Segment each piece; few are read ahead."""
+    """Yield each piece segmented, in order; only a few are read ahead."""
     pending: deque[Future[SegmentedBlock]] = deque()
     for piece in pieces:
         pending.append(pool.submit(_segment, piece))
-        if len(pending) > MOST_PENDING:
+        if len(pending) > MAX_PENDING:
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
@@ -171,28 +172,28 @@ def _pieces(source: str) -> Iterator[_Piece]:
 
 
 def _joined(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """Pieces of about a block: thousands of small files are no thousands of errands."""
+    """Join pieces to about the size of a block, so that thousands of small files need few tasks."""
     for _, alike in itertools.groupby(pieces, lambda piece: (piece.spacing, piece.is_tagged)):
         waiting: list[_Piece] = []
         for piece in alike:
             waiting.append(piece)
             if sum(len(one.text) for one in waiting) * 3 >= BLOCK_BYTES:
-                yield _sum(waiting)
+                yield _join(waiting)
                 waiting = []
         if waiting:
-            yield _sum(waiting)
+            yield _join(waiting)
 
 
-def _sum(pieces: Sequence[_Piece]) -> _Piece:
+def _join(pieces: Sequence[_Piece]) -> _Piece:
     return pieces[0]._replace(
         text="\n".join(piece.text for piece in pieces), num_bytes=sum(piece.num_bytes for piece in pieces)
     )
 
 
 def _form_of(block: TextBlock) -> tuple[Spacing, bool]:
-    """Whether white space separates words in a file, and whether they bear tags."""
+    """Return what white space separates in a file, and whether words have part-of-speech tags."""
     sample = unicodedata.normalize("NFKC", block.text[:SAMPLE_CHARS])
-    is_tagged = len(TAGGED.findall(sample)) > LEAST_TAGGED * max(1, len(sample.split()))
+    is_tagged = len(TAGGED.findall(sample)) > MIN_TAGGED_SHARE * max(1, len(sample.split()))
     if is_tagged:
         sample = TAG.sub(" ", sample)
     gaps = HANZI_PAIR.findall(re.sub("[ \t]+", " ", sample))
@@ -219,7 +220,7 @@ def _segment(piece: _Piece) -> SegmentedBlock:
 
 
 def _cleaned(piece: _Piece) -> tuple[str, Counter[str]]:
-    """Hanzi, word ends and sentence ends, one between two sentences; and what is left out."""
+    """Return hanzi with word ends and single sentence ends, and the count of what is left out."""
     text = unicodedata.normalize("NFKC", piece.text)
     if piece.is_tagged:
         text = TAG.sub(" ", text)
@@ -231,7 +232,7 @@ def _cleaned(piece: _Piece) -> tuple[str, Counter[str]]:
 
 
 class _Kinds(dict[int, str]):
-    """What each character becomes: itself, an end, or the mark of why it is left out."""
+    """Maps each character to itself, a word or sentence end, or the mark of why it is left out."""
 
     def __missing__(self, code: int) -> str:
         self[code] = kind = _kind_of(chr(code))
@@ -269,7 +270,7 @@ def _words(text: str, spacing: Spacing) -> list[str]:
 
 
 def _readings(words: Sequence[str]) -> dict[int, Reading]:
-    """Readings, by their places among the words, that the words around them make other than usual."""
+    """Return the readings that the context changes, by the position of their word."""
     text = "".join(words)
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     begins = np.cumsum(lengths) - lengths
@@ -278,7 +279,7 @@ def _readings(words: Sequence[str]) -> dict[int, Reading]:
     overridden: dict[int, Reading] = {}
     for here in sorted({*by_context, *(match.start() for match in PARTICLES.finditer(text))}):
         word = int(np.searchsorted(begins, here, "right")) - 1
-        # a rule that reaches into a longer word knows less of it than the dictionary does
+        # inside a longer word, the dictionary is more reliable than a rule
         if lengths[word] == 1:
             reading = by_context.get(here) or _particle_or_suffix(text, here, here not in as_words)
             if reading and (reading,) != _usual_reading(words[word]):
@@ -292,7 +293,7 @@ def _usual_reading(hanzi: str) -> Reading:
 
 
 def _particle_or_suffix(text: str, place: int, may_be_suffix: bool) -> str:
-    """The reading of 地, 得 or 儿 as a word of its own behind others; empty where it is the usual one."""
+    """Return the reading of 地, 得 or 儿 as a word after others; empty if it is the usual reading."""
     begin = text.rfind(SENTENCE_END, max(0, place - 2), place) + 1 or max(0, place - 2)
     end = text.find(SENTENCE_END, place, place + 2)
     sentence = text[begin : end if end >= 0 else place + 2]

@@ -1,4 +1,4 @@
-"""When two utterances say the same."""
+"""Decide when two utterances have the same sentence."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 
 def sentence_key(text: str, tokens: Sequence[str]) -> str:
-    """The same for the same sentence, however it is spaced, punctuated and capitalised; "" for none.
+    """Return a key that ignores spacing, punctuation and case; "" if there is neither text nor tokens.
 
     Args:
-        text: as written; where there is none, the tokens count.
+        text: the transcript; if it is empty, the tokens are the key.
         tokens: its labels.
     """
     letters = unicodedata.normalize("NFKC", text).lower()

@@ -1,4 +1,4 @@
-"""Recordings without splits of their own -> train, dev and test."""
+"""Split recordings into train, dev and test if their corpus has no splits."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ from data_pipeline.types import Recording
 
 HELD_OUT = 0.05  # of the recordings, for each of dev and test
 ENOUGH_SPEAKERS, FEW_SPEAKERS = 10, 3
-ENOUGH_SENTENCES = 20  # else one of them is all that a split holds
+ENOUGH_SENTENCES = 20  # with fewer, a split would hold a single sentence
 
 
 def complete_splits(
     splits: Mapping[str, Sequence[Recording]], *, may_cut_train: bool = True
 ) -> tuple[dict[str, Sequence[Recording]], str]:
-    """Splits with train, dev and test where they can be made, and how they were made; "" if they were there.
+    """Return splits with train, dev and test if possible, and a note how missing ones were made, or "".
 
-    "all" is cut into three, so that no speaker stands in two of them; with fewer than ten speakers, so that
-    no sentence does. The same recordings are always cut the same way.
+    "all" is cut into three, so that no speaker is in two of them; with fewer than ten speakers, so that no
+    sentence is. The same recordings are always cut in the same way.
 
     Args:
         splits: as the corpus has them.
-        may_cut_train: whether a missing dev is made of train, too.
+        may_cut_train: whether a missing dev split may be taken from train, too.
     """
-    # what is in no split, beside others that are, is to be trained on
+    # recordings outside the corpus's splits are used for training
     everything = [*splits.get("train", []), *splits.get("all", [])]
     others = {name: recordings for name, recordings in splits.items() if name not in ("all", "train")}
     wanted = [name for name in ("test", "dev") if name not in others]
     if "all" not in splits:
-        # a known corpus whose dev set is not there would be measured on another one
+        # a known corpus must not be evaluated on another dev set than its own
         wanted = [name for name in wanted if name == "dev" and may_cut_train]
     if not everything or not wanted:
         return {**({"train": everything} if everything else {}), **others}, ""
     key, what = _separated_by(everything)
     cut = _cut(everything, wanted, key)
-    made = " and ".join(reversed(wanted))
+    return {**cut, **others}, _note([name for name in ("dev", "test") if name in wanted], cut, what)
+
+
+def _note(wanted: Sequence[str], cut: Mapping[str, Sequence[Recording]], what: str) -> str:
+    missing = " and ".join(name for name in wanted if not cut[name])
+    if missing:
+        return f"too few recordings to make {missing}; add recordings, or splits of your own"
     each = " each" * (len(wanted) > 1)
-    told = f"{made} made of {HELD_OUT:.0%} of the recordings{each}, {what}"
-    if not all(cut[name] for name in wanted):
-        told = f"too few recordings to make {made} of; bring them, or more recordings"
-    return {**cut, **others}, told
+    return f"{' and '.join(wanted)} made of {HELD_OUT:.0%} of the recordings{each}, {what}"
 
 
 def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording], str], str]:
@@ -72,11 +75,11 @@ def _sentence(recording: Recording) -> str:
 def _cut(
     recordings: Sequence[Recording], wanted: Sequence[str], key: Callable[[Recording], str]
 ) -> dict[str, list[Recording]]:
-    """Whole groups of equal key go to the wanted splits until each has its share; the rest is train."""
+    """Move whole groups of equal key to the wanted splits until each has its share; the rest is train."""
     groups: dict[str, list[Recording]] = {}
     for recording in recordings:
         groups.setdefault(key(recording), []).append(recording)
-    # by checksum: neither the corpus's order nor its alphabet decides
+    # order by checksum, so that neither the corpus's order nor the alphabet matters
     order = sorted(groups, key=lambda name: (zlib.crc32(name.encode(errors="backslashreplace")), name))
     target = HELD_OUT * len(recordings)
     split_of: dict[str, str] = {}

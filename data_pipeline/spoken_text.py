@@ -1,4 +1,4 @@
-"""A text as a stream of spoken words on disk, to be read again as syllables, characters or words."""
+"""Store a text on disk as a stream of spoken words, to be read as syllables, characters or words."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ END = 0  # place of the sentence end among the spoken words
 
 
 class SpokenText:
-    """Sentences of files, read once.
+    """Holds the sentences of files, which are read once.
 
     Args:
-        paths: files, folders, or - for standard input; of manifests (`.jsonl`) the labels tell the readings.
-        folder: for a temporary file without a name.
-        on_progress: is called as the files are read and their words are looked up.
+        paths: files, folders, or - for standard input; readings come from the labels of manifests (`.jsonl`).
+        folder: for an unnamed temporary file.
+        on_progress: called as files are read and words are looked up.
 
     Attributes:
         sources: the files.
         num_sentences: that hold a word.
-        num_words: in all.
+        num_words: in total.
         num_bytes: of the text in UTF-8.
-        left_out: number of characters by reason.
+        left_out: number of characters left out, by reason.
 
     Raises:
-        UserError: a file cannot be read, the disk is full, or there is no hanzi in any file.
+        UserError: a file cannot be read, the disk is full, or no file has any hanzi.
     """
 
     def __init__(self, paths: Sequence[str], folder: Path, on_progress: OnProgress = ignore_progress) -> None:
@@ -72,21 +72,21 @@ class SpokenText:
                 self._usual = self._usual_readings(pool)
         except BrokenProcessPool:
             raise UserError(
-                "a process that segments text was ended from outside, most likely for want of memory; "
-                "free some and start again"
+                "a process that segments text was killed, most likely because memory ran out; "
+                "free memory and try again"
             ) from None
 
     def vocabulary(self, unit: Unit) -> list[str]:
-        """Its different syllables, characters or words, sorted."""
+        """Return the distinct syllables, characters or words of the text, sorted."""
         return sorted({token for spoken in self._spoken() for token in self._parts(spoken, unit)})
 
     def blocks(self, unit: Unit, first_id: int, end_id: int) -> Iterator[tuple[Int32, int]]:
-        """All sentences as ids of tokens in the order of the vocabulary; and how many words these are.
+        """Yield blocks of sentences as token ids in the vocabulary's order, with their number of words.
 
         Args:
             unit: of the tokens.
             first_id: of the vocabulary's first token.
-            end_id: closes each sentence.
+            end_id: ends each sentence.
         """
         ids = {token: index for index, token in enumerate(self.vocabulary(unit), start=first_id)}
         parts = [[end_id], *([ids[part] for part in self._parts(one, unit)] for one in self._spoken())]
@@ -99,7 +99,7 @@ class SpokenText:
             yield values[np.repeat(begins[tokens], num) + within], int((tokens != END).sum())
 
     def pronunciations(self) -> list[Pronunciation]:
-        """How its words are read."""
+        """Return the readings of the text's words with their probabilities."""
         occurrences = dict(zip(self._spoken(), self._counts[1:].tolist(), strict=True))
         return pronunciations(occurrences, self._usual)
 
@@ -122,8 +122,8 @@ class SpokenText:
             self._on_progress(Work("reading", num_read, num_bytes, "bytes"))
         if not self.num_words:
             raise UserError(
-                f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi at all"
-                + (f" but {_list_of(self.left_out)}" if self.left_out else "")
+                f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi"
+                + (f" but {_counts_as_text(self.left_out)}" if self.left_out else "")
             )
 
     def _take(self, block: SegmentedBlock) -> None:
@@ -144,7 +144,7 @@ class SpokenText:
             raise cannot_write(self._folder, "temporary file", error) from None
 
     def _token_blocks(self) -> Iterator[Int32]:
-        """Whole sentences of spoken words."""
+        """Yield blocks of whole sentences as ids of spoken words."""
         self._file.seek(0)
         kept = np.zeros(0, np.int32)
         while data := self._file.read(TOKENS_AT_ONCE * 4):
@@ -158,18 +158,18 @@ class SpokenText:
         slices = [words[begin : begin + WORDS_AT_ONCE] for begin in range(0, len(words), WORDS_AT_ONCE)]
         found = map(default_readings, slices) if pool is None else pool.map(default_readings, slices)
         readings: list[Reading] = []
-        for some in found:
-            readings.extend(some)
+        for of_slice in found:
+            readings.extend(of_slice)
             self._on_progress(Work("looking up words", len(readings), len(words), "words"))
         return dict(zip(words, readings, strict=True))
 
 
 def _size_of(sources: Sequence[str]) -> int | None:
-    """Bytes of all files; None where one of them is standard input."""
+    """Return the size of all files in bytes; None if one of them is standard input."""
     if STANDARD_INPUT in sources:
         return None
     return sum(Path(source).stat().st_size for source in sources)
 
 
-def _list_of(counts: Counter[str]) -> str:
+def _counts_as_text(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())

@@ -1,10 +1,10 @@
-"""Toned pinyin -> speech and its manifest, without end, by espeak-ng (in the PyPI wheel espeakng-loader).
+"""Synthesize speech from toned pinyin, with a manifest, by espeak-ng (in the PyPI wheel espeakng-loader).
 
     from data_pipeline.synthesis import synthesize_corpus
     manifest = synthesize_corpus(Path("data/espeak"), num_utterances=1000, seed=0)
 
-A formant synthesizer: clear, monotonous, the same for everyone. Good for tests and for comparing settings,
-no replacement for recordings. It says the tones as written, without the tone sandhi of real speech.
+espeak-ng is a formant synthesizer: clear, monotonous, reproducible. It is good for tests and for comparing
+settings but does not replace recordings. It says tones as written, without the tone sandhi of real speech.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from data_pipeline.manifest import write_manifest
 from data_pipeline.work import reported
 
 VOICE = "cmn-latn-pinyin"
-VARIANTS = ("", *(f"f{i}" for i in range(1, 6)), *(f"m{i}" for i in range(1, 9)))  # "" is the plain voice
-RATES_WPM = (80, 450)  # what espeak takes
+VARIANTS = ("", *(f"f{i}" for i in range(1, 6)), *(f"m{i}" for i in range(1, 9)))  # "" is the default voice
+RATES_WPM = (80, 450)  # that espeak accepts
 PITCHES = (0, 100)
 DRAWN_RATES_WPM = (130, 260)  # 2.5 to 5 syllables a second
 DRAWN_PITCHES = (20, 80)  # 0.75 to 1.4 times the voice's own
 SILENCE_SAMPLES = SAMPLE_RATE_HZ // 10
 
-# espeak-ng 1.52 knows no jiong, qiong and xiong and reads them in English: they are given as phonemes
+# espeak-ng 1.52 does not know jiong, qiong and xiong and reads them in English: they are given as phonemes
 IONG_INITIALS = {"j": "tS;j", "q": "tS;hj", "x": "S;j"}
 CONTOURS = {"1": "55", "2": "35", "3": "214", "4": "51", "5": "11"}  # as espeak's phonemes write a tone
 
-# of speak_lib.h
+# constants of speak_lib.h
 AUDIO_OUTPUT_SYNCHRONOUS, DONT_EXIT = 2, 0x8000
 RATE, PITCH = 1, 3
 POS_CHARACTER = 1
@@ -48,12 +48,12 @@ SYNTH_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, c
 
 
 class Synthesizer:
-    """Says toned pinyin.
+    """Synthesizes speech from toned pinyin.
 
-    espeak keeps its state in globals of its library, and nothing sets the phase of its pitch flutter back.
-    Each Synthesizer therefore loads a copy of its own (3 MB, until the process ends): two do not disturb
-    each other, and the same calls in the same order give the same samples, in any process. The same call
-    twice does not. One Synthesizer belongs to one thread at a time.
+    espeak keeps its state in globals of its library, and the phase of its pitch flutter cannot be reset. Each
+    Synthesizer therefore loads its own copy (3 MB, until the process ends): two do not affect each other, and
+    the same calls in the same order give the same samples in any process. Repeating a call does not. Only one
+    thread at a time may use a Synthesizer.
 
     Raises:
         UserError: the package espeakng-loader is missing, or espeak does not start.
@@ -64,7 +64,7 @@ class Synthesizer:
             import espeakng_loader
         except ImportError:
             raise UserError(
-                'speech synthesis needs espeak-ng; get it with: pip install "polyphone[synthesize]"'
+                'speech synthesis needs espeak-ng; install it with: pip install "polyphone[synthesize]"'
             ) from None
         self._data = Path(espeakng_loader.get_data_path())
         self._library = _load_copy(Path(espeakng_loader.get_library_path()))
@@ -74,17 +74,17 @@ class Synthesizer:
         )
         if self._rate_hz <= 0:
             raise UserError(
-                f"espeak_Initialize: no voices in {self._data} (espeak takes no path above 170 characters); "
+                f"espeak_Initialize: no voices in {self._data} (espeak accepts paths up to 170 characters); "
                 "install espeakng-loader again, in a folder with a shorter path"
             )
-        # the noise of breathy variants: espeak seeds it with the time of day
+        # espeak seeds the noise of breathy variants with the time of day
         self._call("espeak_ng_SetRandSeed", ctypes.c_long(0))
         samples = self._samples = bytearray()  # int16, at espeak's rate
 
         def receive(wave: int | None, num_samples: int, events: int | None) -> int:
             if wave:
                 samples.extend(ctypes.string_at(wave, 2 * num_samples))
-            return 0  # go on
+            return 0  # continue
 
         self._receive = SYNTH_CALLBACK(receive)  # espeak holds no reference to it
         self._library.espeak_SetSynthCallback(self._receive)
@@ -93,13 +93,13 @@ class Synthesizer:
     def say(
         self, syllables: Sequence[str], *, rate_wpm: int = 175, pitch: int = 50, variant: str = ""
     ) -> Waveform:
-        """Speech, without silence around it.
+        """Synthesize syllables, without silence around the speech.
 
         Args:
-            syllables: toned pinyin, as `lv4` (ü is v) and `de5` (neutral tone is 5).
-            rate_wpm: words per minute, 80 to 450; 175 is about 3 syllables a second.
+            syllables: toned pinyin, such as `lv4` (ü is v) and `de5` (neutral tone is 5).
+            rate_wpm: words per minute, 80 to 450; 175 is about 3 syllables per second.
             pitch: 0 to 100; 50 is the voice's own.
-            variant: another speaker, one of VARIANTS or any other of espeak's; "" is the plain voice.
+            variant: another speaker, one of VARIANTS or any other of espeak's; "" is the default voice.
 
         Returns:
             (S,) int16 samples at 16 kHz.
@@ -109,11 +109,11 @@ class Synthesizer:
         """
         for name, value, (lowest, highest) in (("rate_wpm", rate_wpm, RATES_WPM), ("pitch", pitch, PITCHES)):
             if not lowest <= value <= highest:
-                raise UserError(f"{name}: expected {lowest} to {highest}, received {value}")
+                raise UserError(f"`{name}`: expected {lowest} to {highest}, received {value}")
         self.expect_variant(variant)
         text = " ".join(self._spell(syllable) for syllable in syllables).encode()
         if not text:
-            raise UserError("nothing to say: expected at least one syllable")
+            raise UserError("`syllables`: expected at least one syllable, received none")
         self._call("espeak_SetVoiceByName", (f"{VOICE}+{variant}" if variant else VOICE).encode())
         self._call("espeak_SetParameter", RATE, rate_wpm, 0)
         self._call("espeak_SetParameter", PITCH, pitch, 0)
@@ -124,7 +124,7 @@ class Synthesizer:
         return resample(np.frombuffer(bytes(self._samples), np.int16), self._rate_hz)
 
     def can_say(self, syllable: str) -> bool:
-        """Whether espeak reads it as one toned syllable, and not in English or letter by letter.
+        """Say whether espeak reads this as one toned syllable, and not in English or letter by letter.
 
         Of `mandarin_syllables()` it cannot say those without a vowel (`hm5`, `m2`, `n2`; `ng2` it can),
         `ê1` and `wong4`.
@@ -135,22 +135,22 @@ class Synthesizer:
             return True
         text = ctypes.c_char_p(syllable.encode())
         phonemes = (self._library.espeak_TextToPhonemes(ctypes.byref(text), UTF8, 0) or b"").decode()
-        # `n'i214_|` for ni3; `(en)...(cmn)` where it changes the language
+        # such as `n'i214_|` for ni3; `(en)...(cmn)` if it changes the language
         return "(" not in phonemes and re.findall(r"\d+", phonemes) == [CONTOURS[syllable[-1]]]
 
     def _spell(self, syllable: str) -> str:
-        """A syllable as espeak takes it."""
+        """Return a syllable as espeak expects it."""
         if not self.can_say(syllable):
-            raise UserError(f"{syllable!r}: espeak cannot say this; expected toned pinyin, as lv4 or de5")
+            raise UserError(f"{syllable!r}: espeak cannot say this; expected toned pinyin such as lv4 or de5")
         if syllable[1:-1] == "iong":
             return f"[[{IONG_INITIALS[syllable[0]]}'ong{CONTOURS[syllable[-1]]}]]"
         return syllable
 
     def expect_variant(self, variant: str) -> None:
-        """Raise UserError where espeak has no such variant; it would take the plain voice and say nothing."""
+        """Raise a UserError for a variant unknown to espeak, which would silently use the default voice."""
         folder = self._data / "voices" / "!v"
         if variant and not (folder / variant).is_file():
-            raise UserError(f"voice variant {variant!r}: espeak has no such; choose one of {folder}")
+            raise UserError(f"unknown espeak voice variant {variant!r}; choose one of {folder}")
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -169,39 +169,39 @@ def synthesize_corpus(
     variants: Sequence[str] = VARIANTS,
     on_progress: OnProgress = ignore_progress,
 ) -> Path:
-    """Write WAV files with 0.1 s of silence around the speech, and their manifest, last.
+    """Write WAV files with 0.1 s of silence around the speech, then their manifest.
 
     Speaker, rate and pitch are drawn for each utterance. The same arguments give the same files.
 
     Args:
         out_dir: receives `manifest.jsonl` and `audio/espeak-00001.wav`, ...
-        num_utterances: how many; a smaller number gives the first of them.
+        num_utterances: number to write; a smaller number gives the first of them.
         seed: 0 or more.
-        min_syllables: the fewest that a random utterance has.
-        max_syllables: the most that a random utterance has.
-        sentences: a text file of toned pinyin to draw from instead, one sentence a line; each is taken
-            once before any is taken again.
-        variants: voices to draw from; one without a name is labelled with its pitch, as `espeak-p50`.
-        on_progress: receives how many utterances are made.
+        min_syllables: minimum length of a random utterance.
+        max_syllables: maximum length of a random utterance.
+        sentences: a text file of toned pinyin to draw from instead, one sentence per line; each is used
+            once before any is repeated.
+        variants: voices to draw from; the speaker of the default voice is named by its pitch, `espeak-p50`.
+        on_progress: receives how many utterances are written.
 
     Returns:
         The path of the manifest.
 
     Raises:
-        UserError: there is a manifest already, a number is out of range, a line holds what espeak cannot
-            say, there is no such variant, or espeak is missing.
+        UserError: the manifest exists already, a number is out of range, espeak cannot say a line or has no
+            such variant, or espeak is missing.
     """
     manifest = out_dir / "manifest.jsonl"
     if manifest.exists():
-        raise UserError(f"{manifest}: stands there already; remove it or choose another folder")
+        raise UserError(f"{manifest}: exists already; remove it or choose another folder")
     if num_utterances < 1 or seed < 0:
         raise UserError(
-            "`num_utterances` and `seed`: expected a number of utterances from 1, and a seed from 0; "
+            "expected `num_utterances` of at least 1 and `seed` of at least 0; "
             f"received {num_utterances} and {seed}"
         )
     if not 1 <= min_syllables <= max_syllables or not variants:
         raise UserError(
-            "expected 1 <= `min_syllables` <= `max_syllables` and a variant; "
+            "expected 1 <= `min_syllables` <= `max_syllables` and at least one of `variants`; "
             f"received {min_syllables}, {max_syllables}, {list(variants)}"
         )
     synthesizer = Synthesizer()
@@ -254,17 +254,19 @@ def _read_sentences(path: Path, synthesizer: Synthesizer) -> list[list[str]]:
     for number, line in enumerate(lines, start=1):
         unsayable = [syllable for syllable in line.split() if not synthesizer.can_say(syllable)]
         if unsayable:
-            raise UserError(f"{path}:{number}: espeak cannot say {unsayable[0]!r}; mend or remove the line")
+            raise UserError(
+                f"{path}:{number}: espeak cannot say {unsayable[0]!r}; correct or remove the line"
+            )
     sentences = [line.split() for line in lines if line.strip()]
     if not sentences:
-        raise UserError(f"{path}: no sentence here; expected lines such as: ni3 hao3")
+        raise UserError(f"{path}: no sentences in this file; expected lines such as: ni3 hao3")
     return sentences
 
 
 def _load_copy(library: Path) -> ctypes.CDLL:
-    """A library with globals of its own: loading the same file again would share them."""
+    """Load a copy of the library with its own globals: loading the same file twice would share them."""
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps a loaded file
             return ctypes.CDLL(shutil.copy(library, folder))
     except OSError as error:
-        raise UserError(f"{library}: cannot load it ({error}); install espeakng-loader again") from None
+        raise UserError(f"{library}: cannot be loaded ({error}); install espeakng-loader again") from None

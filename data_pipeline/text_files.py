@@ -1,4 +1,4 @@
-"""Text files of any usual encoding, gzipped or not -> blocks of whole lines."""
+"""Read text files in any common encoding, gzipped or not, as blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from asr.base.hanzi_text import is_hanzi
 from asr.base.types import UserError
 
 STANDARD_INPUT = "-"
-BLOCK_BYTES = 1 << 21  # words of two such blocks, as Python holds them, are a hundred megabytes
-HEAD_BYTES = 1 << 16  # that tell the encoding
+BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes
+HEAD_BYTES = 1 << 16  # from which the encoding is detected
 GZIP_MAGIC = b"\x1f\x8b"
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# the most frequent hanzi: a text of another encoding, read as GB18030, has hardly any of them
+# the most frequent hanzi: text in another encoding that is decoded as GB18030 has hardly any of them
 FREQUENT = frozenset(
     "的一是不了在人有我他这中大来上个国到说们為为子和你地出道也时年得就那要下以生会自着去之过家学"
 )
-LEAST_FREQUENT = 0.05  # of all hanzi; a fifth is usual
+MIN_FREQUENT_SHARE = 0.05  # of all hanzi; a fifth is usual
 
 
 class TextBlock(NamedTuple):
-    """Whole lines of a file."""
+    """Holds whole lines of a file."""
 
     source: str
     text: str
-    num_bytes: int  # of the file as it lies on the disk
+    num_bytes: int  # of the file as it is on disk
     first: bool  # whether the file begins with it
 
 
 def find_text_files(paths: Sequence[str]) -> list[str]:
-    """The files that paths name: themselves, and every file in a folder but for hidden ones, sorted.
+    """Return the given files, and all files below the given folders except hidden ones, sorted.
 
     Raises:
-        UserError: there is no such file, or nothing in a folder.
+        UserError: a path does not exist, or a folder has no files.
     """
     found = []
     for name in paths:
@@ -53,20 +53,20 @@ def find_text_files(paths: Sequence[str]) -> list[str]:
         elif path.exists():
             found.append(name)
         else:
-            raise UserError(f"{name}: no such file or folder; expected a text, or - for standard input")
+            raise UserError(f"{name}: no such file or folder; expected a text file, or - for standard input")
     if found.count(STANDARD_INPUT) > 1:
-        raise UserError("-: standard input can be read once; name it once")
+        raise UserError("-: standard input can be read only once; give it once")
     return found
 
 
 def read_blocks(source: str) -> Iterator[TextBlock]:
-    """A file's text, a few megabytes of whole lines at a time.
+    """Yield a file's text, a few megabytes of whole lines at a time.
 
     Args:
         source: path of a file, or `STANDARD_INPUT`.
 
     Raises:
-        UserError: it cannot be read, or is no text in UTF-8, UTF-16 or GB18030.
+        UserError: the file cannot be read, or is not text in UTF-8, UTF-16 or GB18030.
     """
     try:
         if source == STANDARD_INPUT:
@@ -75,7 +75,7 @@ def read_blocks(source: str) -> Iterator[TextBlock]:
             with Path(source).open("rb") as raw:
                 yield from _blocks(source, raw)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{source}: this gzip file is damaged or cut short; fetch it again") from None
+        raise UserError(f"{source}: this gzip file is damaged or truncated; fetch it again") from None
     except OSError as error:
         raise UserError(f"{source}: cannot read this text ({error.strerror})") from None
 
@@ -92,23 +92,24 @@ def _blocks(source: str, raw: IO[bytes]) -> Iterator[TextBlock]:
     head = file.read(BLOCK_BYTES)
     encoding = _encoding_of(source, head)
     decoder = codecs.getincrementaldecoder(encoding)()
-    kept, first, place, num_told = "", True, 0, 0
+    kept, first, place, num_yielded = "", True, 0, 0
     while head:
         following = file.read(BLOCK_BYTES)
         try:
             text = kept + decoder.decode(head, final=not following)
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{source}: begins as {encoding} and is not at about byte {place + error.start:,}; "
-                "save it again as UTF-8"
+                f"{source}: begins as {encoding} but is invalid at about byte {place + error.start:,}; "
+                "save it as UTF-8"
             ) from None
         end = len(text) if not following else _last_break(text)
-        yield TextBlock(source, text[:end], counted.num_read - num_told, first)
-        kept, first, place, head, num_told = text[end:], False, place + len(head), following, counted.num_read
+        yield TextBlock(source, text[:end], counted.num_read - num_yielded, first)
+        kept, first, place, head = text[end:], False, place + len(head), following
+        num_yielded = counted.num_read
 
 
 def _last_break(text: str) -> int:
-    """Where the last whole line ends, or at least a sentence; else the text."""
+    """Return the end of the last whole line, else of the last sentence, else of the text."""
     for mark in "\n。":
         if place := text.rfind(mark) + 1:
             return place
@@ -122,16 +123,16 @@ def _encoding_of(source: str, begin: bytes) -> str:
     head = begin[:HEAD_BYTES]
     if b"\0" in head:
         raise UserError(
-            f"{source}: a binary file; expected a text in UTF-8 or GB18030, which may be gzipped; "
-            "extract the text, or leave it out"
+            f"{source}: expected text in UTF-8 or GB18030, possibly gzipped, found a binary file; "
+            "extract its text, or leave it out"
         )
     if _decoded(head, "utf-8") is not None:
         return "utf-8"
     text = _decoded(head, "gb18030")
     hanzi = [char for char in text or "" if is_hanzi(char)]
-    if sum(char in FREQUENT for char in hanzi) > LEAST_FREQUENT * len(hanzi):
+    if sum(char in FREQUENT for char in hanzi) > MIN_FREQUENT_SHARE * len(hanzi):
         return "gb18030"
-    raise UserError(f"{source}: neither UTF-8 nor GB18030; save it again as UTF-8")
+    raise UserError(f"{source}: neither UTF-8 nor GB18030; save it as UTF-8")
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
@@ -142,10 +143,10 @@ def _decoded(data: bytes, encoding: str) -> str | None:
 
 
 class _CountedStream:
-    """A stream that tells how much was read of it, and how it begins.
+    """Counts how much is read of a stream, and shows how it begins.
 
     Attributes:
-        num_read: bytes.
+        num_read: bytes read so far.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -154,12 +155,12 @@ class _CountedStream:
         self.num_read = 0
 
     def peek(self, size: int) -> bytes:
-        """Its first bytes, to be read again."""
+        """Return the stream's first bytes, which `read` returns again."""
         self._head = self._stream.read(size)
         return self._head
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes; fewer at the end."""
+        """Return `size` bytes, fewer at the end; all for a negative size."""
         split = len(self._head) if size < 0 else size
         data, self._head = self._head[:split], self._head[split:]
         data += self._stream.read(size - len(data) if size >= 0 else size)

@@ -1,4 +1,4 @@
-"""What describes a corpus, and what is read of it: the types that flow from corpora to manifests."""
+"""Define the types that describe a corpus and what was read of it, on the way to manifests."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TypeAlias
 from asr.base.units import Unit
 from asr.base.work import OnProgress
 
-UNREADABLE_AUDIO = "audio that cannot be read"  # why a recording is left out, in any corpus
+UNREADABLE_AUDIO = "unreadable audio"  # the reason for leaving a recording out, in any corpus
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording as its corpus has it: neither measured nor labelled yet.
+    """Describes a recording as its corpus gives it, not measured and not labelled yet.
 
     Attributes:
         id: unique within the corpus.
-        audio_path: any file that libsndfile reads; it need not be there, preparing finds out.
-        text: what is said, as the corpus writes it.
-        speaker: who says it; empty when unknown.
-        tokens: the corpus's own labels; empty where labels are made from the text.
-        begin_s: where it begins in the file, in seconds.
-        end_s: where it ends in the file; None for the file's end.
+        audio_path: any file that libsndfile reads; preparation checks that it exists.
+        text: the transcript as the corpus writes it.
+        speaker: empty if unknown.
+        tokens: the corpus's own labels; empty if labels are made from the text.
+        begin_s: begin within the file, in seconds.
+        end_s: end within the file, in seconds; None for the file's end.
     """
 
     id: str
@@ -39,13 +39,13 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What cannot be used, and why.
+    """Records what cannot be used, and why.
 
     Attributes:
         what: the file, the line (`path:number`) or the id.
-        reason: a few words that are the same for all of a kind, so that they can be counted:
+        reason: a few words that are the same for all such cases, so that they can be counted:
             "audio without a transcript".
-        detail: what is particular to this one; may be empty.
+        detail: specific to this case; may be empty.
     """
 
     what: str
@@ -54,13 +54,13 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a corpus module found.
+class CorpusReading:
+    """Holds what a corpus module found.
 
     Attributes:
-        splits: recordings by split; SPLITS, and others that the corpus has. A corpus without splits of
-            its own puts all under "all": preparing cuts it.
-        left_out: what the corpus's own files already rule out.
+        splits: recordings by split: SPLITS, and others that the corpus has. A corpus without splits puts
+            all recordings under "all", and preparation splits them.
+        left_out: what the corpus's own files already exclude.
     """
 
     splits: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file to download.
+    """Describes a file to download.
 
     Attributes:
-        url: where it is.
-        md5: as published, in hexadecimal; empty where none is.
+        url: of the file.
+        md5: as published, in hexadecimal; empty if none is published.
     """
 
     url: str
@@ -82,24 +82,24 @@ class Archive:
 
 @dataclass(frozen=True)
 class Corpus:
-    """How a corpus is known, fetched and read.
+    """Describes a corpus, and how to download and read it.
 
     Attributes:
-        read: (source, target, on_progress) -> what is there; writes audio below `target / "audio"` where
-            it must. Raises UserError where the folder does not hold this corpus, saying what was expected.
-        about: one line on what it holds.
-        language: "zh", "en", or "" where it depends.
-        units: what its text is cut into unless the user says otherwise.
-        hours: of audio; 0 where it depends.
-        size_gb: to download; 0 where it depends.
-        licence: by its SPDX name where it has one.
+        read: (source, target, on_progress) -> recordings; writes audio below `target / "audio"` if needed.
+            Raises a UserError that states what was expected if the folder does not hold this corpus.
+        about: one line on its content.
+        language: "zh", "en", or "" if it varies.
+        units: of its labels unless the user chooses others.
+        hours: of audio; 0 if it varies.
+        size_gb: to download; 0 if it varies.
+        licence: its SPDX name if it has one.
         address: of its home page.
-        archives: what `asr download` fetches; empty where the user has to (after accepting terms).
+        archives: what `asr download` fetches; empty if users must download it themselves (and accept terms).
         layout: what the folder must hold, for lists and for errors: "data_thchs30/{data,train,dev,test}".
-        needs_source: False for a corpus that the project carries.
+        needs_source: False for a corpus bundled with the project.
     """
 
-    read: Callable[[Path, Path, OnProgress], Reading]
+    read: Callable[[Path, Path, OnProgress], CorpusReading]
     about: str
     language: str = ""
     units: Unit = "syllables"

@@ -1,4 +1,4 @@
-"""How words are read, and how probable each reading is: what turns syllables back into words."""
+"""Estimate the probability of each reading of a word, from which syllables are converted back to words."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import NamedTuple
 from asr.base.pinyin import syllable_of_reading
 from data_pipeline.running_text import Reading, SpokenWord
 
-PHRASES_SHARE = 0.02  # of a hanzi's readings is told by phrases that hold it, the rest by the text itself
-LEAST_IN_PHRASES = 0.02  # of the phrases with a hanzi: rarer readings are no readings of it as a word
-AS_LABELLED = {"一": "yi1", "不": "bu4"}  # wherever they stand; dictionaries of phrases tell their sandhi
+PHRASES_SHARE = 0.02  # of a hanzi's probability comes from phrases that contain it, the rest from the text
+MIN_SHARE_OF_PHRASES = 0.02  # with a hanzi: it does not have rarer readings as a word of its own
+AS_LABELLED = {"一": "yi1", "不": "bu4"}  # everywhere; dictionaries of phrases give their sandhi instead
 
 
 _toned = functools.cache(syllable_of_reading)
 
 
 class Pronunciation(NamedTuple):
-    """One way to read a word."""
+    """Holds one reading of a word with its probability."""
 
     word: str
     reading: Reading
@@ -30,21 +30,21 @@ class Pronunciation(NamedTuple):
 def pronunciations(
     occurrences: Mapping[SpokenWord, int], usual: Mapping[str, Reading]
 ) -> list[Pronunciation]:
-    """All readings of words, sorted.
+    """Return all readings of words, sorted.
 
-    A word of one hanzi is also read as in phrases of pypinyin's dictionary, though seldom: the text's own
-    readings are guesses from the neighbours.
+    Words of one hanzi also get its readings in phrases of pypinyin's dictionary, with a small probability,
+    since their readings in the text are guesses from the neighbours.
 
     Args:
         occurrences: how often each word occurs, by reading.
-        usual: each word as it is read by itself.
+        usual: the reading of each word on its own.
     """
-    told: dict[str, Counter[Reading]] = defaultdict(Counter)
+    in_text: dict[str, Counter[Reading]] = defaultdict(Counter)
     for (word, reading), count in occurrences.items():
-        told[word][reading or usual[word]] += count
-    in_phrases = readings_in_phrases({word for word in told if len(word) == 1})
+        in_text[word][reading or usual[word]] += count
+    in_phrases = readings_in_phrases({word for word in in_text if len(word) == 1})
     found: list[Pronunciation] = []
-    for word, counts in told.items():
+    for word, counts in in_text.items():
         shares = _shares(counts, 1.0)
         if others := in_phrases.get(word):
             shares = _shares(counts, 1 - PHRASES_SHARE)
@@ -55,7 +55,7 @@ def pronunciations(
 
 
 def readings_in_phrases(hanzi: Iterable[str]) -> dict[str, Counter[Reading]]:
-    """How many phrases of pypinyin's dictionary read each hanzi how, rare readings left aside."""
+    """Count the phrases of pypinyin's dictionary by the reading of each hanzi, without rare readings."""
     from pypinyin.phrases_dict import phrases_dict
 
     counts: dict[str, Counter[Reading]] = {char: Counter() for char in hanzi}
@@ -64,12 +64,12 @@ def readings_in_phrases(hanzi: Iterable[str]) -> dict[str, Counter[Reading]]:
             if char in counts:
                 counts[char][(AS_LABELLED.get(char) or _toned(column[0]),)] += 1
     return {
-        char: Counter({r: n for r, n in table.items() if n >= LEAST_IN_PHRASES * table.total()})
+        char: Counter({r: n for r, n in table.items() if n >= MIN_SHARE_OF_PHRASES * table.total()})
         for char, table in counts.items()
         if table
     }
 
 
 def _shares(counts: Mapping[Reading, int], total: float) -> dict[Reading, float]:
-    everything = sum(counts.values())
-    return {reading: total * count / everything for reading, count in counts.items()}
+    num_counted = sum(counts.values())
+    return {reading: total * count / num_counted for reading, count in counts.items()}

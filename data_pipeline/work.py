@@ -1,4 +1,4 @@
-"""Long work on many things: on all cores, a few things ahead, with reports of how far it has come."""
+"""Process many items on all cores, a few items ahead, with progress reports."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from asr.base.work import OnProgress, Work, ignore_progress
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AT_ONCE = 200  # items a thread deals with before it reports: a report costs as much as a header
-NUM_REPORTS = 200  # of work that is done item by item
+AT_ONCE = 200  # items that a thread processes before it reports: a report costs as much as reading a header
+NUM_REPORTS = 200  # for items that are processed one by one
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, each fetched while the one before is worked on."""
+    """Yield the same items, each fetched while the one before it is processed."""
     source = iter(items)
     end = object()
     with ThreadPoolExecutor(1) as pool:
@@ -42,14 +42,14 @@ def reported(
     on_progress: OnProgress = ignore_progress,
     total: int | None = None,
 ) -> Iterator[Item]:
-    """Yield the same items, and report some two hundred times how many of them are done.
+    """Yield the same items, and report about two hundred times how many of them are done.
 
     Args:
-        items: to be worked on by whoever takes them.
-        task: what is being done with them.
-        unit: what they are, in the plural.
+        items: processed by the caller.
+        task: its name in progress reports.
+        unit: name of the items, in the plural.
         on_progress: called between two items.
-        total: how many there are; None for items that have a length.
+        total: number of items; None for items that have a length.
     """
     if total is None:
         assert isinstance(items, Sized)
@@ -67,24 +67,24 @@ def in_threads(
     items: Sequence[Item],
     task: str,
     at_once: int = AT_ONCE,
-    most_threads: int | None = None,
+    max_threads: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Iterator[Result]:
-    """What a function returns for each item, in order; it should let go of the interpreter lock.
+    """Yield the function's result for each item, in order, computed in threads.
 
     Args:
-        function: called in any thread.
-        items: few of them are worked on ahead of what is asked for.
-        task: what is being done, for the reports.
-        at_once: items that a thread deals with before it reports.
-        most_threads: where each needs much memory; else as many as there are cores.
+        function: called in any thread; it should release the interpreter lock.
+        items: only a few are processed ahead of the results taken.
+        task: its name in progress reports.
+        at_once: items that a thread processes before it reports.
+        max_threads: for items that need much memory; None for one thread per core.
         on_progress: called in the thread that takes the results.
     """
 
-    def some(begin: int) -> list[Result]:
+    def process_chunk(begin: int) -> list[Result]:
         return [function(item) for item in items[begin : begin + at_once]]
 
-    num_threads = min(available_cores(), most_threads or available_cores())
+    num_threads = min(available_cores(), max_threads or available_cores())
     pending: deque[Future[list[Result]]] = deque()
     begins = iter(range(0, len(items), at_once))
     num_done = 0
@@ -93,7 +93,7 @@ def in_threads(
         try:
             while True:
                 while len(pending) < 2 * num_threads and (begin := next(begins, None)) is not None:
-                    pending.append(pool.submit(some, begin))
+                    pending.append(pool.submit(process_chunk, begin))
                 if not pending:
                     return
                 results = pending.popleft().result()
@@ -101,4 +101,4 @@ def in_threads(
                 on_progress(Work(task, num_done, len(items), "clips"))
                 yield from results
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # who interrupts waits for nothing else
+            pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted

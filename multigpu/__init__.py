@@ -1,8 +1,8 @@
-"""N devices do N devices' work: a Keras model replicated over GPUs. Standalone: it knows nothing of speech.
+"""Replicates a Keras model over several GPUs, or cuts it into stages; works without the speech packages.
 
-from multigpu import ParallelModel, parse_devices, simulate_devices
+from multigpu import ParallelModel, StagedModel, parse_devices, simulate_devices
 
-TensorFlow is imported with the first of these names, so that a command line can be read without it.
+Importing one of these names imports TensorFlow; importing the package does not, so command lines parse fast.
 """
 
 import importlib
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from multigpu.errors import DeviceError
     from multigpu.keras2 import multi_gpu_model
     from multigpu.parallel_model import ParallelModel
+    from multigpu.stages.staged_model import StagedModel
     from multigpu.towers import data_parallelism
 
 ENGINES = ("single", "parallel-model", "mirrored", "multi-worker")
-"""The names of what `multigpu.engines.make_engine` makes."""
+"""The names that `multigpu.engines.make_engine` takes."""
 
 __all__ = [
     "ENGINES",
     "DeviceError",
     "ParallelModel",
+    "StagedModel",
     "available_devices",
     "data_parallelism",
     "multi_gpu_model",
@@ -32,6 +34,7 @@ __all__ = [
 _MODULES = {
     "DeviceError": "errors",
     "ParallelModel": "parallel_model",
+    "StagedModel": "stages.staged_model",
     "data_parallelism": "towers",
     "multi_gpu_model": "keras2",
 }

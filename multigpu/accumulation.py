@@ -1,4 +1,4 @@
-"""A step in parts, one after the other: the memory of a part, the gradient of the whole."""
+"""Accumulates the gradient of a batch over parts of it, one after the other, in the memory of one part."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from multigpu.keras_internals import NOT_INLINED, layers_of
 from multigpu.model_towers import LossAndGradients
 from multigpu.towers import Tensor, merge, share_out, weighted_mean
 
-Work: TypeAlias = Callable[..., LossAndGradients]  # of a batch's tensors
+Work: TypeAlias = Callable[..., LossAndGradients]  # takes a batch's tensors
 
 
-def in_parts(work: Work, num_parts: int, device: str) -> Work:
-    """`work`, on a part of the rows at a time; its loss and gradients are to be means over the rows.
+def with_accumulation(work: Work, num_parts: int, device: str) -> Work:
+    """Return `work` applied to a part of the rows at a time, its results combined to those of the whole.
 
-    Where a batch has fewer rows than parts, the parts that are left work on a row once more and count for
-    nothing. Each part has batch statistics of its own, and moving statistics are updated by each.
+    Its loss and gradients must be means over the rows. Where a batch has fewer rows than parts, the
+    remaining parts repeat a row with a weight of 0. Each part has batch statistics of its own, and moving
+    statistics are updated by each.
 
     Args:
         work: rows -> loss, outputs and gradients.
-        num_parts: at most so many rows' share is in memory at once.
-        device: where gradients are added.
+        num_parts: number of parts of a batch; only one part is in memory at a time.
+        device: name of the device that sums the gradients.
     """
     if num_parts == 1:
         return work
 
     def worked(*batch: Tensor) -> LossAndGradients:
         # one function, so that it is traced once; not inlined, so that a part is a single operation, which
-        # begins when all that it waits for is there, and ends as a whole
+        # starts when all its inputs are ready, and ends as a whole
         part = tf.function(work, autograph=False, experimental_attributes=NOT_INLINED)
         shares = share_out(batch, num_parts)
         results: list[LossAndGradients] = []
@@ -50,25 +51,31 @@ def in_parts(work: Work, num_parts: int, device: str) -> Work:
     return worked
 
 
-def refuse_meetings(model: keras.Model, engine: str, num_parts: int) -> None:
-    """Parts are functions, in which replicas of `tf.distribute` cannot meet.
+def check_no_synchronization(model: keras.Model, engine: str, num_parts: int) -> None:
+    """Raise an error if layers synchronize replicas of `tf.distribute`, which they cannot do within parts.
+
+    Parts are functions, in which replicas cannot communicate.
 
     Raises:
-        DeviceError: there are parts, and a layer asks for sums over all devices, or has statistics of which
-            all devices keep the mean.
+        DeviceError: there are several parts, and a layer asks for sums over all devices, or has statistics
+            that are averaged over all devices.
     """
     synchronized = any(getattr(layer, "synchronized", False) for layer in layers_of(model))
     averaged = any(variable.aggregation in ("mean", "sum") for variable in model.non_trainable_variables)
     if num_parts > 1 and (synchronized or averaged):
-        kind = "synchronized batch normalisation" if synchronized else "batch statistics that devices share"
+        kind = (
+            "synchronized batch normalisation"
+            if synchronized
+            else "batch statistics that are shared by devices"
+        )
         raise DeviceError(
-            f"{engine}: a batch in {num_parts} parts does not go with {kind}; work on it in one part, or use "
+            f"{engine}: cannot process a batch in {num_parts} parts with {kind}; use one part, or the engine "
             "parallel-model"
         )
 
 
 def _add(sums: Sequence[Any], gradients: Sequence[Any], weight: Tensor) -> list[Any]:
-    """Sums with a part's gradients added, as many as its rows weigh."""
+    """Return the sums plus a part's gradients, weighted by its share of the rows."""
     own = [
         None if gradient is None else tf.convert_to_tensor(gradient) * tf.cast(weight, gradient.dtype)
         for gradient in gradients

@@ -1,4 +1,4 @@
-"""The proof, on the user's own machine, that N devices do N devices' work.
+"""Proves on the user's own machine that N devices do N devices' work.
 
     python -m multigpu check --gpus 2
 
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from multigpu.devices import device_kind
 from multigpu.parallel_model import ParallelModel
-from multigpu.placement import DeviceWork, backward_is_home, measure_work, misplaced_backward
+from multigpu.placement import DeviceWork, backward_is_placed, measure_work, misplaced_backward
 from multigpu.towers import Tensor
 
 TOLERANCE = 1e-5  # largest relative difference of gradients
@@ -35,7 +35,7 @@ Port: TypeAlias = Callable[[keras.Model, Sequence[str]], Gradients]
 
 @dataclass(frozen=True)
 class Times:
-    """Median seconds of a step.
+    """Holds the median seconds of a training step on one device and on all.
 
     Attributes:
         whole_batch_s: the whole batch on one device.
@@ -51,35 +51,35 @@ class Times:
 
     @property
     def strong(self) -> float:
-        """How many times as fast all devices are with the same batch."""
+        """Return the speedup of all devices over one with the same batch (strong scaling)."""
         return self.whole_batch_s / self.all_devices_s
 
     @property
     def weak(self) -> float:
-        """How many times as much they get done in a step, with a batch of one device's size for each."""
+        """Return the throughput relative to one device's, with one device's batch on each (weak scaling)."""
         return self.num_devices * self.one_share_s / self.all_devices_s
 
     @property
     def limit(self) -> str:
-        """What keeps the step from taking an N-th of the time, and how much of it."""
+        """Describe what keeps a step on N devices from taking an N-th of the time, and what it costs."""
         ideal_s = self.whole_batch_s / self.num_devices
         small_s, together_s = self.one_share_s - ideal_s, self.all_devices_s - self.one_share_s
         if max(small_s, together_s) < 0.05 * ideal_s:
-            return "nothing to speak of"
+            return "nothing significant"
         if small_s > together_s:
             return (
-                f"the size of the batch: a share of it takes a device {small_s * 1e3:.1f} ms longer than its "
-                "part of the whole; larger batches help"
+                f"the batch size: a device's share takes {small_s * 1e3:.1f} ms longer than its part of "
+                "the whole batch; larger batches help"
             )
         return (
-            f"working together: copying weights, adding gradients and waiting for each other take "
+            f"communication: copying weights, summing gradients and synchronization take "
             f"{together_s * 1e3:.1f} ms of a step of {self.all_devices_s * 1e3:.1f} ms; larger batches help"
         )
 
 
 @dataclass(frozen=True)
 class Check:
-    """What was found.
+    """Holds what a check of several devices found.
 
     Attributes:
         work: of each device in a step of one batch.
@@ -93,22 +93,24 @@ class Check:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong; empty where all is well."""
+        """Return a description of each problem found, none if every device does its part."""
         asked, others = self.work[: self.times.num_devices], self.work[self.times.num_devices :]
         problems = [
-            f"{device.device} idles: {device.forward_ops} forward and {device.backward_ops} backward ops"
+            f"{device.device} is idle: {device.forward_ops} forward and {device.backward_ops} backward ops"
             for device in asked
             if not (device.forward_ops and device.backward_ops)
         ]
-        problems += [f"{device.device} works, which was not asked for" for device in others]
+        problems += [f"{device.device} did work that it was not given" for device in others]
         strays = misplaced_backward(self.work)
         if strays:
             shown = ", ".join(strays[:3]) + (", ..." if len(strays) > 3 else "")
-            problems.append(f"{len(strays)} backward ops are not on the device of their forward ops: {shown}")
-        elif not problems and not backward_is_home(self.work):
-            problems.append("backward ops are not on the devices of their forward ops")
+            problems.append(
+                f"{len(strays)} backward ops did not run on the device of their forward ops: {shown}"
+            )
+        elif not problems and not backward_is_placed(self.work):
+            problems.append("backward ops did not run on the devices of their forward ops")
         problems += [
-            f"gradients differ from one device's by {difference:.1e} ({what})"
+            f"gradients differ from those of one device by {difference:.1e} ({what})"
             for what, difference in self.differences.items()
             if not difference <= TOLERANCE
         ]
@@ -116,7 +118,7 @@ class Check:
 
 
 def check_devices(devices: Sequence[str], port: Port | None = None) -> Check:
-    """Take the step on one device and on all, and compare.
+    """Run a training step on one device and on all, and compare work, gradients and times.
 
     Args:
         devices: names, at least two.
@@ -139,31 +141,31 @@ def check_devices(devices: Sequence[str], port: Port | None = None) -> Check:
 
 
 def parallel_port(model: keras.Model, devices: Sequence[str]) -> Gradients:
-    """`ParallelModel`'s gradients."""
+    """Return a function that computes `ParallelModel`'s gradients of a batch on all devices."""
     parallel = ParallelModel(model, list(devices))
-    return _compiled(lambda x, y: parallel.loss_and_gradients(loss_of, x, y).gradients)
+    return compiled(lambda x, y: parallel.loss_and_gradients(loss_of, x, y).gradients)
 
 
 def one_device(model: keras.Model, devices: Sequence[str]) -> Gradients:
-    """The plain model's gradients on the first device."""
+    """Return a function that computes the plain model's gradients of a batch on the first device."""
 
     def gradients(x: Tensor, y: Tensor) -> Any:
         with tf.device(devices[0]), tf.GradientTape() as tape:
             loss, _ = loss_of(model, x, y)
             return tape.gradient(loss, model.trainable_variables)
 
-    return _compiled(gradients)
+    return compiled(gradients)
 
 
 def loss_of(model: keras.Model, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy of some rows, and the logits."""
+    """Return the mean cross-entropy over some rows, and the logits."""
     logits = model(x, training=True)
     losses = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
     return tf.reduce_mean(losses), logits
 
 
 def make_model(dtype: str, channels: int, device: str) -> keras.Model:
-    """Spectrograms -> classes; without batch statistics, so that its gradients can be compared."""
+    """Make a classifier of spectrograms; without batch statistics, so that gradients can be compared."""
     layers = keras.layers
     with tf.device(device):
         return keras.Sequential(
@@ -181,7 +183,7 @@ def make_model(dtype: str, channels: int, device: str) -> keras.Model:
 
 
 def make_batch(num_rows: int, dtype: str) -> tuple[Tensor, Tensor]:
-    """Spectrograms and classes."""
+    """Return random spectrograms and their classes."""
     rng = np.random.default_rng(num_rows)
     x = rng.normal(size=(num_rows, NUM_FRAMES, NUM_BANDS, 1)).astype(dtype)
     with tf.device("/CPU:0"):  # where batches come from
@@ -189,7 +191,7 @@ def make_batch(num_rows: int, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def _differences(devices: Sequence[str], port: Port) -> dict[str, float]:
-    """In double precision, where rounding does not hide a mistake."""
+    """Compare gradients in double precision, where rounding hides no mistake."""
     model = make_model("float64", CHANNELS["CPU"], devices[0])
     on_all, on_one = port(model, devices), one_device(model, devices[:1])
     sizes = {
@@ -197,11 +199,11 @@ def _differences(devices: Sequence[str], port: Port) -> dict[str, float]:
         "1 row": 1,
     }
     batches = {what: make_batch(num_rows, "float64") for what, num_rows in sizes.items()}
-    return {what: _difference(on_all(*batch), on_one(*batch)) for what, batch in batches.items()}
+    return {what: largest_difference(on_all(*batch), on_one(*batch)) for what, batch in batches.items()}
 
 
-def _difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
-    """Largest over the gradients of the largest difference, relative to the gradient's largest value."""
+def largest_difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+    """Return the largest relative difference of any gradient: largest difference over largest value."""
     pairs = zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
     return max(float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-30)) for a, b in pairs)
 
@@ -216,6 +218,7 @@ def _median_s(step: Gradients, batch: tuple[Tensor, Tensor]) -> float:
     return statistics.median(once() for _ in range(TIMED_STEPS))
 
 
-def _compiled(function: Callable[..., Any]) -> Gradients:
+def compiled(function: Callable[..., Any]) -> Gradients:
+    """Return a function compiled such that batches of other sizes need not be traced again and again."""
     compiled: Gradients = tf.function(function, reduce_retracing=True)
     return compiled

@@ -1,4 +1,4 @@
-"""Which processes train together, and which of them this one is: from TF_CONFIG, or from Slurm."""
+"""Finds out which processes train together, and which of them this one is, from TF_CONFIG or from Slurm."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from multigpu.errors import DeviceError
 from multigpu.keras_internals import slurm_tasks
 
 EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}'
-FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each has its own, by its number
+FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each gets its own by its job number
 
 
 class Cluster(NamedTuple):
-    """Some processes.
+    """Describes the processes that train together.
 
     Attributes:
         resolver: TensorFlow's view of them.
-        addresses: host:port of each, the chief first.
-        worker: which of them this one is.
+        addresses: host:port of each process, the chief first.
+        worker: index of this process in `addresses`.
     """
 
     resolver: Any
@@ -31,18 +31,18 @@ class Cluster(NamedTuple):
 
 
 def find_cluster() -> Cluster:
-    """The processes that TF_CONFIG names, or else Slurm, which gives each process its GPUs as well.
+    """Return the processes that TF_CONFIG names, or else Slurm; under Slurm, choose this process's GPUs, too.
 
     Raises:
-        DeviceError: neither is there, or what it says cannot be understood.
+        DeviceError: neither is set, or its value cannot be parsed.
     """
     if os.environ.get("TF_CONFIG"):
         return _from_tf_config(os.environ["TF_CONFIG"])
     if "SLURM_PROCID" in os.environ:
         return _from_slurm()
     raise DeviceError(
-        "multi-worker: nothing says who takes part; start it by srun, or set TF_CONFIG in every process, "
-        f"such as {EXAMPLE}"
+        "multi-worker: expected TF_CONFIG or Slurm's variables, found neither; start the processes by srun, "
+        f"or set TF_CONFIG in each, such as {EXAMPLE}"
     )
 
 
@@ -63,8 +63,8 @@ def _from_tf_config(text: str) -> Cluster:
 
 def _from_slurm() -> Cluster:
     try:
-        # It knows only tasks with GPUs of their own: one for each is made up. Its addresses are not taken,
-        # for it sorts hosts as text, and gives rank 0 of node[2,10] the address of node10.
+        # The resolver supports only tasks with GPUs of their own, so one for each is pretended. Its addresses
+        # are not used: it sorts hosts as text, and gives rank 0 of node[2,10] the address of node10.
         named = tf.distribute.cluster_resolver.SlurmClusterResolver(
             gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
         )
@@ -72,7 +72,9 @@ def _from_slurm() -> Cluster:
         worker = int(os.environ["SLURM_PROCID"])
         port = FIRST_PORT + int(os.environ.get("SLURM_JOB_ID", 0)) % NUM_PORTS
     except (RuntimeError, ValueError) as error:
-        raise DeviceError(f"multi-worker: Slurm's variables: {error}; start it by srun") from None
+        raise DeviceError(
+            f"multi-worker: invalid Slurm variables: {error}; start the processes by srun"
+        ) from None
     places = [(host, task) for host, num_tasks in tasks_of_host.items() for task in range(num_tasks)]
     host, task = places[worker]
     _choose_gpus(task, tasks_of_host[host])
@@ -88,7 +90,7 @@ def _from_slurm() -> Cluster:
 
 
 def _choose_gpus(task: int, num_tasks: int) -> None:
-    """Share a host's GPUs among its tasks, where Slurm has not done so."""
+    """Divide a host's GPUs among its tasks, unless Slurm has done so."""
     if "CUDA_VISIBLE_DEVICES" in os.environ or num_tasks == 1:
         return
     each = sum(line.startswith("GPU ") for line in ask_nvidia_smi("--list-gpus")) // num_tasks

@@ -1,4 +1,4 @@
-"""One face for the ways to spread a training step: single, parallel-model, mirrored, multi-worker.
+"""Runs training steps on devices by one of several engines: single, parallel-model, mirrored, multi-worker.
 
 from multigpu.engines import make_engine
 
@@ -6,11 +6,11 @@ engine = make_engine("parallel-model", devices)
 with engine.scope():
     model, optimizer = ...                  # their variables
 step = engine.train_step(model, optimizer, loss_of, prepare, signature)
-loss, outputs, told = step(num_rows, *batch)  # the loss of all rows, the outputs of this process's
+loss, outputs, logs = step(num_rows, *batch)  # the loss of all rows, the outputs of this process's rows
 
-A batch is global: whatever the engine and the number of devices, the step is that of one device with the
+Batches are global: whatever the engine and the number of devices, the step equals that of one device with the
 whole batch. Where several processes (workers) train together, each reads only the rows that
-`engine.own_rows` leaves it.
+`engine.own_rows` returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from multigpu import ENGINES
-from multigpu.accumulation import in_parts, refuse_meetings
+from multigpu.accumulation import check_no_synchronization, with_accumulation
 from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.errors import DeviceError
@@ -42,13 +42,13 @@ T = TypeVar("T")
 
 
 class Engine(ABC):
-    """Where and how a training step runs.
+    """Defines where and how a training step runs.
 
     Attributes:
         name: one of `multigpu.ENGINES`.
-        devices: this process's.
-        worker: this process's number among those that train together.
-        num_workers: how many these are.
+        devices: names of this process's devices.
+        worker: index of this process among those that train together.
+        num_workers: number of processes that train together.
     """
 
     name: str
@@ -59,16 +59,16 @@ class Engine(ABC):
 
     @property
     def num_devices(self) -> int:
-        """Over all workers."""
+        """Return the number of devices of all workers."""
         return len(self.devices) * self.num_workers
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes what training leaves."""
+        """Return whether this process writes the files of training."""
         return self.worker == 0
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """To make the model and the optimiser in."""
+        """Return the context in which the model and the optimiser must be created."""
         scope: contextlib.AbstractContextManager[Any] = tf.device(self.devices[0])
         return scope
 
@@ -82,48 +82,48 @@ class Engine(ABC):
         signature: Sequence[tf.TensorSpec],
         num_parts: int = 1,
     ) -> Step:
-        """A compiled step.
+        """Return a compiled training step.
 
         Where the loss or a gradient is not finite, an optimiser that skips such steps, as Keras's
-        `LossScaleOptimizer` does, leaves weights and its own state as they were.
+        `LossScaleOptimizer` does, leaves the weights and its own state unchanged.
 
         Args:
-            model: made in the engine's scope.
-            optimizer: made and built there too.
+            model: created in the engine's scope.
+            optimizer: created and built in the engine's scope.
             loss_of: (model, *rows) -> (mean loss over these rows, outputs).
-            prepare: what is done to the gradients of the whole batch before the optimiser gets them, such
-                as clipping, and what is to be told of them, such as their norm: gradients -> (gradients,
-                told). They come in the order of `model.trainable_variables`, scaled as the optimiser's
-                `scale_loss` wants it.
-            signature: of the batch's tensors.
-            num_parts: each device works on its rows in so many parts, one after the other, which takes the
-                memory of a part; a model without batch statistics learns the same.
+            prepare: gradients -> (gradients, logs); processes the gradients of the whole batch before the
+                optimiser applies them, for instance clips them, and returns what to log, such as their norm.
+                They come in the order of `model.trainable_variables`, scaled by the optimiser's
+                `scale_loss`.
+            signature: shapes and types of the batch's tensors.
+            num_parts: number of parts in which each device processes its rows, one after the other, with
+                the memory of one part; a model without batch statistics learns the same.
 
         Returns:
             (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's,
-            what `prepare` tells).
+            logs of `prepare`).
         """
 
-    def refuse_parts(self, model: keras.Model, num_parts: int) -> None:
-        """Raise a DeviceError where this engine cannot work on batches of a model in so many parts."""
+    def check_num_parts(self, model: keras.Model, num_parts: int) -> None:
+        """Raise a DeviceError if this engine cannot process batches of a model in that number of parts."""
         return
 
     def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
-        """A function that works on each row by itself, on all devices of this process."""
+        """Return a function that runs a row-wise function on all devices of this process."""
         return functools.partial(data_parallelism, self.devices, function)
 
     def own_rows(self, rows: Sequence[T]) -> list[T]:
-        """Those that this worker reads; at least one, where all workers must take part."""
+        """Return the rows that this worker reads; at least one, since all workers must take part."""
         share = cut_rows(len(rows), self.num_workers)[self.worker]
-        return list(rows[share.start : share.start + share.num_worked_on])
+        return list(rows[share.start : share.start + share.num_processed])
 
     def wait_for_all(self) -> None:
-        """Return when every worker has come here."""
+        """Wait until every worker has called this method."""
         return
 
 
 class SingleEngine(Engine):
-    """One device, the plain model."""
+    """Trains the plain model on one device."""
 
     name = "single"
 
@@ -141,16 +141,16 @@ class SingleEngine(Engine):
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(device):
-                loss, outputs, gradients = in_parts(work, num_parts, device)(*batch)
-                gradients, told = prepare(gradients)
+                loss, outputs, gradients = with_accumulation(work, num_parts, device)(*batch)
+                gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
-            return loss, outputs, told
+            return loss, outputs, logs
 
         return _compiled(step, signature)
 
 
 class ParallelModelEngine(Engine):
-    """Several devices of this process, through `ParallelModel`."""
+    """Trains on several devices of this process through `ParallelModel`."""
 
     name = "parallel-model"
 
@@ -165,22 +165,22 @@ class ParallelModelEngine(Engine):
             with tf.device(first):
                 scale = optimizer.scale_loss(1.0)
             work = functools.partial(parallel.loss_and_gradients, loss_of, scale=scale)
-            loss, outputs, gradients = in_parts(work, num_parts, first)(*batch)
+            loss, outputs, gradients = with_accumulation(work, num_parts, first)(*batch)
             with tf.device(first):
-                gradients, told = prepare(gradients)
+                gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
-            return loss, outputs, told
+            return loss, outputs, logs
 
         return _compiled(step, signature)
 
 
 class MirroredEngine(Engine):
-    """Several devices of this process, through `tf.distribute.MirroredStrategy`.
+    """Trains on several devices of this process through `tf.distribute.MirroredStrategy`.
 
-    Every device keeps the weights and the optimiser's state. Gradients travel twice: once to be clipped by
-    their common norm, and once in Keras's optimisers, which always sum over the devices. Dropout draws the
-    same masks on every device. Where a batch has fewer rows than there are devices, batch normalisation
-    counts the rows that stand in for none; `ParallelModel` does not.
+    Every device keeps the weights and the optimiser's state. Gradients are communicated twice: once to be
+    clipped by their common norm, and once in Keras's optimisers, which always sum over the devices. Dropout
+    draws the same masks on every device. Where a batch has fewer rows than there are devices, batch
+    normalisation counts the rows that fill the empty shares; `ParallelModel` does not.
     """
 
     name = "mirrored"
@@ -195,15 +195,15 @@ class MirroredEngine(Engine):
         return scope
 
     @override
-    def refuse_parts(self, model: keras.Model, num_parts: int) -> None:
-        refuse_meetings(model, self.name, num_parts)
+    def check_num_parts(self, model: keras.Model, num_parts: int) -> None:
+        check_no_synchronization(model, self.name, num_parts)
 
     @override
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
     ) -> Step:
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
-        self.refuse_parts(model, num_parts)
+        self.check_num_parts(model, num_parts)
         loss_of = skip_nonfinite_loss(loss_of)
 
         def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
@@ -219,34 +219,37 @@ class MirroredEngine(Engine):
                     target = optimizer.scale_loss(own_loss)
                 return LossAndGradients(own_loss, outputs, tape.gradient(target, model.trainable_variables))
 
-            own_loss, outputs, gradients = in_parts(work, num_parts, self.devices[index])(*share.rows(batch))
-            there = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
-            sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, there))
-            gradients, told = prepare([None if gradient is None else next(sums) for gradient in gradients])
+            own_loss, outputs, gradients = with_accumulation(work, num_parts, self.devices[index])(
+                *share.rows(batch)
+            )
+            existing = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+            sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, existing))
+            gradients, logs = prepare([None if gradient is None else next(sums) for gradient in gradients])
             shares = [None if gradient is None else gradient / num_replicas for gradient in gradients]
             optimizer.apply(shares, model.trainable_variables)  # which sums them over the devices
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, own_loss), outputs, told
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own_loss), outputs, logs
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             own = cut_rows(num_rows, self.num_workers)[self.worker]
             per_replica = self.strategy.run(replica, args=(num_rows, own.in_use, *batch))
-            losses, outputs, told = zip(*local_results(self.strategy, per_replica), strict=True)
+            losses, outputs, logs = zip(*local_results(self.strategy, per_replica), strict=True)
             shares = cut_rows(tf.shape(batch[0])[0], num_local)
-            return losses[0], tf.nest.map_structure(own.left, merge(outputs, shares)), told[0]
+            return losses[0], tf.nest.map_structure(own.own_rows_of, merge(outputs, shares)), logs[0]
 
         return _compiled(step, signature)
 
 
 class MultiWorkerEngine(MirroredEngine):
-    """Several processes, on one machine or many, through `tf.distribute.MultiWorkerMirroredStrategy`.
+    """Trains with several processes through `tf.distribute.MultiWorkerMirroredStrategy`.
 
-    To be made before TensorFlow makes its first tensor; returns when all processes are there.
+    The processes run on one machine or many. Must be created before TensorFlow makes its first tensor;
+    waits until all processes have joined.
 
     Args:
-        cluster: who takes part.
+        cluster: the processes that take part.
 
     Raises:
-        DeviceError: TensorFlow is already at work, or this process's port is taken.
+        DeviceError: TensorFlow is already initialized, or this process's port is in use.
     """
 
     name = "multi-worker"
@@ -257,8 +260,8 @@ class MultiWorkerEngine(MirroredEngine):
             strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster.resolver)
         except (RuntimeError, ValueError, tf.errors.OpError) as error:
             raise DeviceError(
-                f"multi-worker: {cluster.addresses[cluster.worker]} cannot meet the others: {error}; is its "
-                "port taken? choose another in TF_CONFIG, and make the engine before TensorFlow is at work"
+                f"multi-worker: {cluster.addresses[cluster.worker]} cannot join the others: {error}; is its "
+                "port in use? choose another in TF_CONFIG, and create the engine before the first tensor"
             ) from None
         devices = [short_name(device) for device in strategy.extended.worker_devices]
         super().__init__(devices, strategy)
@@ -266,19 +269,19 @@ class MultiWorkerEngine(MirroredEngine):
 
     @override
     def wait_for_all(self) -> None:
-        meet = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
-        float(self.strategy.experimental_local_results(self.strategy.run(meet))[0])
+        barrier = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
+        float(self.strategy.experimental_local_results(self.strategy.run(barrier))[0])
 
 
 def make_engine(name: str, devices: Sequence[str]) -> Engine:
-    """The engine of a name.
+    """Make the engine of a name.
 
     Args:
-        name: one of `multigpu.ENGINES`, or "" for the usual one of so many devices.
-        devices: names; `multi-worker` takes all of this process's.
+        name: one of `multigpu.ENGINES`, or "" for the default of that number of devices.
+        devices: names; ignored by `multi-worker`, which uses all devices of this process.
 
     Raises:
-        DeviceError: there is no such engine, or it cannot use these devices.
+        DeviceError: the engine is unknown, or it cannot use these devices.
     """
     name = name or ("single" if len(devices) == 1 else "parallel-model")
     if name == "multi-worker":
@@ -287,11 +290,11 @@ def make_engine(name: str, devices: Sequence[str]) -> Engine:
     if (name == "single") != (len(devices) == 1):
         raise DeviceError(
             f"{name}: expected {'1 device' if name == 'single' else 'several devices'}, received "
-            f"{', '.join(devices)}; name the devices that it should use, or leave the engine out"
+            f"{', '.join(devices)}; choose other devices, or leave the engine out"
         )
     engines = {"single": SingleEngine, "parallel-model": ParallelModelEngine, "mirrored": MirroredEngine}
     if name not in engines:
-        raise DeviceError(f"{name}: no such engine; there are {', '.join(ENGINES)}")
+        raise DeviceError(f"unknown engine {name!r}; expected one of {', '.join(ENGINES)}")
     return engines[name](devices)
 
 

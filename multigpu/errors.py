@@ -1,5 +1,5 @@
-"""What goes wrong by the user's choice of devices; imports nothing, so that a command line can name it."""
+"""Defines the error for devices that cannot be used; imports nothing, so that a command line can name it."""
 
 
 class DeviceError(ValueError):
-    """A device that is asked for cannot be had; the message lists what can, and the remedy."""
+    """Reports that a requested device is not available; the message lists those that are, and the remedy."""

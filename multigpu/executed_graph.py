@@ -1,4 +1,4 @@
-"""The graph that TensorFlow executes in a step, after placement and optimisation: ops and their devices."""
+"""Reads ops and their devices from the graph that TensorFlow executes, after placement and optimisation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from multigpu.keras_internals import COMPILED_BY_XLA, GRAPH_ENDS, collected_grap
 
 # the kernels of every device: _MklNativeFusedConv2D, DepthwiseConv2dNativeBackpropInput, BatchMatMulV2, ...
 MATRIX_OP = re.compile(r"Conv[23][Dd]|^Conv$|MatMul|Einsum|CudnnRNN(Backprop|V\d|$)")
-# Scopes that GradientTape and the gradient of a tf.function open. The kind of an op cannot tell: the gradient
-# of a MatMul is a MatMul, and a transposed convolution runs Conv2DBackpropInput in its forward pass.
+# Scopes that GradientTape and the gradient of a tf.function open. The kind of an op does not show the pass:
+# the gradient of a MatMul is a MatMul, and a transposed convolution runs Conv2DBackpropInput forward.
 BACKWARD_SCOPE = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/")
-# ops that hand on their first input, and ops that hand on any of theirs
+# ops that pass through their first input, and ops that pass through any of their inputs
 PASSING = re.compile(
     "Identity|Cast|Reshape|Transpose|Squeeze|ExpandDims|Enter|Exit|Switch|NextIteration|TensorListPopBack"
 )
@@ -24,7 +24,7 @@ JOINING = re.compile("Merge|TensorListPushBack")
 
 
 def executed_graph(step: Callable[[], object]) -> ExecutedGraph:
-    """Run a step and collect the graphs it executes."""
+    """Run a step and return the graphs that it executes."""
     with collected_graphs() as graphs:
         step()
     placed = ExecutedGraph()
@@ -36,7 +36,7 @@ def executed_graph(step: Callable[[], object]) -> ExecutedGraph:
 
 
 class MatrixOp(NamedTuple):
-    """A convolution or a matrix multiplication."""
+    """Describes a convolution or a matrix multiplication of an executed graph."""
 
     device: str
     backward: bool
@@ -45,13 +45,13 @@ class MatrixOp(NamedTuple):
 
 @dataclass
 class ExecutedGraph:
-    """Placed graphs, and the bodies of the functions that XLA compiled."""
+    """Holds placed graphs, and the bodies of the functions that XLA compiled."""
 
     devices: dict[str, str] = field(default_factory=dict)  # node -> device
     clusters: set[str] = field(default_factory=set)  # nodes that call a compiled function
-    unseen: set[str] = field(default_factory=set)  # nodes that call a function kept apart
+    unseen: set[str] = field(default_factory=set)  # nodes that call a `_noinline` function
     ops: dict[str, MatrixOp] = field(default_factory=dict)  # by name
-    repeats: dict[str, list[str]] = field(default_factory=dict)  # node or tensor -> tensors it hands on
+    repeats: dict[str, list[str]] = field(default_factory=dict)  # node or tensor -> tensors it passes through
 
     def add(self, graph: Any) -> None:
         """Add what a graph holds, the functions that XLA compiled included."""
@@ -77,7 +77,7 @@ class ExecutedGraph:
         elif MATRIX_OP.search(node.op):
             op = MatrixOp(device, BACKWARD_SCOPE.search(name) is not None, tuple(inputs))
             if self.ops.setdefault(name, op).device != device:
-                raise ValueError(f"{name} stands on two devices; measure one tf.function at a time")
+                raise ValueError(f"{name} runs on two devices; measure one tf.function at a time")
         for called in filter(functions.__contains__, _called(node)):
             if node.op.endswith("PartitionedCall"):
                 self._link(name, inputs, functions[called])
@@ -85,16 +85,16 @@ class ExecutedGraph:
                 self._add_node(inner, functions, f"{name}/", device)
 
     def _link(self, call: str, inputs: list[str], function: Any) -> None:
-        """A function's arguments repeat the inputs of its call, the call's outputs repeat its results."""
+        """Link a function's arguments to the inputs of its call, and the call's outputs to its results."""
         for argument, tensor in zip(function.signature.input_arg, inputs, strict=True):
             self.repeats[f"{call}/{argument.name}"] = [tensor]
         for index, output in enumerate(function.signature.output_arg):
             result = [f"{call}/{function.ret[output.name]}"]
-            # written so in a graph, and so in the body of a function
+            # the first form is used in a graph, the second in the body of a function
             self.repeats[f"{call}:{index}"] = self.repeats[f"{call}:output:{index}"] = result
 
     def sources(self, op: MatrixOp) -> set[str]:
-        """The tensors that an op's operands repeat."""
+        """Return the tensors that an op's operands come from, through casts, reshapes, loops and calls."""
         pending, seen, found = list(op.operands), set(), set()
         while pending:
             tensor = pending.pop()
@@ -109,21 +109,21 @@ class ExecutedGraph:
                 pending.extend(repeated)
         return found
 
-    def homes(self) -> dict[str, set[str]]:
-        """For each backward op, the devices of the forward ops that share an operand with it."""
-        takers: dict[str, set[str]] = defaultdict(set)
+    def forward_devices(self) -> dict[str, set[str]]:
+        """Return for each backward op the devices of the forward ops that share an operand with it."""
+        consumers: dict[str, set[str]] = defaultdict(set)
         for op in self.ops.values():
             if not op.backward:
                 for source in self.sources(op):
-                    takers[source].add(op.device)
+                    consumers[source].add(op.device)
         return {
-            name: set().union(*(takers.get(source, ()) for source in self.sources(op)))
+            name: set().union(*(consumers.get(source, ()) for source in self.sources(op)))
             for name, op in self.ops.items()
             if op.backward
         }
 
 
 def _called(node: Any) -> list[str]:
-    """Names of the functions that a node calls."""
+    """Return the names of the functions that a node calls."""
     attributes = node.attr.values()
     return [f.name for attribute in attributes for f in (attribute.func, *attribute.list.func) if f.name]

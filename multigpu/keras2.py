@@ -1,4 +1,4 @@
-"""Keras 2's `multi_gpu_model`, on top of `ParallelModel`.
+"""Provides Keras 2's `multi_gpu_model` on top of `ParallelModel`.
 
 from multigpu import multi_gpu_model
 
@@ -24,22 +24,22 @@ from multigpu.parallel_model import ParallelModel
 def multi_gpu_model(
     model: keras.Model, gpus: int | Sequence[int], cpu_merge: bool = True, cpu_relocation: bool = False
 ) -> ParallelModel:
-    """The function of Keras 2 by this name, on top of `ParallelModel`.
+    """Return a `ParallelModel` of a template, with the arguments of Keras 2's function of this name.
 
     Args:
-        model: the template; it shares its weights with what is returned.
+        model: the template; it shares its weights with the returned model.
         gpus: a number of devices, or a list of ids; at least two.
-        cpu_merge: whether results are put together on the CPU, else on the first device.
+        cpu_merge: whether results are concatenated on the CPU, else on the first device.
         cpu_relocation: whether the weights are moved to the CPU first; a `tf.function` of yours that has
-            used them must be made anew.
+            used them must be created again.
 
     Raises:
-        DeviceError: fewer than two devices, or one that is not there.
+        DeviceError: fewer than two devices, or one that does not exist.
     """
     num_devices = gpus if isinstance(gpus, int) else len(gpus)
     if num_devices < 2:
         raise DeviceError(
-            f"multi_gpu_model: expected at least 2 devices, received gpus={gpus!r}; use the model as it is"
+            f"multi_gpu_model: expected at least 2 devices, received gpus={gpus!r}; use the model itself"
         )
     devices = parse_devices(gpus)
     if cpu_relocation:
@@ -47,6 +47,6 @@ def multi_gpu_model(
             value = variable.numpy()
             with tf.device("/CPU:0"):
                 make_variable_again(variable, value)
-        # they were traced with the variables as they were
+        # they were traced with the variables on the old device
         model.train_function = model.test_function = model.predict_function = None
     return ParallelModel(model, devices, merge_on="/CPU:0" if cpu_merge else devices[0])

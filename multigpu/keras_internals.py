@@ -1,4 +1,4 @@
-"""Every private name of Keras and TensorFlow that this package depends on, each behind a name of ours.
+"""Wraps every private name of Keras and TensorFlow that this package depends on in a function or constant.
 
 No other module of the package uses one; `tests/multigpu/test_keras_internals.py` tests that, and that all of
 them exist in the versions installed. Each docstring says what would replace the private name.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.models.functional import Functional, operation_fn
 from keras.src.trainers.compile_utils import CompileLoss
 from tensorflow.python.eager import context as tensorflow_context
 from typing_extensions import override
@@ -41,12 +43,20 @@ def layers_of(model: keras.Model) -> list[keras.Layer]:
 
 
 def clear_added_losses(model: keras.Model) -> None:
-    """Forget what layers gave to `add_loss`; replaced by a public method that does it."""
+    """Clear the values that layers passed to `add_loss`; replaced by a public method that does it."""
     model._clear_losses()
 
 
+def are_weights_made_later() -> bool:
+    """Return whether layers are called only for the shapes of their outputs, their weights made afterwards.
+
+    Replaced by a public function that returns whether a `keras.StatelessScope` is active.
+    """
+    return bool(in_stateless_scope())
+
+
 def make_variable_again(variable: keras.Variable, value: Any) -> None:
-    """Make a variable's TensorFlow variable again, in the device scope of the caller.
+    """Create a variable's TensorFlow variable again, in the device scope of the caller.
 
     Replaced by a public way to move a `keras.Variable` to another device.
     """
@@ -54,22 +64,82 @@ def make_variable_again(variable: keras.Variable, value: Any) -> None:
 
 
 def mask_of(tensor: Any) -> Any:
-    """Return the mask that Keras keeps with a tensor, None without one; replaced by a public `get_mask`."""
+    """Return the mask that Keras attached to a tensor, None without one; replaced by a public `get_mask`."""
     return getattr(tensor, _MASK, None)
 
 
 def set_mask(tensor: Any, mask: Any) -> None:
-    """Let Keras find a mask with a tensor; replaced by a public `set_mask`."""
+    """Attach a mask to a tensor as Keras does; replaced by a public `set_mask`."""
     setattr(tensor, _MASK, mask)
+
+
+# graphs of layers
+
+
+class LayerCall(NamedTuple):
+    """Describes one call of a layer within a functional model."""
+
+    layer: Any  # a layer, or an operation such as `x + y`, which has no weights
+    inputs: tuple[int, ...]  # keys of tensors
+    outputs: tuple[int, ...]
+    run: Callable[[Mapping[int, Any], bool], Mapping[int, Any]]  # (values by key, training) -> the outputs
+
+
+class LayerGraph(NamedTuple):
+    """Describes the calls that a functional model consists of, in an order in which they can run."""
+
+    calls: tuple[LayerCall, ...]
+    inputs: tuple[int, ...]  # keys of the model's inputs, as `standardize` returns them
+    input_names: tuple[str, ...]
+    outputs: tuple[int, ...]
+    standardize: Callable[[Any], list[Any]]  # what a model is called with -> its inputs
+    pack: Callable[[list[Any]], Any]  # values of the outputs -> what the model returns
+
+
+def functional_graph(model: keras.Model) -> LayerGraph | None:
+    """Return the calls of layers in a functional or a built Sequential model, None for any other model.
+
+    Replaced by public attributes of the nodes of a `keras.Function`.
+    """
+    if type(model).call is keras.Sequential.call:
+        model = model._functional
+    if not isinstance(model, Functional) or type(model).call is not Functional.call:
+        return None
+    nodes = [node for _, nodes in sorted(model._nodes_by_depth.items(), reverse=True) for node in nodes]
+    return LayerGraph(
+        calls=tuple(_call_of(node) for node in nodes if node.operation and not node.is_input),
+        inputs=tuple(map(id, model.inputs)),
+        input_names=tuple(tensor.name for tensor in model.inputs),
+        outputs=tuple(map(id, model.outputs)),
+        standardize=model._standardize_inputs,
+        pack=lambda values: _unpack_single(keras.tree.pack_sequence_as(model.output, values)),
+    )
+
+
+def _call_of(node: Any) -> LayerCall:
+    outputs = tuple(map(id, node.outputs))
+
+    def run(values: Mapping[int, Any], training: bool) -> Mapping[int, Any]:
+        args, kwargs = node.arguments.fill_in(values)
+        result = operation_fn(node.operation, training=training)(*args, **kwargs)
+        return dict(zip(outputs, keras.tree.flatten(result), strict=True))
+
+    return LayerCall(node.operation, tuple(map(id, node.input_tensors)), outputs, run)
+
+
+def _unpack_single(structure: Any) -> Any:
+    """Return the only output of a model that was made with a list of one."""
+    single = isinstance(structure, list | tuple) and len(structure) == 1
+    return structure[0] if single else structure
 
 
 # losses
 
 
 def compiled_loss(model: keras.Model) -> Any:
-    """Return what `compile` made of the losses given to it, None without one.
+    """Return the loss object that `compile` made of the losses given to it, None without a loss.
 
-    Replaced by a public attribute; `model.loss` is only what the user gave.
+    Replaced by a public attribute; `model.loss` is only the user's argument.
     """
     return model._compile_loss
 
@@ -90,7 +160,7 @@ def update_loss_metric(model: keras.Model, loss: Any, num_rows: Any) -> None:
 
 
 def build_losses(model: keras.Model, batch: Any) -> None:
-    """Make the variables of losses and metrics from the shapes of a batch, without computing.
+    """Create the variables of losses and metrics from the shapes of a batch, without computing them.
 
     Replaced by a public `build` of losses and metrics.
     """
@@ -98,16 +168,16 @@ def build_losses(model: keras.Model, batch: Any) -> None:
 
 
 def wrap_losses(model: keras.Model, wrap: Callable[[keras.Loss], keras.Loss]) -> None:
-    """Put `wrap(loss)` in the place of each loss that was given to `compile`.
+    """Replace each loss that was given to `compile` by `wrap(loss)`.
 
-    Replaced by a public way to go through a compiled model's losses.
+    Replaced by a public way to iterate over a compiled model's losses.
     """
     if model._compile_loss is not None:
         model._compile_loss = _WrappedLosses(model._compile_loss, wrap)
 
 
 class _WrappedLosses(CompileLoss):
-    """The same losses, weights and names as another's; each loss wrapped as soon as it is made."""
+    """Has the losses, weights and names of another `CompileLoss`, each loss wrapped when it is created."""
 
     def __init__(self, other: CompileLoss, wrap: Callable[[keras.Loss], keras.Loss]) -> None:
         super().__init__(other._user_loss, other._user_loss_weights, output_names=other.output_names)
@@ -119,6 +189,17 @@ class _WrappedLosses(CompileLoss):
         self._flat_losses: list[Any] = [
             entry._replace(loss=self._wrap(entry.loss)) for entry in self._flat_losses
         ]
+
+
+# optimisers
+
+
+def wrap_weight_decay(optimizer: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace an optimiser's function that decays a list of weights by `wrap(function)`.
+
+    Replaced by a public method that decays weights, as `update_step` updates them.
+    """
+    optimizer._apply_weight_decay = wrap(optimizer._apply_weight_decay)
 
 
 # TensorFlow's runtime
@@ -135,21 +216,21 @@ def slurm_tasks(resolver: tf.distribute.cluster_resolver.SlurmClusterResolver) -
 
 @contextmanager
 def collected_graphs() -> Iterator[list[Any]]:
-    """Collect the graphs that are executed within, placed and optimised.
+    """Collect the graphs, placed and optimised, that are executed within the context.
 
     Replaced by a public form of TensorFlow 1's `RunOptions(output_partition_graphs=True)`.
     """
-    # graphs are reported only while they are made ready to run, so those that are ready must go
+    # graphs are reported only while they are prepared to run, so those that are already prepared are cleared
     tensorflow_context.context().clear_kernel_cache()
     with tensorflow_context.collect_graphs(optimized=True) as graphs:
-        # an operation that succeeds brings out what an earlier step left that failed; then it is dropped
+        # an operation that succeeds flushes the graphs that a failed step left; then they are dropped
         tf.identity(0.0)
         tensorflow_context.export_run_metadata()
         yield graphs
 
 
 def parse_profile(content: bytes) -> Any:
-    """Parse a file of the profiler; replaced by `jax.profiler.ProfileData`, if TensorFlow gets its like."""
+    """Parse a profiler file; replaced by an equivalent of `jax.profiler.ProfileData`, once there is one."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     return xplane_pb2.XSpace.FromString(content)

@@ -1,13 +1,13 @@
-"""Towers that meet: each runs in a thread of its own, one at a time, and all stop where values are summed.
+"""Runs towers in lockstep: each in a thread of its own, one at a time, and all wait where values are summed.
 
-A layer or a loss asks for the sum over all towers by TensorFlow's own means, as Keras's
+A layer or a loss asks for the sum over all towers through TensorFlow's own interface, as Keras's
 `BatchNormalization(synchronized=True)` does:
 
     tf.distribute.get_replica_context().all_reduce("SUM", values)
 
-The gradient of that sum is the sum of the gradients, so the backward passes meet as well. Threads, because
-gradient tapes, device scopes and Keras's scopes belong to a thread; one at a time, so that the order of
-operations is the same in every run.
+The gradient of that sum is the sum of the gradients, so the backward passes synchronize as well. Threads are
+used because gradient tapes, device scopes and Keras's scopes belong to a thread; one runs at a time, so that
+the order of operations is the same in every run.
 """
 
 from __future__ import annotations
@@ -22,52 +22,55 @@ import tensorflow as tf
 from multigpu.towers import Share, Tensor
 
 
-class TowersMustMeet(BaseException):
-    """A tower that was not run in lockstep asks for a sum over all; no layer is to catch it."""
+class LockstepRequired(BaseException):
+    """Reports that a tower outside of lockstep asks for a sum; no Exception, so that no layer catches it."""
 
 
 def run_in_lockstep(towers: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run every tower to its end and return their results.
 
     Raises:
-        RuntimeError: the towers do not meet in the same places, or within a loop or a function.
-        Exception: what a tower raised; the others are stopped.
+        RuntimeError: the towers do not ask for the same sums, or one asks within a loop or a function.
+        Exception: the error that a tower raised; the others are stopped.
     """
     around = _surroundings()
     threads = [_TowerThread(tower, around) for tower in towers]
     try:
         sums: list[Tensor] | None = None
         while True:
-            met = [thread.go_on(sums) for thread in threads]
-            if all(values is None for values in met):
+            pending = [thread.run_to_next_sum(sums) for thread in threads]
+            if all(values is None for values in pending):
                 return [thread.result for thread in threads]
-            if any(values is None for values in met):
-                raise RuntimeError("a tower ended where others wait for its values: towers must do the same")
-            sums = [tf.add_n(column) for column in zip(*met, strict=True)]
+            if any(values is None for values in pending):
+                raise RuntimeError(
+                    "a tower ended while others wait for a sum over all towers; every tower must ask for the "
+                    "same sums"
+                )
+            sums = [tf.add_n(column) for column in zip(*pending, strict=True)]
     finally:
         for thread in threads:
             thread.stop()
 
 
-def meet(values: Sequence[Tensor]) -> list[Tensor]:
-    """The sum of each value over the towers, for the tower that asks.
+def sum_over_towers(values: Sequence[Tensor]) -> list[Tensor]:
+    """Return the sum of each value over the towers; called from within a tower.
 
     Raises:
-        TowersMustMeet: it was not run in lockstep.
+        LockstepRequired: the tower was not run in lockstep.
     """
     thread = threading.current_thread()
     if not isinstance(thread, _TowerThread):
-        raise TowersMustMeet
-    return thread.meet(list(values))
+        raise LockstepRequired
+    return thread.sum_over_towers(list(values))
 
 
 class TowerContext(tf.distribute.ReplicaContext):
-    """What layers and losses of a tower find in `tf.distribute.get_replica_context()`.
+    """Answers `tf.distribute.get_replica_context()` for the layers and losses of a tower.
 
     Args:
-        index: of the tower.
-        num_towers: of the model.
-        share: of the batch.
+        index: index of the tower.
+        num_towers: number of towers of the model.
+        share: the tower's share of the batch.
     """
 
     def __init__(self, index: int, num_towers: int, share: Share) -> None:
@@ -77,13 +80,13 @@ class TowerContext(tf.distribute.ReplicaContext):
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """Number of towers."""
+        """Return the number of towers."""
         return self._num_towers
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """Of every tensor of a structure, the sum over the towers, or the mean weighted by their rows.
+        """Return the sum over the towers of every tensor of a structure, or the mean weighted by their rows.
 
-        A tower without rows of its own counts for nothing.
+        A tower without rows of its own has no effect.
         """
         mean = str(getattr(reduce_op, "value", reduce_op)).upper() == "MEAN"
         factor = self.share.weight if mean else self.share.in_use
@@ -94,28 +97,29 @@ class TowerContext(tf.distribute.ReplicaContext):
         @tf.custom_gradient
         def reduced(*values: Tensor) -> Any:
             def backward(*gradients: Tensor) -> list[Tensor]:
-                return scaled(meet(gradients))
 
-            return meet(scaled(values)), backward
+                return scaled(sum_over_towers(gradients))
+
+            return sum_over_towers(scaled(values)), backward
 
         sums = reduced(*(tf.convert_to_tensor(one) for one in tf.nest.flatten(value)))
         return tf.nest.pack_sequence_as(value, list(sums) if isinstance(sums, list | tuple) else [sums])
 
     def all_gather(self, value: Any, axis: Any, options: Any = None) -> Any:
-        """Refused.
+        """Refuse to gather values of all towers.
 
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("towers only sum: use all_reduce in place of all_gather")
+        raise NotImplementedError("towers support all_reduce only; use it in place of all_gather")
 
 
 class _Stopped(BaseException):
-    """Ends a tower whose neighbour failed."""
+    """Ends a tower after another one has failed."""
 
 
 class _TowerThread(threading.Thread):
-    """A tower that runs until it meets the others, and on when it is told their sum."""
+    """Runs a tower, which pauses whenever it asks for a sum over all towers, until it is given that sum."""
 
     def __init__(
         self,
@@ -133,8 +137,8 @@ class _TowerThread(threading.Thread):
         self._stopping = False
         self.start()
 
-    def go_on(self, sums: list[Tensor] | None) -> list[Tensor] | None:
-        """Run until the next meeting; returns the values to be summed, or None at the end."""
+    def run_to_next_sum(self, sums: list[Tensor] | None) -> list[Tensor] | None:
+        """Run until the tower asks for a sum, and return the values to be summed, or None at the end."""
         self._sums, self._values = sums, None
         self._my_turn.release()
         self._their_turn.acquire()
@@ -143,17 +147,17 @@ class _TowerThread(threading.Thread):
         return self._values
 
     def stop(self) -> None:
-        """End it, wherever it is."""
+        """End the thread, wherever it is."""
         self._stopping = True
         self._my_turn.release()
         self.join()
 
-    def meet(self, values: list[Tensor]) -> list[Tensor]:
-        """Called by the tower: wait for the sum over all towers."""
+    def sum_over_towers(self, values: list[Tensor]) -> list[Tensor]:
+        """Wait for the sum over all towers and return it; called by the tower itself."""
         if _graph() is not self._home:
             raise RuntimeError(
-                "towers cannot meet within a loop, or a tf.function of a layer's own: take the synchronized "
-                "layer out of it, or leave synchronized=True out"
+                "towers cannot synchronize within a loop, or a tf.function of a layer's own; move the "
+                "synchronized layer out of it, or leave synchronized=True out"
             )
         self._values = values
         self._their_turn.release()
@@ -163,7 +167,7 @@ class _TowerThread(threading.Thread):
         return self._sums
 
     def run(self) -> None:
-        """The thread."""
+        """Run the tower when it is its turn (called by `start`)."""
         self._my_turn.acquire()
         try:
             if not self._stopping:
@@ -178,12 +182,12 @@ class _TowerThread(threading.Thread):
 
 
 def _graph() -> tf.Graph | None:
-    """That operations go to; None where they run at once."""
+    """Return the graph that operations are added to; None in eager mode."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def _surroundings() -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """The graph and name scope of this thread, to be entered in another."""
+    """Return a context manager that enters this thread's graph and name scope in another thread."""
     graph = _graph()
     if graph is None:
         return contextlib.nullcontext

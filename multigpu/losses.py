@@ -1,9 +1,9 @@
-"""Losses of towers whose mean over the rows is the loss of the batch, whatever their reduction.
+"""Wraps losses such that the towers' mean, weighted by their rows, is the loss of the batch.
 
 The loss of a batch that is a mean over its rows is the mean of the towers' losses, weighted by their rows.
-Other losses are brought to that form here. A sum is divided by the tower's part of the rows. For a mean over
-something else, the frames that a mask leaves or the sum of the weights, a tower must know how much of that
-the whole batch has, so the towers meet.
+Losses of other reductions are scaled to that form here. A sum is divided by the tower's share of the rows. A
+mean over something else, the unmasked frames or the sum of the sample weights, is scaled by the tower's share
+of that quantity, for which the towers synchronize.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from multigpu.towers import Tensor
 
 
 class TowerLoss(keras.Loss):
-    """A loss that in a tower is the tower's part of the batch's; elsewhere it is the loss itself.
+    """Computes in a tower its part of the batch's loss, and elsewhere the loss itself.
 
     Args:
-        loss: of Keras, or of its kind.
+        loss: a loss of Keras or a subclass.
     """
 
     def __init__(self, loss: keras.Loss) -> None:
@@ -30,10 +30,10 @@ class TowerLoss(keras.Loss):
         self.loss = loss
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Tensor:
-        """The loss, such that over the towers its mean, weighted by their rows, is that of the batch.
+        """Compute the loss such that the towers' mean, weighted by their rows, is that of the batch.
 
         Raises:
-            ValueError: it is not a scalar.
+            ValueError: the loss is not a scalar.
         """
         value = self.loss(y_true, y_pred, sample_weight)
         context = tf.distribute.get_replica_context()
@@ -41,7 +41,7 @@ class TowerLoss(keras.Loss):
             return value
         if value.shape.rank != 0:
             raise ValueError(
-                f"{self.name}: expected one loss of a batch, received shape {value.shape}; give it "
+                f"{self.name}: expected a scalar loss of a batch, received shape {value.shape}; use "
                 f'another reduction than {self.reduction!r}, such as "sum"'
             )
         if self.reduction == "sum":
@@ -57,7 +57,7 @@ class TowerLoss(keras.Loss):
         )
 
     def _count(self, y_pred: Any, sample_weight: Any) -> Tensor | None:
-        """What the loss is a mean over, () float32; None for the rows."""
+        """Return the quantity that the loss is a mean over, () float32; None if it is the number of rows."""
         mask = mask_of(y_pred)
         weighted = self.reduction == "mean_with_sample_weight" and sample_weight is not None
         if mask is None and not weighted:

@@ -1,4 +1,4 @@
-"""All towers of a model: run on their devices, and what comes of them put together, by their shares."""
+"""Runs all towers of a model on their devices, and merges their results by their shares of the batch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import keras
 import tensorflow as tf
 
 from multigpu.keras_internals import clear_added_losses, compiled_loss, layers_of
-from multigpu.lockstep import TowerContext, TowersMustMeet, run_in_lockstep
-from multigpu.stateless import Ran, Tower, call_as_outermost
-from multigpu.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
+from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
+from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost
+from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
 
 class LossAndGradients(NamedTuple):
-    """Of a whole batch."""
+    """Holds the loss, outputs and gradients of a whole batch."""
 
     loss: Tensor  # () mean over the rows
     outputs: Structure
@@ -27,10 +27,10 @@ class LossAndGradients(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Of a whole batch."""
+    """Holds the outputs and added losses of a whole batch."""
 
     outputs: Structure
-    added_losses: list[Tensor]  # what the model's layers gave to `add_loss`, () each
+    added_losses: list[Tensor]  # values that the model's layers passed to `add_loss`, () each
 
 
 class ModelTowers:
@@ -39,31 +39,31 @@ class ModelTowers:
     Args:
         inner: the model.
         devices: their names.
-        merge_on: name of the device where results are put together.
+        merge_on: name of the device where results are merged.
     """
 
     def __init__(self, inner: keras.Model, devices: Sequence[str], merge_on: str) -> None:
         self.inner, self.devices, self.merge_on = inner, list(devices), merge_on
         self.jit_compile = False
-        self._must_meet = False
+        self._in_lockstep = False
 
     @property
     def synchronized(self) -> bool:
-        """Whether a layer is made to ask for sums over all towers."""
+        """Return whether a layer is configured to ask for sums over all towers."""
         return any(getattr(layer, "synchronized", False) for layer in layers_of(self.inner))
 
     def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> Outputs:
-        """What `call` makes of each share, put together.
+        """Return the merged outputs of `call` over all shares.
 
         Gradients taken from outside are computed on the device of each share.
 
         Args:
             call: rows -> outputs.
-            batch: with rows.
+            batch: tensors with rows.
         """
         towers = self._cut(batch)
         tensors, rebuild_towers = _tensors([(tower.rows, tower.values) for tower in towers])
-        ran: list[Ran] = []
+        ran: list[TowerResult] = []
 
         @tf.custom_gradient
         def run(*tensors: Tensor) -> Any:
@@ -73,7 +73,7 @@ class ModelTowers:
             ]
             tapes = [tf.GradientTape(persistent=True, watch_accessed_variables=False) for _ in own]
 
-            def forward(tower: Tower, tape: tf.GradientTape) -> Ran:
+            def forward(tower: Tower, tape: tf.GradientTape) -> TowerResult:
                 with tape:
                     tape.watch(_floating(_tensors((tower.rows, tower.values))[0]))
                     return tower.run(lambda rows, _: call(rows), jit_compile=self.jit_compile)
@@ -94,7 +94,7 @@ class ModelTowers:
                             output_gradients=[gradient for _, gradient in pairs],
                         )
 
-                run_calls = run_in_lockstep if self._must_meet else _run_in_turn
+                run_calls = run_in_lockstep if self._in_lockstep else _run_in_turn
                 below = run_calls(_calls(differentiate, own, tapes, made, upstream_of))
                 return [gradient for gradients in below for gradient in gradients]
 
@@ -108,15 +108,15 @@ class ModelTowers:
             return Outputs(*merge(outputs, [tower.share for tower in towers]))
 
     def losses(self, loss_of: LossOfRows, batch: Structure) -> tuple[Tensor, Structure]:
-        """Loss and outputs of a batch.
+        """Return the loss and the outputs of a batch.
 
         Args:
             loss_of: rows -> (mean loss over these rows, outputs).
-            batch: with rows.
+            batch: tensors with rows.
         """
         towers = self._cut(batch)
 
-        def run(tower: Tower) -> Ran:
+        def run(tower: Tower) -> TowerResult:
             return tower.run(lambda rows, _: loss_of(rows), jit_compile=self.jit_compile)
 
         ran = self._run_all(run, towers)
@@ -129,17 +129,17 @@ class ModelTowers:
     def loss_and_gradients(
         self, loss_of: LossOfRows, batch: Structure, scale: Tensor | float
     ) -> LossAndGradients:
-        """Loss, outputs and gradients of a batch; each share's on its device.
+        """Return the loss, outputs and gradients of a batch, each share's computed on its own device.
 
         Args:
-            loss_of: as `losses` takes it.
-            batch: with rows.
-            scale: gradients come multiplied by it.
+            loss_of: rows -> (mean loss over these rows, outputs).
+            batch: tensors with rows.
+            scale: factor of the gradients.
         """
         towers = self._cut(batch)
         num_weights = len(self.inner.trainable_variables)
 
-        def run(tower: Tower) -> Ran:
+        def run(tower: Tower) -> TowerResult:
             def work(rows: Structure, values: list[Tensor]) -> Any:
                 weights = values[:num_weights]
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -159,7 +159,7 @@ class ModelTowers:
             return LossAndGradients(
                 weighted_mean(losses, shares),
                 merge(outputs, shares),
-                [_sum_gradients(column) for column in zip(*gradients, strict=True)],
+                [sum_gradients(column) for column in zip(*gradients, strict=True)],
             )
 
     def _cut(self, batch: Structure) -> list[Tower]:
@@ -167,7 +167,7 @@ class ModelTowers:
         inner, num_towers = self.inner, len(self.devices)
         if not inner.built:
             raise ValueError(
-                f"{inner.name}: not built yet, so that towers have no weights; call it on a batch"
+                f"{inner.name}: not built yet, so towers have no weights; call the model on a batch first"
             )
         # the trainable ones first
         variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
@@ -178,47 +178,65 @@ class ModelTowers:
             )
         ]
 
-    def _run_all(self, forward: Callable[..., Ran], *columns: Iterable[Any]) -> list[Ran]:
-        """Run every tower; in lockstep if one asks for a sum over all."""
+    def _run_all(self, forward: Callable[..., TowerResult], *columns: Iterable[Any]) -> list[TowerResult]:
+        """Run every tower, in lockstep if one asks for a sum over all."""
         calls = _calls(forward, *columns)
-        if not self._must_meet:
+        if not self._in_lockstep:
             try:
                 return _run_in_turn(calls)
-            except TowersMustMeet:
-                self._must_meet = True
+            except LockstepRequired:
+                self._in_lockstep = True
                 if self.jit_compile:
-                    warnings.warn("towers that meet cannot be compiled: going on without XLA", stacklevel=2)
+                    warnings.warn(
+                        "synchronized towers cannot be compiled by XLA; continuing without it", stacklevel=2
+                    )
                     self.jit_compile = False
         clear_added_losses(self.inner)
         return run_in_lockstep([functools.partial(call_as_outermost, call) for call in calls])
 
-    def _write(self, ran: Sequence[Ran], towers: Sequence[Tower]) -> None:
-        """Give each variable that towers wrote to what they make of it together."""
-        shares = [tower.share for tower in towers]
-        sums = {id(variable) for variable in self.inner.metrics_variables}
-        losses = compiled_loss(self.inner)
-        if not isinstance(shares[0].size, int) and losses is not None:
-            # where Keras cannot see the number of rows, it counts a batch's loss as one
-            sums -= {id(variable) for variable in losses.variables}
-        with tf.device(self.merge_on):
-            for column in zip(*(one.updates for one in ran), strict=True):
-                variable = column[0][0]
-                values = [value for _, value in column]
-                if id(variable) in sums:
-                    old = tf.convert_to_tensor(variable.value)
-                    more = [
-                        (value - old) * tf.cast(share.in_use, old.dtype)
-                        for value, share in zip(values, shares, strict=True)
-                    ]
-                    variable.assign(tf.add_n([old, *more]))
-                elif values[0].dtype.is_floating:
-                    variable.assign(weighted_mean(values, shares))
-                else:
-                    variable.assign(values[0])  # a seed or a counter: as one device would have it
+    def _write(self, ran: Sequence[TowerResult], towers: Sequence[Tower]) -> None:
+        updates = [one.updates for one in ran]
+        write_updates(self.inner, updates, [tower.share for tower in towers], self.merge_on)
+
+
+def write_updates(
+    inner: keras.Model, updates: Sequence[Sequence[Update]], shares: Sequence[Share], device: str
+) -> None:
+    """Assign to each variable that towers wrote to the combination of their values.
+
+    Metrics are summed, moving statistics averaged by the towers' rows; seeds and counters advance as on one
+    device.
+
+    Args:
+        inner: the model that the variables belong to.
+        updates: of each tower; all towers wrote to the same variables.
+        shares: the towers' rows.
+        device: name of the device that combines the values.
+    """
+    sums = {id(variable) for variable in inner.metrics_variables}
+    losses = compiled_loss(inner)
+    if not isinstance(shares[0].size, int) and losses is not None:
+        # where Keras cannot see the number of rows, it counts a batch's loss as one
+        sums -= {id(variable) for variable in losses.variables}
+    with tf.device(device):
+        for column in zip(*updates, strict=True):
+            variable = column[0][0]
+            values = [value for _, value in column]
+            if id(variable) in sums:
+                old = tf.convert_to_tensor(variable.value)
+                more = [
+                    (value - old) * tf.cast(share.in_use, old.dtype)
+                    for value, share in zip(values, shares, strict=True)
+                ]
+                variable.assign(tf.add_n([old, *more]))
+            elif values[0].dtype.is_floating:
+                variable.assign(weighted_mean(values, shares))
+            else:
+                variable.assign(values[0])  # a seed or a counter: the value that one device would have
 
 
 def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Structure]]:
-    """The tensors in a structure, and a function that puts others in their places."""
+    """Return the tensors in a structure, and a function that rebuilds it with other tensors."""
     leaves = tf.nest.flatten(structure)
     places = [place for place, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
 
@@ -233,18 +251,18 @@ def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
 
 
-def _sum_gradients(gradients: Sequence[Any]) -> Any:
-    """Of one variable over the towers; sparse ones, of embeddings, stay sparse."""
-    there = [gradient for gradient in gradients if gradient is not None]
-    if not there:
+def sum_gradients(gradients: Sequence[Any]) -> Any:
+    """Sum the towers' gradients of one variable; sparse ones, of embeddings, stay sparse."""
+    existing = [gradient for gradient in gradients if gradient is not None]
+    if not existing:
         return None
-    if all(isinstance(gradient, tf.IndexedSlices) for gradient in there):
+    if all(isinstance(gradient, tf.IndexedSlices) for gradient in existing):
         return tf.IndexedSlices(
-            tf.concat([gradient.values for gradient in there], axis=0),
-            tf.concat([gradient.indices for gradient in there], axis=0),
-            there[0].dense_shape,
+            tf.concat([gradient.values for gradient in existing], axis=0),
+            tf.concat([gradient.indices for gradient in existing], axis=0),
+            existing[0].dense_shape,
         )
-    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in there])
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in existing])
 
 
 def _calls(function: Callable[..., Any], *columns: Iterable[Any]) -> list[Callable[[], Any]]:

@@ -1,24 +1,23 @@
-"""Which device did what in a compiled step: read from the run itself, not from the devices asked for.
+"""Measures which device did what in a compiled step, from the run itself, not from the devices requested.
 
     work = measure_work(lambda: train_step(batch), ["/GPU:0", "/GPU:1"])
     for device in work:
         print(device.device, device.forward_ops, device.backward_ops, device.compute_s)
-    print(backward_is_home(work), misplaced_backward(work))
+    print(backward_is_placed(work), misplaced_backward(work))
 
-The graph that TensorFlow executes, after placement and optimisation, says which ops stand where; the profiler
-says how long they took. The two are joined by the names of ops.
+The graph that TensorFlow executes, after placement and optimisation, gives the device of each op; the
+profiler gives its time. The two are joined by the names of ops.
 """
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -27,30 +26,35 @@ from multigpu.errors import DeviceError
 from multigpu.executed_graph import ExecutedGraph, executed_graph
 from multigpu.keras_internals import parse_profile
 
-CLOSING_S = 0.1  # the profiler drops events that threads close late, after their results are out
+CLOSING_S = 0.1  # the profiler drops events that threads close only after their results are available
+
+
+Interval: TypeAlias = tuple[int, int]  # start and end in picoseconds of the profiler's clock
+Events: TypeAlias = dict[tuple[str, bool], list[Interval]]  # of each op by (name, whether it ran on a GPU)
 
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """What one device did in one step.
+    """Describes what one device did in one step.
 
-    "Ops" are convolutions and matrix multiplications of the executed graph. One in a loop counts once for all
-    its turns, one in a branch counts whether or not it was taken. Those of functions compiled by XLA count as
-    they were traced, for XLA does not tell what it fused.
+    "Ops" are convolutions and matrix multiplications of the executed graph. An op in a loop counts once for
+    all iterations, an op in a branch counts whether or not the branch was taken. Ops of functions compiled by
+    XLA count as they were traced, since XLA does not report what it fused.
 
     Attributes:
-        device: short form, `/CPU:1`.
-        forward_ops: ops of the forward pass.
-        backward_ops: ops of the backward pass.
+        device: short name, such as `/CPU:1`.
+        forward_ops: number of ops of the forward pass.
+        backward_ops: number of ops of the backward pass.
         misplaced: names of the backward ops whose forward op is on another device.
-        unpaired_ops: backward ops whose forward op was not found, so that `misplaced` cannot judge them.
-        compiled_clusters: calls of functions compiled by XLA.
-        unseen_calls: calls of functions kept apart (`_noinline`), whose ops are not counted.
-        compute_s: seconds that its ops of every kind took, added up, without copies between devices: on a CPU
-            the wall time of each op but the cheapest, on a GPU the time of its kernels. Ops that run side by
-            side make it exceed the time of the step; logical CPUs share threads, so they slow each other.
+        unpaired_ops: number of backward ops whose forward op was not found, so that they cannot be judged.
+        compiled_clusters: number of calls of functions compiled by XLA.
+        unseen_calls: number of calls of `_noinline` functions, whose ops are not counted.
+        compute_s: total seconds of the device's ops of every kind, without copies between devices: on a CPU
+            the wall time of each op but the cheapest, on a GPU the time of its kernels. Ops that run in
+            parallel make it exceed the time of the step; logical CPUs share threads, so they slow each other.
             None where unknown: with unseen calls, and on a GPU without CUPTI or with compiled clusters.
-        peak_memory_bytes: the most a GPU held during the step, model included; None on a CPU.
+        peak_memory_bytes: peak memory of a GPU during the step, model included; None on a CPU.
+        busy: intervals in which at least one op ran, in order.
     """
 
     device: str
@@ -62,67 +66,72 @@ class DeviceWork:
     unseen_calls: int
     compute_s: float | None
     peak_memory_bytes: int | None
+    busy: tuple[Interval, ...] = ()
 
 
 def measure_work(step: Callable[[], object], devices: Sequence[str]) -> list[DeviceWork]:
-    """Run a step and report what each device did.
+    """Run a step and return what each device did.
 
-    The step runs three times: to trace it, to collect its graph (optimised anew), and under the profiler.
-    What it changes, it changes three times. Nothing else should run TensorFlow ops meanwhile.
+    The step runs three times: to trace it, to collect its graph (optimised again), and under the profiler.
+    So its side effects occur three times. Nothing else should run TensorFlow ops meanwhile.
 
     Args:
         step: calls one `tf.function`.
-        devices: to report on, idle ones too.
+        devices: names of the devices to report on, idle ones included.
 
     Returns:
         The devices in the order given, then any other that has convolutions or matrix multiplications.
 
     Raises:
-        DeviceError: a device is not there.
-        ValueError: no such op was seen.
+        DeviceError: a device does not exist.
+        ValueError: the step has no convolution or matrix multiplication.
     """
     existing = [short_name(device.name) for device in tf.config.list_logical_devices()]
-    asked = [short_name(device) for device in devices]
-    if unknown := set(asked) - set(existing):
+    requested = [short_name(device) for device in devices]
+    if unknown := set(requested) - set(existing):
         raise DeviceError(f"expected devices among {existing}, received {sorted(unknown)}")
     step()
     graph = executed_graph(step)
     for device in existing:
         if device.startswith("/GPU"):
             tf.config.experimental.reset_memory_stats(device.strip("/"))
-    seconds = _profile(step)
+    events = _profile(step)
     if not graph.ops:
         raise ValueError(
-            "no convolution or matrix multiplication was seen; expected a step that calls a tf.function, one "
+            "no convolution or matrix multiplication found; expected a step that calls a tf.function, "
             "neither compiled as a whole (jit_compile=True puts all of it on one device) nor _noinline"
         )
-    others = sorted({op.device for op in graph.ops.values()} - set(asked))
-    homes = graph.homes()
-    return [_work_of(device, graph, homes, seconds) for device in [*asked, *others]]
+    others = sorted({op.device for op in graph.ops.values()} - set(requested))
+    forward = graph.forward_devices()
+    return [_work_of(device, graph, forward, events) for device in [*requested, *others]]
 
 
 def misplaced_backward(work: Iterable[DeviceWork]) -> list[str]:
-    """Names of the backward ops that ran away from the device of their forward op.
+    """Return the names of the backward ops that ran on another device than their forward op.
 
-    A gradient op takes its forward op's input or weights once more. That shared tensor names the forward op
+    A gradient op uses its forward op's input or weights again. That shared tensor identifies the forward op
     exactly, whatever the optimiser renamed or fused, and it is followed through casts, transposes, loops and
-    calls. An op is misplaced if none of the forward ops that take one of its operands is on its device.
-    Numbers of ops per device would not name the culprit, and mislead where towers are not alike.
+    calls. An op is misplaced if none of the forward ops that use one of its operands is on its device.
+    Counting ops per device would not identify the op, and misleads where towers differ.
     """
     return [name for device in work for name in device.misplaced]
 
 
-def backward_is_home(work: Sequence[DeviceWork]) -> bool:
-    """Whether no backward op is misplaced, and all devices with a forward pass have a backward pass, or none.
+def backward_is_placed(work: Sequence[DeviceWork]) -> bool:
+    """Return whether every backward op runs on the device of its forward op.
 
-    The second condition catches misplaced ops that could not be paired, too.
+    Also requires that all devices with a forward pass have a backward pass, or none has: this detects
+    misplaced ops that could not be paired with a forward op.
     """
     has_backward = {device.backward_ops > 0 for device in work if device.forward_ops}
     return not misplaced_backward(work) and len(has_backward) <= 1
 
 
 def _work_of(
-    device: str, graph: ExecutedGraph, homes: dict[str, set[str]], seconds: dict[tuple[str, bool], float]
+    device: str,
+    graph: ExecutedGraph,
+    forward_devices: dict[str, set[str]],
+    events: Events,
 ) -> DeviceWork:
     on_gpu = device.startswith("/GPU")
     memory = tf.config.experimental.get_memory_info(device.strip("/")) if on_gpu else None
@@ -130,56 +139,71 @@ def _work_of(
     ops = {name: op for name, op in graph.ops.items() if op.device == device}
     backward = [name for name, op in ops.items() if op.backward]
     clusters, unseen = graph.clusters & nodes, graph.unseen & nodes
-    timed = [seconds[node, on_gpu] for node in nodes if (node, on_gpu) in seconds]
+    timed = [stop - start for node in nodes for start, stop in events.get((node, on_gpu), ())]
     unknown = unseen or (ops and not timed) or (clusters and on_gpu)
     return DeviceWork(
         device=device,
         forward_ops=len(ops) - len(backward),
         backward_ops=len(backward),
-        misplaced=tuple(name for name in backward if homes[name] and device not in homes[name]),
-        unpaired_ops=sum(not homes[name] for name in backward),
+        misplaced=tuple(
+            name for name in backward if forward_devices[name] and device not in forward_devices[name]
+        ),
+        unpaired_ops=sum(not forward_devices[name] for name in backward),
         compiled_clusters=len(clusters),
         unseen_calls=len(unseen),
-        compute_s=None if unknown else math.fsum(timed),
+        compute_s=None if unknown else sum(timed) / 1e12,
         peak_memory_bytes=memory["peak"] if memory else None,
+        busy=_joined(interval for node in nodes for interval in events.get((node, on_gpu), ())),
     )
 
 
-def _profile(step: Callable[[], object]) -> dict[tuple[str, bool], float]:
-    """Run a step under the profiler; the seconds of each op by its name and by whether they are a GPU's."""
+def _joined(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Return intervals with those that overlap joined, in order."""
+    joined: list[Interval] = []
+    for start, stop in sorted(intervals):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+        else:
+            joined.append((start, stop))
+    return tuple(joined)
+
+
+def _profile(step: Callable[[], object]) -> Events:
+    """Run a step under the profiler and return when each op ran."""
     tf.test.experimental.sync_devices()
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         try:
             step()
-            tf.test.experimental.sync_devices()  # GPUs work on after a call returns
+            tf.test.experimental.sync_devices()  # GPUs are still busy after a call returns
             time.sleep(CLOSING_S)
         finally:
             tf.profiler.experimental.stop()
         files = list(Path(folder).rglob("*.xplane.pb"))
         planes = [plane for file in files for plane in parse_profile(file.read_bytes()).planes]
-    seconds: dict[tuple[str, bool], float] = defaultdict(float)
+    events: dict[tuple[str, bool], list[Interval]] = defaultdict(list)
     for plane in planes:
         on_gpu = plane.name.startswith("/device:GPU")
         if on_gpu or plane.name == "/host:CPU":
-            for name, duration_s in _events(plane, on_gpu):
-                seconds[name, on_gpu] += duration_s
-    return dict(seconds)
+            for name, interval in _events(plane, on_gpu):
+                events[name, on_gpu].append(interval)
+    return dict(events)
 
 
-def _events(plane: Any, on_gpu: bool) -> Iterator[tuple[str, float]]:
-    """Name of op and duration in seconds of what the host or a GPU did."""
+def _events(plane: Any, on_gpu: bool) -> Iterator[tuple[str, Interval]]:
+    """Yield the op's name and the interval of each event of the host or a GPU."""
     for line in plane.lines:
         for event in line.events:
             label = plane.event_metadata[event.metadata_id].name
             if on_gpu:
                 label = _stat(plane, event, "tf_op") if line.name.startswith("Stream") else ""
-            elif label == "ExecutorState::ProcessAsync::Start":  # how calls of functions show
+            elif label == "ExecutorState::ProcessAsync::Start":  # calls of functions have this label
                 label = f"{_stat(plane, event, 'name')}:{_stat(plane, event, 'kernel_type')}"
-            # `layer/Conv2D:_FusedConv2D` is of the op `layer/Conv2D`; other labels are of no op
+            # `layer/Conv2D:_FusedConv2D` belongs to the op `layer/Conv2D`; other labels belong to no op
             name, _, kind = label.partition(":")
             if kind.isidentifier():
-                yield name, event.duration_ps / 1e12
+                start_ps = line.timestamp_ns * 1000 + event.offset_ps
+                yield name, (start_ps, start_ps + event.duration_ps)
 
 
 def _stat(plane: Any, event: Any, key: str) -> str:

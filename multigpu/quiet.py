@@ -1,4 +1,4 @@
-"""TensorFlow started without its greetings, on the devices that a command line asks for."""
+"""Starts TensorFlow without its startup messages, on the devices that a command line names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
-    """Import TensorFlow and find its devices, without the dozen lines its libraries write on the way.
+    """Import TensorFlow and find its devices, without the dozen lines that its libraries print meanwhile.
 
-    They write before they read any setting, so they are held back where they come out, at file descriptor
-    2, and shown if the import fails. Who sets TF_CPP_MIN_LOG_LEVEL sees them all.
+    They print before they read any setting, so their output is captured at file descriptor 2, and shown
+    if the import fails. Set TF_CPP_MIN_LOG_LEVEL to see all of it.
 
     Args:
-        prepare: called before TensorFlow looks for its devices; its errors tell enough by themselves.
+        prepare: called before TensorFlow looks for its devices; its errors are raised without that output.
     """
     if LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
         prepare()
@@ -50,17 +50,17 @@ def start_devices(spec: str, *, simulate: bool) -> tuple[str, ...]:
 
     Args:
         spec: what `multigpu.devices.parse_devices` takes.
-        simulate: whether the machine's one device is cut into as many as are named.
+        simulate: whether the machine's one device is split into as many as are named.
 
     Raises:
-        DeviceError: a device is not there.
+        DeviceError: a device does not exist.
     """
 
     def prepare() -> None:
-        from multigpu.devices import allow_memory_growth, num_named, simulate_devices
+        from multigpu.devices import allow_memory_growth, num_to_simulate, simulate_devices
 
         if simulate:
-            simulate_devices(num_named(spec))
+            simulate_devices(num_to_simulate(spec))
         allow_memory_growth()
 
     import_tensorflow(prepare)

@@ -1,7 +1,6 @@
-"""A step whose loss is not finite has gradients that are not.
+"""Makes the gradients of a loss that is not finite NaN, so that the optimiser skips the step.
 
-So an optimiser that skips a step when a gradient is not finite skips it, as Keras's `LossScaleOptimizer`
-does.
+Optimisers such as Keras's `LossScaleOptimizer` skip a step when a gradient is not finite.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from multigpu.towers import Structure, Tensor
 
 
 def skip_nonfinite_loss(loss_of: LossOf) -> LossOf:
-    """Return the same loss with gradients that are not finite where it is not, so that the step is skipped.
+    """Return the same loss, with gradients that are NaN where the loss is not finite, so the step is skipped.
 
-    They may be finite otherwise: of a sequence whose probability is 0, CTC has an infinite loss and ordinary
-    gradients.
+    Without this they may be finite: for a sequence whose probability is 0, CTC has an infinite loss and
+    finite gradients.
     """
 
-    def with_such_gradients(model: keras.Model, *rows: Structure) -> tuple[Tensor, Structure]:
+    def with_nan_gradients(model: keras.Model, *rows: Structure) -> tuple[Tensor, Structure]:
         loss, outputs = loss_of(model, *rows)
-        return _with_gradient_like_itself(loss), outputs
+        return _with_nan_gradient_if_nonfinite(loss), outputs
 
-    unconverted: LossOf = tf.autograph.experimental.do_not_convert(with_such_gradients)
+    unconverted: LossOf = tf.autograph.experimental.do_not_convert(with_nan_gradients)
     return unconverted
 
 
 @tf.custom_gradient
-def _with_gradient_like_itself(loss: Tensor) -> Any:
-    def backward(above: Tensor) -> Tensor:
-        return tf.where(tf.math.is_finite(loss), above, tf.constant(float("nan"), above.dtype))
+def _with_nan_gradient_if_nonfinite(loss: Tensor) -> Any:
+    def backward(upstream: Tensor) -> Tensor:
+        return tf.where(tf.math.is_finite(loss), upstream, tf.constant(float("nan"), upstream.dtype))
 
     return tf.identity(loss), backward

@@ -1,8 +1,7 @@
-"""One tower of a model: its share of a batch, its copy of the weights, and what comes of them.
+"""Runs one tower of a model, on its share of a batch and its copy of the weights, as a pure function.
 
-Within a tower the model is a pure function. `keras.StatelessScope` hands it the copied weights and keeps
-what it writes (moving statistics, seeds, metrics), so that towers do not wait for each other's writes, and
-XLA can compile one by itself.
+`keras.StatelessScope` hands the model the copied weights and collects its updates (moving statistics, seeds,
+metrics), so that towers do not wait for each other's writes, and XLA can compile each tower separately.
 """
 
 from __future__ import annotations
@@ -19,29 +18,30 @@ from multigpu.keras_internals import SEED_STATE, mask_of, set_mask
 from multigpu.lockstep import TowerContext
 from multigpu.towers import Share, Structure, Tensor
 
-SEED_STEP = 1_000_003  # from tower to tower, far from the seeds that people give neighbouring layers
+SEED_STEP = 1_000_003  # between the seeds of towers, far more than between seeds that people give to layers
 
 Work: TypeAlias = Callable[[Structure, list[Tensor]], Structure]
+Update: TypeAlias = tuple[Any, Tensor]  # a variable and the value that was assigned to it
 
 
-class Ran(NamedTuple):
-    """What came of a tower."""
+class TowerResult(NamedTuple):
+    """Holds the result of running a tower."""
 
     result: Structure
-    updates: list[tuple[Any, Tensor]]  # variables and the values that it gave them
-    added_losses: list[Tensor]  # what layers gave to `add_loss`, () each
+    updates: list[Update]
+    added_losses: list[Tensor]  # values that layers passed to `add_loss`, () each
 
 
 @dataclass(frozen=True)
 class Tower:
-    """What one device works on.
+    """Describes the work of one device: its rows, and its copy of the variables.
 
     Attributes:
-        device: its name.
-        context: what layers find in it.
-        rows: its share of the batch.
-        variables: all that the model may read.
-        values: of these, copied to the device.
+        device: name of the device.
+        context: replica context that the layers see.
+        rows: the tower's share of the batch.
+        variables: all variables that the model may read.
+        values: values of these variables, copied to the device.
     """
 
     device: str
@@ -52,21 +52,21 @@ class Tower:
 
     @classmethod
     def on(cls, device: str, context: TowerContext, batch: Structure, variables: Sequence[Any]) -> Tower:
-        """With its rows and its copy of the variables."""
+        """Make a tower on a device, with its rows and its copy of the variables."""
         with tf.device(device):
             values = [_copy(variable, context.index) for variable in variables]
             return cls(device, context, context.share.rows(batch), variables, values)
 
     @property
     def share(self) -> Share:
-        """Which rows these are."""
+        """Return which rows of the batch the tower processes."""
         return self.context.share
 
     def with_tensors(self, rows: Structure, values: list[Tensor]) -> Tower:
-        """Itself, with others in place of its rows and values."""
+        """Return this tower with other rows and values."""
         return dataclasses.replace(self, rows=rows, values=values)
 
-    def run(self, work: Work, *, jit_compile: bool) -> Ran:
+    def run(self, work: Work, *, jit_compile: bool) -> TowerResult:
         """Run `work(rows, values)` on the device, as a pure function."""
         changed: list[Any] = []
 
@@ -80,27 +80,31 @@ class Tower:
             pure = tf.function(pure, jit_compile=True, autograph=False)
         with tf.device(self.device), self.context:
             result, written, added_losses = pure(self.rows, self.values)
-        return Ran(result, list(zip(changed, written, strict=True)), added_losses)
+        return TowerResult(result, list(zip(changed, written, strict=True)), added_losses)
 
 
-def call_as_outermost(function: Callable[[], Any]) -> Any:
-    """Call a function such that Keras takes no model in it for the outermost layer.
+def call_as_outermost(
+    function: Callable[[], Any], *, training: bool | None = None, name: str = "tower"
+) -> Any:
+    """Call a function such that Keras treats no model in it as the outermost layer.
 
-    Keras forgets the losses of all layers within the outermost one when it is called. Were that the model,
-    each of several towers in lockstep would lose what was added before it met the others.
+    Layers that the function calls learn from Keras whether they train, as the layers of a model do.
+
+    Keras clears the losses of all layers within the outermost one when that is called. If that were the
+    model, each of several towers in lockstep would lose the losses added before its first synchronization.
     """
-    return _Outermost(name="tower", dtype="float32", autocast=False)(function=function)
+    return _Outermost(name=name, dtype="float32", autocast=False)(function=function, training=training)
 
 
 class _Outermost(keras.layers.Layer):
-    """Has no layers within."""
+    """Calls a function as an outermost layer that has no layers within."""
 
-    def call(self, function: Callable[[], Any]) -> Any:
+    def call(self, function: Callable[[], Any], training: bool | None = None) -> Any:
         return function()
 
 
 class _Recording(keras.StatelessScope):
-    """Also keeps which variables are written to."""
+    """Records which variables are written to, besides their values."""
 
     def __init__(self, mapping: Iterable[tuple[Any, Tensor]]) -> None:
         super().__init__(mapping, collect_losses=True, initialize_variables=False)
@@ -110,11 +114,11 @@ class _Recording(keras.StatelessScope):
         variable, value = update
         if variable.name == SEED_STATE and id(variable) not in self.state_mapping:
             raise ValueError(
-                "random numbers without a seed generator would be the same in every tower: let the layer "
-                "make a keras.random.SeedGenerator, and draw with seed=self.seed_generator"
+                "random numbers without a seed generator would be the same in every tower; create a "
+                "keras.random.SeedGenerator in the layer, and draw with seed=self.seed_generator"
             )
         if variable.trainable and id(variable) in self.state_mapping:
-            # as with a variable, gradients are with respect to the weight, not to what was assigned to it
+            # as with a variable, gradients are with respect to the weight, not to the value assigned to it
             old = self.state_mapping[id(variable)]
             value = old + tf.stop_gradient(value - old)
         super().add_update((variable, value))
@@ -130,12 +134,12 @@ class _Recording(keras.StatelessScope):
 
 
 def masks_of(outputs: Structure) -> list[Tensor | None]:
-    """The masks that Keras hangs on tensors, which go where it does not carry them."""
+    """Return the masks that Keras attaches to outputs, to be carried where Keras does not."""
     return [mask_of(output) for output in tf.nest.flatten(outputs)]
 
 
 def with_masks(outputs: Structure, masks: Sequence[Tensor | None]) -> Structure:
-    """Outputs with masks hung on them."""
+    """Attach masks to outputs, and return the outputs."""
     for output, mask in zip(tf.nest.flatten(outputs), masks, strict=True):
         if mask is not None:
             set_mask(output, mask)

@@ -1,4 +1,4 @@
-"""A batch cut into one share for each device, and the shares' results put together again.
+"""Splits a batch into one share for each device, and merges the results of the shares.
 
 from multigpu.towers import data_parallelism
 
@@ -26,15 +26,15 @@ Structure: TypeAlias = Any  # a tensor, or lists, tuples and dicts of them
 
 @dataclass(frozen=True)
 class Share:
-    """The rows of a batch that one tower works on.
+    """Identifies the rows of a batch that one tower processes.
 
-    A tower without rows of its own (a batch of one on three devices) works on a row of its neighbour's,
-    so that no mean of nothing arises; its weight is 0, and its outputs are left out.
+    A tower without rows of its own (a batch of one on three devices) processes a row of its neighbour's,
+    so that no mean over zero rows arises; its weight is 0, and its outputs are dropped.
 
     Attributes:
-        start: first row, () int32 or int.
-        size: number of its own rows, 0 for a tower that has none.
-        num_rows: of the whole batch.
+        start: index of the first row, () int32 or int.
+        size: number of the tower's own rows, 0 for a tower that has none.
+        num_rows: number of rows of the whole batch.
     """
 
     start: Tensor
@@ -43,25 +43,25 @@ class Share:
 
     @property
     def weight(self) -> Tensor:
-        """Share of the batch, () float64; a batch's weights add up to 1."""
+        """Return the share's fraction of the batch, () float64; the fractions of a batch sum to 1."""
         return tf.cast(self.size, tf.float64) / tf.cast(self.num_rows, tf.float64)
 
     @property
     def in_use(self) -> Tensor:
-        """1 if the tower has rows of its own, 0 if not, () float32."""
+        """Return 1 if the tower has rows of its own, 0 if not, () float32."""
         return tf.cast(tf.minimum(self.size, 1), tf.float32)
 
     def rows(self, batch: Structure) -> Structure:
-        """The share of every tensor of a batch; what has no rows goes to all towers."""
+        """Return this share of every tensor of a batch; values without rows are returned as they are."""
         return tf.nest.map_structure(self._rows_of, batch)
 
     @property
-    def num_worked_on(self) -> Tensor:
-        """Number of rows that the tower works on, 1 for a tower that has none of its own."""
+    def num_processed(self) -> Tensor:
+        """Return the number of rows that the tower processes, 1 for a tower that has none of its own."""
         return max(self.size, 1) if isinstance(self.size, int) else tf.maximum(self.size, 1)
 
-    def left(self, output: Any) -> Any:
-        """A tower's output if the tower has rows of its own, none of it if not."""
+    def own_rows_of(self, output: Any) -> Any:
+        """Return a tower's output if the tower has rows of its own, else an empty slice of it."""
         if isinstance(self.size, int):
             return output if self.size else output[:0]
         return output[: tf.shape(output)[0] * tf.minimum(self.size, 1)]
@@ -69,34 +69,36 @@ class Share:
     def _rows_of(self, value: Any) -> Any:
         if not has_rows(value):
             return value
-        # cut where the batch is, the host for most, so that only the share travels to the tower's device
+        # slice on the batch's device, mostly the host, so that only the share is copied to the tower's device
         with tf.device(getattr(value, "device", "") or "/CPU:0"):
-            own = value[self.start : self.start + self.num_worked_on]
+            own = value[self.start : self.start + self.num_processed]
         return tf.identity(own)
 
 
 def share_out(batch: Structure, num_towers: int) -> list[Share]:
-    """The share of each tower in a batch.
+    """Return the share of each tower in a batch.
 
     Raises:
-        ValueError: no tensor of the batch has rows, they have different numbers of them, or one is sparse.
+        ValueError: no tensor of the batch has rows, their numbers of rows differ, or a tensor is sparse.
     """
     with_rows = [value for value in tf.nest.flatten(batch) if has_rows(value)]
     if any(isinstance(value, tf.SparseTensor) for value in with_rows):
-        raise ValueError("expected dense or ragged tensors, received a sparse one; use tf.sparse.to_dense")
+        raise ValueError("expected dense or ragged tensors, received a sparse tensor; use tf.sparse.to_dense")
     known = {value.shape[0] for value in with_rows} - {None}
     if not with_rows or known == {0}:
-        raise ValueError("expected a batch with rows to cut, received none")
+        raise ValueError("expected a batch with at least one row, received none")
     if len(known) > 1:
-        raise ValueError(f"expected as many rows in every tensor of a batch, received {sorted(known)}")
+        raise ValueError(
+            f"expected the same number of rows in every tensor of a batch, received {sorted(known)}"
+        )
     return cut_rows(known.pop() if known else tf.shape(with_rows[0])[0], num_towers)
 
 
 def cut_rows(num_rows: Tensor, num_towers: int) -> list[Share]:
-    """Shares that differ by one row at most, the larger ones first.
+    """Divide rows into shares that differ by one row at most, the larger ones first.
 
     Args:
-        num_rows: at least 1; a number, or () int32.
+        num_rows: number of rows, at least 1; an int, or () int32.
         num_towers: number of shares.
     """
     each, rest = num_rows // num_towers, num_rows % num_towers
@@ -112,16 +114,16 @@ def cut_rows(num_rows: Tensor, num_towers: int) -> list[Share]:
 
 
 def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
-    """One output of the whole batch: rows one after the other; what has none as the mean over the rows.
+    """Merge the towers' outputs to those of the whole batch: concatenate rows, average outputs without rows.
 
-    What a tower without rows of its own puts out is left out.
+    Averages are weighted by the towers' rows. Outputs of towers without rows of their own are dropped.
     """
 
     def merge_one(*values: Any) -> Any:
         if not tf.is_tensor(values[0]):
             return values[0]
-        if _follow_rows(values, shares):
-            return tf.concat([s.left(v) for v, s in zip(values, shares, strict=True)], axis=0)
+        if _have_rows(values, shares):
+            return tf.concat([s.own_rows_of(v) for v, s in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]
         return weighted_mean(values, shares)
@@ -130,28 +132,28 @@ def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
 
 
 def weighted_mean(values: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
-    """Of the towers' values, weighted by their rows."""
+    """Return the mean of the towers' values, weighted by their rows."""
     return tf.add_n([v * tf.cast(s.weight, v.dtype) for v, s in zip(values, shares, strict=True)])
 
 
 def data_parallelism(
     devices: DeviceSpec, function: Callable[..., Structure], *args: Structure, **kwargs: Structure
 ) -> Structure:
-    """Call a function once on each device with its share of the rows, and put the outputs together.
+    """Call a function once on each device with its share of the rows, and merge the outputs.
 
-    Tensors and arrays of at least one dimension are cut along their first; scalars and everything that is
-    no tensor go to every call. Within a `tf.function` the devices work at the same time. Gradients taken
-    through it from outside are computed on the first device: use `ParallelModel` for training.
+    Tensors and arrays of at least one dimension are split along the first; scalars and everything that is
+    not a tensor are passed to every call. Within a `tf.function` the devices run at the same time. Gradients
+    taken through it from outside are computed on the first device: use `ParallelModel` for training.
 
     Args:
-        devices: what `multigpu.devices.parse_devices` takes; one alone calls the function as it is.
-        function: works on each row by itself.
+        devices: what `multigpu.devices.parse_devices` takes; with one device the function is called unsplit.
+        function: processes each row independently.
         *args: its arguments.
         **kwargs: its arguments by name.
 
     Returns:
-        What the function returns for the whole batch: outputs with rows in the order of the inputs, of
-        floating-point outputs without rows the mean over the rows.
+        The function's outputs for the whole batch: those with rows in the order of the inputs, floating-point
+        outputs without rows averaged over the rows.
     """
     inputs = as_tensors((args, kwargs))
     devices = parse_devices(devices)
@@ -169,23 +171,23 @@ def data_parallelism(
 
 
 def as_tensors(structure: Structure) -> Structure:
-    """Its arrays as tensors; the rest as it is."""
+    """Return the structure with its arrays converted to tensors; the rest stays as it is."""
     return tf.nest.map_structure(
         lambda value: tf.convert_to_tensor(value) if isinstance(value, np.ndarray | tf.Variable) else value,
         structure,
     )
 
 
-def _follow_rows(outputs: Sequence[Any], shares: Sequence[Share]) -> bool:
-    """Whether outputs have a row, or the same number of rows, for each that their tower worked on."""
+def _have_rows(outputs: Sequence[Any], shares: Sequence[Share]) -> bool:
+    """Return whether outputs have the same number of rows for each row that their tower processed."""
     if not has_rows(outputs[0]) or outputs[0].shape[0] is None:
         return has_rows(outputs[0])
     if not isinstance(shares[0].size, int):
-        return False  # their number is known, that of the batch is not
-    quotients = {divmod(o.shape[0], s.num_worked_on) for o, s in zip(outputs, shares, strict=True)}
+        return False  # the number of the output's rows is known, that of the batch is not
+    quotients = {divmod(o.shape[0], s.num_processed) for o, s in zip(outputs, shares, strict=True)}
     return len(quotients) == 1 and quotients.pop()[1] == 0
 
 
 def has_rows(value: Any) -> bool:
-    """Whether a value is a tensor with a first dimension."""
+    """Return whether a value is a tensor with a first dimension."""
     return bool(tf.is_tensor(value) and value.shape.rank != 0)

@@ -1,7 +1,10 @@
-"""Fixtures that many tests share: a few real clips, and a run trained on them."""
+"""Define the fixtures that many tests share: a few real clips, and a run trained on them."""
 
 import json
 import os
+import re
+import shutil
+import signal
 import zipfile
 from pathlib import Path
 
@@ -9,26 +12,39 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the same on a machine with a GPU
 
 import pytest
-import tensorflow as tf
+from filelock import FileLock
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.types import Utterance
 from asr.cli.main import main
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.manifest import write_manifest
-from multigpu.devices import simulate_devices
-
-# before anything makes a tensor; what does not ask for devices works on the first alone, with all threads
-tf.config.threading.set_intra_op_parallelism_threads(os.cpu_count() or 1)
-DEVICES = simulate_devices(3)
 
 NUM_CLIPS = 12
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Simulate three devices before the first tensor is made, except in the process that starts the workers.
+
+    Code that does not choose devices uses only the first, with all threads. A shell that starts pytest in the
+    background has it and its children ignore SIGINT, for which tests that interrupt them would wait forever.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    import tensorflow as tf
+
+    from multigpu.devices import simulate_devices
+
+    tf.config.threading.set_intra_op_parallelism_threads(os.cpu_count() or 1)
+    simulate_devices(3)
+
+
 @pytest.fixture(scope="session")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Utterance]:
-    """The shortest training clips of the demo corpus, as WAV files."""
-    folder = tmp_path_factory.mktemp("clips")
+    """Return the shortest training clips of the demo corpus, as WAV files."""
+    folder = tmp_path_factory.mktemp("clips", numbered=False)
     with zipfile.ZipFile(ARCHIVE) as archive:
         records = [json.loads(line) for line in archive.read("manifest.jsonl").decode().splitlines()]
         records = [record for record in records if record["split"] == "train"]
@@ -50,8 +66,8 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Utterance]:
 
 @pytest.fixture(scope="session")
 def clip_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration that trains a small network on the clips, and tests it on four of them."""
-    folder = tmp_path_factory.mktemp("config")
+    """Return a configuration that trains a small network on the clips, and tests it on four of them."""
+    folder = tmp_path_factory.mktemp("config", numbered=False)
     write_manifest(folder / "train.jsonl", clips)
     write_manifest(folder / "dev.jsonl", clips[:4])
     path = folder / "clips.toml"
@@ -76,7 +92,24 @@ def clip_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def trained_run(clip_config: Path) -> Path:
-    """The directory of a run of two epochs, made by the command itself."""
-    assert main(["train", str(clip_config)]) == 0
-    return clip_config.parent / "runs" / "clips"
+def trained_run(clip_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a run of two epochs, made by the command itself.
+
+    One of the processes of `pytest -n` trains it; the others copy it, with their own paths in its files.
+    """
+    run = clip_config.parent / "runs" / "clips"
+    own = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        assert main(["train", str(clip_config)]) == 0
+        return run
+    shared = own.parent / "trained_run"
+    with FileLock(own.parent / "trained_run.lock"):
+        if not shared.exists():
+            assert main(["train", str(clip_config)]) == 0
+            shutil.copytree(run, shared)
+            return run
+    shutil.copytree(shared, run)
+    for path in (path for path in run.iterdir() if path.suffix in (".html", ".json", ".toml")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(rf"{re.escape(str(own.parent))}/[\w-]+", str(own), text), encoding="utf-8")
+    return run

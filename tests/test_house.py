@@ -1,4 +1,4 @@
-"""The rules of the house: who imports whom, and that the README's promises have a file behind them."""
+"""Test the rules of the house: which module may import which, and that files named in READMEs exist."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import pytest
 from helpers import ROOT, house
 
 MAX_NAMES_OF_ASR = 14
-# whatever starts fast, or runs where TensorFlow is slow to come: none of them imports it
+# modules that must start fast, without importing TensorFlow
 LIGHT = [
     "asr",
     "asr.base.config",
@@ -61,17 +61,17 @@ def test_packages_import_only_what_the_rules_allow(graph):
     assert not house.foreign_imports(graph)
 
 
-def test_no_modules_import_each_other_in_a_circle(graph):
-    assert not house.circles(graph)
+def test_no_modules_import_each_other_in_a_cycle(graph):
+    assert not house.import_cycles(graph)
 
 
-def test_asr_has_rooms_and_nothing_beside_them():
+def test_asr_contains_only_its_rooms():
     names = {path.name for path in (ROOT / "asr").iterdir()} - {"__pycache__"}
     assert len(names) <= MAX_NAMES_OF_ASR
     assert names - set(house.ROOMS) <= {"__init__.py", "__main__.py", "py.typed"}
 
 
-def test_a_planted_violation_of_each_kind_is_found(tmp_path):
+def test_planted_violation_of_each_import_rule_is_found(tmp_path):
     for path, text in {
         "asr/base/types.py": "from asr.cli import console",
         "asr/cli/console.py": "",
@@ -92,7 +92,7 @@ def test_a_planted_violation_of_each_kind_is_found(tmp_path):
         "asr.model.loss imports multigpu.towers",
         "data_pipeline.download.two imports asr.model.loss",
     }
-    assert house.circles(planted) == [
+    assert house.import_cycles(planted) == [
         ["asr.runs.a", "asr.runs.b"],
         ["data_pipeline.corpora", "data_pipeline.download"],
     ]
@@ -126,7 +126,7 @@ def test_imports_are_absolute_in_tests_too():
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
-def test_every_file_a_readme_names_is_there(readme):
+def test_every_file_that_a_readme_names_exists(readme):
     text = (ROOT / readme).read_text(encoding="utf-8")
     named = re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(
         r"`((?:configs|benchmarks|asr|data_pipeline|multigpu)/[\w./]+)`", text

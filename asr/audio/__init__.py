@@ -1,1 +1,1 @@
-"""Sound: reading recordings, finding speech in them."""
+"""Read recordings, and find speech in them."""

@@ -1,4 +1,4 @@
-"""How far speech stands above the noise of its recording."""
+"""Measure the signal-to-noise ratio of recordings of speech."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from asr.audio.speech_level import active_power, frame_powers
 from asr.base.types import UserError
 from asr.base.work import OnProgress, Work, ignore_progress
 
-NOISE_PERCENTILE = 5.0  # of the frames: those between words
-ROUNDING_POWER = 1 / 12  # of 16-bit samples: no recording's noise is quieter
+NOISE_PERCENTILE = 5.0  # of the frames' powers: the frames between words
+ROUNDING_POWER = 1 / 12  # quantisation noise of 16-bit samples, the least that a recording has
 
 
 def signal_to_noise_db(waveform: Waveform) -> float:
-    """Power of the speech over that of the noise, by the loudness of frames: the quietest 5 % are noise.
+    """Estimate the signal-to-noise ratio, assuming that the quietest 5 % of the frames are noise.
 
-    Within 1 dB for steady noise 5 to 40 dB below speech that has pauses, within 2 dB where noise is as loud.
-    A clip cut so tightly that it has none is told as noisier than it is.
+    The error is below 1 dB for steady noise 5 to 40 dB below speech with pauses, and below 2 dB for noise as
+    loud as the speech. A clip without pauses is estimated as noisier than it is.
 
     Args:
         waveform: (S,) int16 samples at 16 kHz, at least one window of 25 ms.
@@ -36,7 +36,7 @@ def signal_to_noise_db(waveform: Waveform) -> float:
 def recordings_signal_to_noise_db(
     paths: Sequence[str], on_progress: OnProgress = ignore_progress
 ) -> list[float]:
-    """Return `signal_to_noise_db` of each recording; not a number for one that cannot be read."""
+    """Return `signal_to_noise_db` of each recording; NaN for one that cannot be read."""
     pool = ThreadPoolExecutor(os.cpu_count())
     measured: list[float] = []
     try:
@@ -45,7 +45,7 @@ def recordings_signal_to_noise_db(
             on_progress(Work("measuring noise", len(measured), len(paths), "clips"))
         return measured
     finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for those still to be read
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for recordings not yet read
 
 
 def _of_recording(path: str) -> float:

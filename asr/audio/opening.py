@@ -1,6 +1,6 @@
-"""Opens a recording to be recognized: a short clip is read, a long recording is left to be read in pieces.
+"""Open a recording to be recognized: short clips are read at once, long recordings piece by piece.
 
-Models are trained on sentences, so that what is longer, or has long pauses, is cut at its pauses.
+Models are trained on sentences, so recordings that are longer or have long pauses are cut at the pauses.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_header, read_audio
 from asr.audio.voice_activity import speech_pieces
 
-LONG_S = 60.0  # of longer ones memory holds a few pieces at a time
+LONG_S = 60.0  # longer files are not read into memory as a whole
+# clips are not cut up to SURELY_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S
 WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
 
 
 class LongRecording(NamedTuple):
-    """A recording to recognize piece by piece."""
+    """Holds a recording to be recognized piece by piece."""
 
     source: AudioSource | Waveform
 
@@ -27,15 +28,15 @@ Opened: TypeAlias = Waveform | LongRecording
 
 
 def open_recording(source: AudioSource) -> Opened:
-    """Return a recording, read unless it is a long file.
+    """Open a recording: return the samples of a short one, a `LongRecording` otherwise.
 
     Args:
         source: a path, or a binary file object.
 
     Raises:
-        UserError: it is no sound recording.
+        UserError: it is not an audio file that can be read.
     """
-    # a pipe can be read but once
+    # a pipe can be read only once
     if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
         return LongRecording(source)
     waveform = read_audio(source)
@@ -45,7 +46,7 @@ def open_recording(source: AudioSource) -> Opened:
 
 
 def longest_pause_s(waveform: Waveform) -> float:
-    """Return how many seconds nobody speaks at a time, at most.
+    """Return the longest time without speech, in seconds.
 
     Args:
         waveform: (S,) int16 at 16 kHz.

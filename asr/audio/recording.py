@@ -1,4 +1,4 @@
-"""Any audio file -> a mono waveform at the model's rate, as int16."""
+"""Read any audio file as a mono int16 waveform at the model's sample rate."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ import numpy.typing as npt
 import scipy.signal
 import soundfile
 
-from asr.audio.wav import RATES_HZ, checked_wav, cut_off, plain_blocks, read_plain
+from asr.audio.wav import RATES_HZ, checked_wav, cut_off_message, plain_blocks, read_plain
 from asr.base.types import UserError
 
 SAMPLE_RATE_HZ = 16000
-WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no frame
+WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
 INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
-MPEG_TAIL_BYTES = 1 << 14  # tags may follow the sound
+MPEG_TAIL_BYTES = 1 << 14  # maximum size of tags after the audio
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
@@ -37,13 +37,13 @@ AudioSource: TypeAlias = str | Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class AudioHeader:
-    """What a file says of itself.
+    """Holds what a file's header declares.
 
     Attributes:
-        rate_hz: samples per second and channel.
+        rate_hz: samples per second of each channel.
         num_channels: at least 1.
         duration_s: seconds of audio.
-        container: as libsndfile calls it: WAV, FLAC, OGG, MP3, ...
+        container: libsndfile's name of the format: WAV, FLAC, OGG, MP3, ...
     """
 
     rate_hz: int
@@ -58,13 +58,13 @@ def read_audio(source: AudioSource) -> Waveform:
     Args:
         source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
             rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...). A path may also
-            name a piece of a larger file that holds a whole recording: see `piece_of_file`.
+            name a recording within a larger file: see `piece_of_file`.
 
     Returns:
         (S,) int16 samples at 16 kHz.
 
     Raises:
-        UserError: the file is missing, empty, cut off, not audio, or shorter than one 25 ms window.
+        UserError: the file is missing, empty, truncated, not audio, or shorter than one 25 ms window.
     """
     with _open_stream(source) as (stream, name):
         wav = checked_wav(stream, name)
@@ -78,13 +78,13 @@ def read_audio(source: AudioSource) -> Waveform:
 
 
 def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
-    """Read a recording of any length bit by bit; the blocks put together are what `read_audio` returns.
+    """Read a recording of any length in blocks; concatenated they equal what `read_audio` returns.
 
-    What is wrong at the end of a recording shows when its end is reached.
+    An error at the end of a recording is raised when its end is reached.
 
     Args:
-        source: see `read_audio`; what comes from a pipe is kept on the disk meanwhile.
-        block_s: seconds in a block; the last one may be shorter.
+        source: see `read_audio`; data from a pipe is kept in a temporary file.
+        block_s: seconds of a block; the last one may be shorter.
 
     Returns:
         (S,) int16 samples at 16 kHz, block by block.
@@ -98,17 +98,17 @@ def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
         _open_blocks(stream, name) as (blocks, rate_hz),
     ):
         waveforms = _resampled(map(_mix_down, blocks), rate_hz)
-        for block in _of_equal_length(waveforms, round(block_s * SAMPLE_RATE_HZ)):
+        for block in _regrouped(waveforms, round(block_s * SAMPLE_RATE_HZ)):
             num_samples += len(block)
             yield block
         _refuse_too_short(name, num_samples)
 
 
 def audio_header(path: str | Path) -> AudioHeader:
-    """Rate, channels and length by the file's header; of other containers than WAV the end is read too.
+    """Read the header of a file; for containers other than WAV, also check that the end can be read.
 
     Raises:
-        UserError: the file is missing, empty, cut off or not audio.
+        UserError: the file is missing, empty, truncated or not audio.
     """
     with _open_stream(path) as (stream, name):
         wav = checked_wav(stream, name)
@@ -117,42 +117,42 @@ def audio_header(path: str | Path) -> AudioHeader:
         with _open_sound(stream, name) as file:
             header = AudioHeader(file.samplerate, file.channels, file.frames / file.samplerate, file.format)
             if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
-                # a WAV's length is checked when it is opened; others show only at their end what is missing
+                # a WAV's length is checked when it is opened; other formats show a missing end only when read
                 _refuse_missing_end(file, name, header.duration_s)
             return header
 
 
 def audio_duration_s(path: str | Path) -> float:
-    """Seconds of audio, as `audio_header` finds them."""
+    """Return the duration of a file in seconds, from `audio_header`."""
     return audio_header(path).duration_s
 
 
 def refuse_pipe(path: str | Path) -> None:
-    """Raise a UserError for a pipe among recordings: it is gone once it is read, and may never end."""
+    """Raise a UserError for a pipe: it can be read only once, and may never end."""
     if Path(path).is_fifo():
-        raise UserError(f"{path}: a pipe, expected a file; write it to one")
+        raise UserError(f"{path}: expected a file, received a pipe; save its data to a file")
 
 
 def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:
-    """A name that `read_audio` understands for a recording inside a larger file, such as a pack's."""
+    """Return a path for `read_audio` that names a recording within a larger file, such as a pack."""
     return f"{path}@{begin}+{num_bytes}"
 
 
 def _refuse_too_short(name: str, num_samples: int) -> None:
     if num_samples < WINDOW_SAMPLES:
         raise UserError(
-            f"{name}: {num_samples} samples at 16 kHz, at least {WINDOW_SAMPLES} (25 ms) are needed; "
-            "leave it out"
+            f"{name}: expected at least {WINDOW_SAMPLES} samples at 16 kHz (25 ms), received {num_samples}; "
+            "leave the recording out"
         )
 
 
 @contextlib.contextmanager
 def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tuple[BinaryIO, str]]:
-    """A seekable stream and the name to call it by; an empty one is refused.
+    """Open a source as a seekable stream, and return it with its name for errors; refuse an empty one.
 
     Args:
         source: a path or a stream.
-        on_disk: whether what has to be copied, so that it can be sought in, is kept there if it is long.
+        on_disk: whether a long stream that has to be copied to be seekable is copied to the disk.
     """
     copied = _copied_to_disk if on_disk else _copied_to_memory
     if isinstance(source, str | Path):
@@ -160,7 +160,7 @@ def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tupl
         stream = _open_file(name)
     else:
         name, stream = str(getattr(source, "name", "audio stream")), copied(source)
-    if not stream.seekable():  # libsndfile seeks, which a pipe cannot
+    if not stream.seekable():  # libsndfile needs to seek
         with stream:
             stream = copied(stream)
     with stream:
@@ -181,8 +181,8 @@ def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
     except OSError as error:
         folder = tempfile.gettempdir()
         raise UserError(
-            f"{folder}: cannot keep a recording there while it is read ({error.strerror}); free space, "
-            "or set TMPDIR"
+            f"{folder}: cannot buffer a recording there ({error.strerror}); free space, "
+            "or set TMPDIR to another folder"
         ) from None
     copy.seek(0)
     return typing.cast(BinaryIO, copy)
@@ -192,7 +192,7 @@ def _open_file(name: str) -> BinaryIO:
     piece = PIECE.fullmatch(name)
     path = piece["path"] if piece else name
     try:
-        stream = open(path, "rb")  # noqa: PTH123, SIM115 (pathlib takes as long as the reading; closed later)
+        stream = open(path, "rb")  # noqa: PTH123, SIM115 (pathlib takes as long as reading; closed later)
         if not piece:
             return stream
         with stream:
@@ -201,34 +201,36 @@ def _open_file(name: str) -> BinaryIO:
             stream.seek(begin)
             data = stream.read(min(num_bytes, max(0, present)))
     except IsADirectoryError:
-        raise UserError(f"{name}: a folder, expected an audio file") from None
-    except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name holds a zero byte
+        raise UserError(f"{name}: expected an audio file, received a folder") from None
+    except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name contains a zero byte
         reason = getattr(error, "strerror", error)
         raise UserError(f"{name}: cannot read this file ({reason})") from None
     if len(data) < num_bytes:
-        raise UserError(f"{name}: this file is shorter than the place named; pack or copy it again")
+        raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
     return io.BytesIO(data)
 
 
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
-    """A soundfile.SoundFile with a rate that can be true."""
+    """Open a stream with libsndfile; refuse a sample rate that cannot be right."""
     stream.seek(0)
     try:
         file = soundfile.SoundFile(stream)
     except (soundfile.LibsndfileError, TypeError) as error:
-        raise UserError(f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it") from None
+        raise UserError(
+            f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
+        ) from None
     with file:
         if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
             raise UserError(
-                f"{name}: {file.samplerate} samples per second, expected {RATES_HZ[0]} to {RATES_HZ[1]}; "
-                "its header is wrong, convert it again"
+                f"{name}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received "
+                f"{file.samplerate}; the header is wrong: convert the file again"
             )
         yield file
 
 
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
-    """(S, channels) samples by libsndfile, and their rate."""
+    """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
     with _open_sound(stream, name) as file:
         parts = list(_complete_blocks(file, stream, name))
         return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
@@ -236,7 +238,7 @@ def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
 
 @contextlib.contextmanager
 def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
-    """(S, channels) pieces of a recording, and their rate."""
+    """Open a recording as an iterator of (S, channels) blocks, with its sample rate."""
     wav = checked_wav(stream, name)
     if wav and wav.is_plain:
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
@@ -246,24 +248,26 @@ def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDA
 
 
 def _complete_blocks(file: Any, stream: BinaryIO, name: str) -> Iterator[npt.NDArray[Any]]:
-    """(S, channels) pieces until the end, where it shows whether all of them were there."""
+    """Yield (S, channels) blocks; raise a UserError at the end if samples are missing."""
     num_read = 0
     for block in _blocks(file, name):
         num_read += len(block)
         yield block
     if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
-        raise UserError(f"{name}: an MP3 without its length, of which only a part is read; convert it to WAV")
+        raise UserError(
+            f"{name}: an MP3 that does not declare its length and was read only in part; convert it to WAV"
+        )
     if num_read < file.frames:
-        raise UserError(cut_off(name, file.frames / file.samplerate, num_read / file.samplerate))
+        raise UserError(cut_off_message(name, file.frames / file.samplerate, num_read / file.samplerate))
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
-    """(S, channels) pieces until the end; a header that lies about the length allocates nothing."""
+    """Yield (S, channels) blocks until the end; a wrong length in the header allocates no memory."""
     dtype = "int16" if file.subtype == "PCM_16" else "float32"
     try:
         while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
             yield block
-    except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for fewer frames than none
+    except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for a negative number of frames
         raise UserError(
             f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
         ) from None
@@ -277,8 +281,8 @@ def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
         num_read = 0
     if num_read < WINDOW_SAMPLES:
         raise UserError(
-            f"{name}: cut off: its header declares {duration_s:.2f} s, whose end cannot be read; "
-            "copy it again"
+            f"{name}: cut off: the header declares {duration_s:.2f} s, whose end cannot be read; "
+            "copy the file again"
         )
 
 
@@ -288,11 +292,11 @@ def _unread_bytes(stream: BinaryIO) -> int:
 
 
 def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
-    """Change the rate to 16 kHz through a polyphase low-pass filter, so that nothing aliases.
+    """Resample to 16 kHz with a polyphase low-pass filter, which avoids aliasing.
 
     Args:
         waveform: (S,) samples on the int16 scale.
-        rate_hz: their rate.
+        rate_hz: sample rate of the waveform.
     """
     if rate_hz == SAMPLE_RATE_HZ:
         return to_int16(waveform)
@@ -302,13 +306,13 @@ def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
 
 
 def _resampled(waveforms: Iterable[npt.NDArray[Any]], rate_hz: int) -> Iterator[Waveform]:
-    """What `resample` makes of the whole, piece by piece: each is filtered with its neighbours' edges."""
+    """Yield the samples that `resample` would return for the whole, piece by piece."""
     if rate_hz == SAMPLE_RATE_HZ:
         yield from map(to_int16, waveforms)
         return
     divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
     up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
-    # resample_poly's filter reaches so far; cut at multiples of `down`, pieces keep its phase
+    # half-width of resample_poly's filter; cutting at multiples of `down` preserves its phase
     reach = down * math.ceil((10 * max(up, down) / up + 1) / down)
     held: npt.NDArray[Any] = np.zeros(0, np.float32)
     done = 0  # of the samples held
@@ -322,8 +326,8 @@ def _resampled(waveforms: Iterable[npt.NDArray[Any]], rate_hz: int) -> Iterator[
         yield resample(held, rate_hz)[done * up // down :]
 
 
-def _of_equal_length(waveforms: Iterable[Waveform], num_samples: int) -> Iterator[Waveform]:
-    """The same samples in pieces of so many, but for the last."""
+def _regrouped(waveforms: Iterable[Waveform], num_samples: int) -> Iterator[Waveform]:
+    """Yield samples in blocks of the given length; the last one may be shorter."""
     held = np.zeros(0, np.int16)
     for waveform in waveforms:
         held = np.concatenate([held, waveform])
@@ -335,7 +339,7 @@ def _of_equal_length(waveforms: Iterable[Waveform], num_samples: int) -> Iterato
 
 
 def to_int16(waveform: npt.NDArray[Any]) -> Waveform:
-    """Round and clip samples that are on the int16 scale."""
+    """Round samples on the int16 scale, and clip them."""
     if waveform.dtype == np.int16:
         return waveform
     rounded: Waveform = np.clip(np.rint(waveform), -32768, 32767).astype(np.int16)
@@ -343,7 +347,7 @@ def to_int16(waveform: npt.NDArray[Any]) -> Waveform:
 
 
 def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[np.int32]]:
-    """Waveforms as one (B, S) array with zeros behind the shorter ones, and their (B,) lengths."""
+    """Return waveforms as one (B, S) array, padded with zeros at the end, and their (B,) lengths."""
     num_samples = np.array([len(waveform) for waveform in waveforms], np.int32)
     padded = np.zeros((len(waveforms), num_samples.max()), np.int16)
     for row, waveform in zip(padded, waveforms, strict=True):
@@ -352,7 +356,7 @@ def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[
 
 
 def write_wav(path: Path, waveform: Waveform) -> None:
-    """Write 16 kHz mono 16-bit WAV.
+    """Write a waveform as 16 kHz mono 16-bit WAV.
 
     Raises:
         UserError: the file cannot be written.
@@ -364,7 +368,7 @@ def write_wav(path: Path, waveform: Waveform) -> None:
 
 
 def _mix_down(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """(S, channels) -> (S,), on the int16 scale: the mean of the channels."""
+    """Return the mean of the channels on the int16 scale, (S, channels) -> (S,)."""
     if samples.dtype == np.int16 and samples.shape[1] == 1:
         return samples[:, 0]
     mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)

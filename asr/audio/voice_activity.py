@@ -1,8 +1,8 @@
-"""Where somebody speaks in a recording of any length, and pieces of it for a model to hear.
+"""Detect speech in recordings of any length, and cut them at pauses into pieces for a model.
 
-A frame is speech where its bands stand above the noise around it, each band above its own: what the last
-tenth of the frames nearby stays below counts as noise (a percentile for minimum statistics; Martin, 2001).
-Hiss, hum and rumble fill few bands or all of them evenly, so that speech shows down to 5 dB above them.
+A frame is speech if its bands exceed the noise around it on average. Each band has its own noise level, the
+10th percentile of the frames nearby (instead of minimum statistics; Martin, 2001). Hiss, hum and rumble fill
+few bands or all of them evenly, so that speech is detected down to 5 dB above them.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ import scipy.ndimage
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 
-BLOCK_S = 30.0  # a block is judged with the block before and the block behind it
+BLOCK_S = 30.0  # noise levels are estimated over a block and its two neighbours
 MAX_PIECE_S = 25.0
 OVERLAP_S = 4.0
 FRAME_SAMPLES = 160  # 10 ms
 
-# with 12 bands and 2.5 dB, on demo sentences and words in white and pink noise, every pause of 0.6 s was
-# found and 0 to 2 % of the speech missed; WebRTC's detector took all of the noise at 5 dB for speech
+# With 12 bands and 2.5 dB, on demo sentences and words in white and pink noise, every pause of 0.6 s was
+# found and 0 to 2 % of the speech was missed; WebRTC's detector classified all noise at 5 dB as speech.
 NUM_BANDS = 12
 BAND_EDGES_HZ = (120.0, 5000.0)
 SPEECH_DB = 2.5  # above the noise, in the mean of the bands
-MOST_DB = 10.0  # that one band may add to the mean
+MAX_BAND_DB = 10.0  # maximum contribution of a band to the mean
 NOISE_PERCENTILE, LOUD_PERCENTILE = 10.0, 99.5
-DYNAMIC_DB = 40.0  # what is so far below the loud frames is no speech, were it ever so quiet around it
+DYNAMIC_DB = 40.0  # frames this far below the loud ones are not speech, however low the noise
 SMOOTHING_FRAMES = 9
-LEAST_POWER = 1e3  # of a band: below the last bit of a sample
+MIN_POWER = 1e3  # of a band: below the lowest bit of a sample
 
-SHORT_GAP_S = 0.2  # closures of stops: part of a word
+SHORT_GAP_S = 0.2  # closures of stop consonants are part of a word
 # Measured on demo sentences joined by silence, with a model that normalises its features over the piece: 28
-# errors with these, 34 on the sentences themselves, 188 with margins of 0.3 s, 120 where 0.3 s is no pause.
+# errors with these values, 34 on the single sentences, 188 with margins of 0.3 s, 120 with longer PAUSE_S.
 PAUSE_S = 0.3  # ends a piece
-MARGIN_S = 0.1  # of a pause that a piece keeps at its ends
+MARGIN_S = 0.1  # part of the pauses that a piece keeps at its ends
 PAUSE_FRAMES, MARGIN_FRAMES = round(PAUSE_S * 100), round(MARGIN_S * 100)
 
 BINS_HZ = np.linspace(0, SAMPLE_RATE_HZ / 2, 257)
-# bands are of equal width in mel
+# the bands have equal widths in mel
 EDGES_HZ = 700 * np.expm1(
     np.linspace(np.log1p(BAND_EDGES_HZ[0] / 700), np.log1p(BAND_EDGES_HZ[1] / 700), NUM_BANDS + 1)
 )
-BAND_BINS = np.searchsorted(BINS_HZ, EDGES_HZ)  # the first of each band, and the one behind the last
+BAND_BINS = np.searchsorted(BINS_HZ, EDGES_HZ)  # first bin of each band, and the bin after the last band
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a recording in which somebody speaks.
+    """Holds a stretch of a recording that contains speech.
 
     Attributes:
-        begin: place of its first sample in the recording.
+        begin: index of its first sample in the recording.
         waveform: (S,) int16 at 16 kHz.
-        overlap: samples that it shares with the piece before, as nobody paused.
-        shared_behind: samples that it shares with the piece behind it.
+        overlap: number of samples shared with the previous piece, where there was no pause between them.
+        shared_behind: number of samples shared with the next piece.
     """
 
     begin: int
@@ -69,17 +69,17 @@ class Piece:
 
 
 class SpeechDetector:
-    """Tells speech from noise as sound comes in, by the last half a minute alone."""
+    """Separates speech from noise in a stream, based on the last 30 seconds."""
 
     def __init__(self) -> None:
         self._powers = np.zeros((0, NUM_BANDS), np.float32)
         self._last_frame = np.zeros(0, np.int16)
 
     def feed(self, block: Waveform) -> Flags:
-        """Which of a block's frames are speech.
+        """Return which frames of a block are speech.
 
         Args:
-            block: (S,) int16 at 16 kHz, less than half a minute; of all blocks but the last, whole frames.
+            block: (S,) int16 at 16 kHz, less than 30 s; all blocks but the last consist of whole frames.
         """
         powers = _band_powers(np.concatenate([self._last_frame, block]))
         powers = powers[len(self._last_frame) // FRAME_SAMPLES :]
@@ -90,39 +90,38 @@ class SpeechDetector:
 
 
 def _speech_by_powers(powers: npt.NDArray[np.float32]) -> Flags:
-    """(T,) by the power of bands, (T, bands)."""
+    """Return (T,) flags of speech, given the (T, bands) powers."""
     if not len(powers):
         return np.zeros(0, np.bool_)
     smooth = scipy.ndimage.uniform_filter1d(powers, SMOOTHING_FRAMES, axis=0, mode="nearest")
-    levels = 10 * np.log10(smooth + np.float32(LEAST_POWER))
+    levels = 10 * np.log10(smooth + np.float32(MIN_POWER))
     noise, loud = np.percentile(levels, [NOISE_PERCENTILE, LOUD_PERCENTILE], axis=0)
     floor = np.maximum(noise, loud - DYNAMIC_DB)
-    above: npt.NDArray[np.float32] = np.clip(levels - floor, 0, MOST_DB).mean(axis=1)
+    above: npt.NDArray[np.float32] = np.clip(levels - floor, 0, MAX_BAND_DB).mean(axis=1)
     return _without_short_gaps(above > SPEECH_DB, round(SHORT_GAP_S * 100))
 
 
 def speech_pieces(
     blocks: Iterable[Waveform], grid: int, max_piece_s: float = MAX_PIECE_S, overlap_s: float = OVERLAP_S
 ) -> Iterator[Piece]:
-    """Cut a recording at its pauses, and leave out those.
+    """Cut a recording at its pauses into pieces of speech, without the pauses.
 
-    Speech of more than `max_piece_s` without a pause becomes pieces that overlap, around the longest gap
-    that there is.
+    Speech longer than `max_piece_s` without a pause becomes overlapping pieces, cut around the longest gap.
 
     Args:
-        blocks: of the recording in order, about `BLOCK_S` each.
-        grid: samples; a piece that overlaps another begins a multiple of it behind the other's beginning.
-        max_piece_s: how long a piece may be.
-        overlap_s: of two pieces between which nobody paused.
+        blocks: (S,) int16 samples of the recording in order, about `BLOCK_S` each.
+        grid: samples; overlapping pieces begin a multiple of it apart.
+        max_piece_s: maximum length of a piece.
+        overlap_s: overlap of two pieces without a pause between them.
     """
     cutter = Cutter(grid, max_piece_s, overlap_s)
-    for block, speech in _judged(blocks):
+    for block, speech in _with_speech_flags(blocks):
         yield from cutter.feed(block, speech)
     yield from cutter.finish()
 
 
 class Cutter:
-    """Cuts a recording into pieces as it comes in. Holds what is not yet cut: at most a piece and a block.
+    """Cuts a stream into pieces of speech. Holds at most one piece and one block that are not yet cut.
 
     Args:
         grid: see `speech_pieces`.
@@ -130,32 +129,32 @@ class Cutter:
         overlap_s: see `speech_pieces`.
     """
 
-    # places are in frames, from the beginning of what is held
+    # indices are in frames, from the beginning of the held samples
 
     def __init__(self, grid: int, max_piece_s: float = MAX_PIECE_S, overlap_s: float = OVERLAP_S) -> None:
         self._grid = grid
         self._max_frames, self._overlap_frames = round(max_piece_s * 100), round(overlap_s * 100)
         self._held, self._speech = np.zeros(0, np.int16), np.zeros(0, np.bool_)
-        self._begin = 0  # of what is held, in the recording, in samples
-        self._overlap = 0  # of the next piece with the last one, in samples
+        self._begin = 0  # index in the recording of the first held sample
+        self._overlap = 0  # samples that the next piece shares with the last one
 
     def feed(self, block: Waveform, speech: Flags) -> Iterator[Piece]:
-        """The pieces that a block completes.
+        """Yield the pieces that a block completes.
 
         Args:
-            block: (S,) int16 at 16 kHz; of all blocks but the last, whole frames.
-            speech: whether each of its frames is.
+            block: (S,) int16 at 16 kHz; all blocks but the last consist of whole frames.
+            speech: (T,) whether each of its frames is speech.
         """
         self._held = np.concatenate([self._held, block])
         self._speech = np.concatenate([self._speech, speech])
         yield from self._pieces(finished=False)
 
     def finish(self) -> Iterator[Piece]:
-        """The pieces left at the end."""
+        """Yield the remaining pieces at the end of the recording."""
         yield from self._pieces(finished=True)
 
     def open_piece(self) -> Piece | None:
-        """What the next piece holds so far; None where nobody speaks."""
+        """Return the incomplete next piece; None if it contains no speech yet."""
         spoken = np.flatnonzero(self._speech)
         if not len(spoken):
             return None
@@ -178,24 +177,24 @@ class Cutter:
             else:
                 self._drop(first)
                 return
-        # at the very beginning a short pause is kept, as it may prove to belong to the first piece
+        # a short pause at the very beginning is kept, as it may belong to the first piece
         if len(self._speech) > (PAUSE_FRAMES if self._begin == 0 else MARGIN_FRAMES):
             self._overlap = 0
             self._drop(len(self._speech) - MARGIN_FRAMES)
 
     def _first(self, first_spoken: int) -> int:
-        """Where a piece begins: the recording's beginning counts as no pause if it is a short one."""
+        """Return the first frame of a piece, which includes a short pause at the recording's beginning."""
         if self._overlap or (self._begin == 0 and first_spoken <= PAUSE_FRAMES):
             return 0
         return max(0, first_spoken - MARGIN_FRAMES)
 
     def _last_end(self, last: int, finished: bool) -> int:
-        """Where a piece ends behind which nobody speaks."""
+        """Return the end frame of a piece that is followed by a pause."""
         at_end = finished and len(self._speech) - 1 - last <= PAUSE_FRAMES
         return len(self._speech) if at_end else last + 1 + MARGIN_FRAMES
 
     def _overlapping_piece(self, first: int) -> Piece:
-        """A piece as long as may be; what is held begins with what the next one shares with it."""
+        """Return a piece of the maximum length; keep the samples that the next one shares with it."""
         half = self._overlap_frames // 2
         begin, end = first + self._max_frames // 2, first + self._max_frames - half
         middle = begin + _longest_gap(self._speech[begin:end])
@@ -222,13 +221,13 @@ class Cutter:
         self._speech = self._speech[num_samples // FRAME_SAMPLES :]
 
 
-def _judged(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, Flags]]:
-    """Each block and its speech, which its neighbours help to tell from noise."""
-    none = np.zeros((0, NUM_BANDS), np.float32)
-    nothing = [(np.zeros(0, np.int16), none)]
-    heard = ((block, _band_powers(block)) for block in blocks)
-    around = itertools.chain(nothing, heard, nothing)
-    before, (block, powers) = none, next(around)
+def _with_speech_flags(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, Flags]]:
+    """Yield each block with its speech flags, estimated with the help of its neighbours."""
+    no_powers = np.zeros((0, NUM_BANDS), np.float32)
+    empty_block = [(np.zeros(0, np.int16), no_powers)]
+    with_powers = ((block, _band_powers(block)) for block in blocks)
+    around = itertools.chain(empty_block, with_powers, empty_block)
+    before, (block, powers) = no_powers, next(around)
     for next_block, behind in around:
         speech = _speech_by_powers(np.concatenate([before, powers, behind]))
         yield block, speech[len(before) : len(before) + len(powers)]
@@ -236,23 +235,23 @@ def _judged(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, Flags]]:
 
 
 def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:
-    """(T, bands) power of each frame, in a window of 25 ms around it."""
+    """Return the (T, bands) powers of each frame, in a window of 25 ms around it."""
     side = (WINDOW_SAMPLES - FRAME_SAMPLES) // 2
     num_frames = -(-len(waveform) // FRAME_SAMPLES)
     padded = np.pad(waveform, (side, side + num_frames * FRAME_SAMPLES - len(waveform)))
     parts = []
-    for first in range(0, num_frames, 1000):  # spectra of minutes take much memory
+    for first in range(0, num_frames, 1000):  # the spectra of several minutes take much memory
         samples = padded[first * FRAME_SAMPLES : (first + 1000 - 1) * FRAME_SAMPLES + WINDOW_SAMPLES]
         windows = np.lib.stride_tricks.sliding_window_view(samples, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectra = scipy.fft.rfft(windows * np.hanning(WINDOW_SAMPLES).astype(np.float32), 512)  # (T, 257)
         powers = np.square(spectra.real) + np.square(spectra.imag)
-        # a product of matrices would wake all of BLAS' threads for a few additions
+        # a matrix product would wake all BLAS threads for a few additions
         parts.append(np.add.reduceat(powers, BAND_BINS, axis=1)[:, :NUM_BANDS])
     return np.concatenate(parts) if parts else np.zeros((0, NUM_BANDS), np.float32)
 
 
 def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:
-    """Gaps of fewer frames between speech become speech."""
+    """Mark gaps of at most this number of frames between speech as speech."""
     spoken = np.flatnonzero(speech)
     filled = speech.copy()
     for place in np.flatnonzero(np.diff(spoken) <= num_frames):
@@ -261,7 +260,7 @@ def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:
 
 
 def _longest_gap(speech: Flags) -> int:
-    """The middle of the longest gap, or the end where there is none."""
+    """Return the middle of the longest gap, or the end where there is none."""
     edges = np.flatnonzero(np.diff(np.concatenate([[True], speech, [True]]).astype(np.int8)))
     begins, ends = edges[::2], edges[1::2]
     if not len(begins):

@@ -1,6 +1,6 @@
-"""WAV files: their chunks, checked, and their samples without a detour.
+"""Check the chunks of WAV files, and read plain 16-bit samples directly.
 
-Most corpora are 16-bit WAV files, which need no library: read straight they take a fraction of the time.
+Most corpora are 16-bit WAV files; reading them directly takes a fraction of the time that a library takes.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy.typing as npt
 
 from asr.base.types import UserError
 
-RATES_HZ = (1000, 768_000)  # what a header may say
-UNKNOWN_LENGTH = 0x7FFFF000  # at least that is declared by programs that write to a pipe
-NOTABLE = 10  # a tenth more than is declared
-MOST_CHUNKS = 1000  # before the samples; zeros without end look like empty ones
-PCM = 1  # the coding of plain integers
+RATES_HZ = (1000, 768_000)  # lowest and highest plausible sample rate
+UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
+EXCESS_DIVISOR = 10  # report data after the declared samples if it is a tenth of them or more
+MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
+PCM = 1  # format code of plain integers
 
 
 @dataclass(frozen=True, slots=True)
 class Wav:
-    """What the chunks of a WAV file say.
+    """Holds what the chunks of a WAV file declare.
 
     Attributes:
         rate_hz: as declared; 0 before the format is known.
         num_channels: as declared.
         bytes_per_s: as declared, at least 1.
-        is_plain: 16-bit integers without any coding.
-        data_begin: of the samples, in bytes.
-        num_bytes: of the samples, as declared.
+        is_plain: whether the samples are uncompressed 16-bit integers.
+        data_begin: byte offset of the samples.
+        num_bytes: size of the samples, as declared.
     """
 
     rate_hz: int = 0
@@ -46,15 +46,15 @@ class Wav:
 
     @property
     def num_frames(self) -> int:
-        """Samples of each channel; of a plain file only."""
+        """Return the number of samples of each channel, for a plain file."""
         return self.num_bytes // (2 * self.num_channels)
 
 
 def checked_wav(stream: BinaryIO, name: str) -> Wav | None:
-    """The chunks of a WAV file, or None for another container.
+    """Read and check the chunks of a WAV file; return None for another container.
 
     Raises:
-        UserError: it is shorter than it declares, which libsndfile would take for a short one.
+        UserError: the samples do not have the declared size, which libsndfile does not report.
     """
     wav = _chunks(stream)
     if wav is None:
@@ -62,25 +62,25 @@ def checked_wav(stream: BinaryIO, name: str) -> Wav | None:
     num_present = stream.seek(0, io.SEEK_END) - wav.data_begin
     if wav.num_bytes == 0 and num_present > 0:
         raise UserError(
-            f"{name}: its header declares no samples, {num_present} bytes of them are there: "
-            "whatever recorded it did not finish; convert it again"
+            f"{name}: the header declares no samples, but {num_present} bytes follow: the recording program "
+            "did not finish the file; convert it again"
         )
     if wav.num_bytes >= UNKNOWN_LENGTH:
         return dataclasses.replace(wav, is_plain=False)
     if wav.num_bytes > num_present:
-        raise UserError(cut_off(name, wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s))
+        raise UserError(cut_off_message(name, wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s))
     if _samples_follow(stream, wav, num_present - wav.num_bytes):
         declared_s, present_s = wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s
         raise UserError(
-            f"{name}: its header declares {declared_s:.2f} s, {present_s:.2f} s are there: "
-            "whatever recorded it did not finish; convert it again"
+            f"{name}: the header declares {declared_s:.2f} s, but the file has {present_s:.2f} s: the "
+            "recording program did not finish the file; convert it again"
         )
     return wav
 
 
 def _samples_follow(stream: BinaryIO, wav: Wav, num_behind: int) -> bool:
-    """Whether what stands behind the declared samples is more of them: neither chunks nor padding."""
-    if num_behind * NOTABLE < wav.num_bytes:
+    """Return whether more samples, not chunks or padding, follow the declared ones."""
+    if num_behind * EXCESS_DIVISOR < wav.num_bytes:
         return False
     stream.seek(wav.data_begin + wav.num_bytes + wav.num_bytes % 2)
     name = stream.read(4)
@@ -92,7 +92,7 @@ def _chunks(stream: BinaryIO) -> Wav | None:
     if len(riff) < 12 or riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
         return None
     wav = Wav()
-    for _ in range(MOST_CHUNKS):
+    for _ in range(MAX_CHUNKS):
         if len(header := stream.read(8)) < 8:
             break
         chunk, num_bytes = struct.unpack("<4sI", header)
@@ -111,7 +111,7 @@ def _chunks(stream: BinaryIO) -> Wav | None:
 
 
 def read_plain(stream: BinaryIO, wav: Wav) -> npt.NDArray[np.int16]:
-    """(S, channels) samples of a plain file."""
+    """Read the (S, channels) samples of a plain file."""
     samples = np.empty((wav.num_frames, wav.num_channels), "<i2")
     stream.seek(wav.data_begin)
     stream.readinto(samples.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def read_plain(stream: BinaryIO, wav: Wav) -> npt.NDArray[np.int16]:
 
 
 def plain_blocks(stream: BinaryIO, wav: Wav, block_frames: int) -> Iterator[npt.NDArray[np.int16]]:
-    """(S, channels) samples of a plain file, so many at once."""
+    """Yield the (S, channels) samples of a plain file in blocks of `block_frames` rows."""
     stream.seek(wav.data_begin)
     frame_bytes = 2 * wav.num_channels
     for begin in range(0, wav.num_frames, block_frames):
@@ -127,8 +127,9 @@ def plain_blocks(stream: BinaryIO, wav: Wav, block_frames: int) -> Iterator[npt.
         yield np.frombuffer(data, "<i2").reshape(-1, wav.num_channels)
 
 
-def cut_off(name: str, declared_s: float, present_s: float) -> str:
-    """What to say of a file that is shorter than it declares."""
+def cut_off_message(name: str, declared_s: float, present_s: float) -> str:
+    """Return the error message for a file that is shorter than it declares."""
     return (
-        f"{name}: cut off: its header declares {declared_s:.2f} s, {present_s:.2f} s are there; copy it again"
+        f"{name}: cut off: the header declares {declared_s:.2f} s, but the file has {present_s:.2f} s; "
+        "copy it again"
     )

@@ -1,1 +1,1 @@
-"""What every room uses: types, vocabulary, configuration, files, locks, signals, wording."""
+"""This package holds what all others use: types, vocabulary, configuration, files, locks, wording."""

@@ -1,4 +1,4 @@
-"""Tables and other text in columns of a terminal, in which a hanzi takes two."""
+"""Align text in columns of a terminal, in which a hanzi takes two."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 GAP = 2  # columns between two cells of a table
 
 
-def in_columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> list[str]:
-    """A line for each row, whose cells stand under each other.
+def align_columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> list[str]:
+    """Return a line for each row, with its cells aligned in columns.
 
     Args:
-        rows: of as many cells each.
-        right_from: the first column that is aligned on the right; None for none.
+        rows: the cells; all rows have the same number.
+        right_from: index of the first column that is right-aligned; None for none.
     """
-    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     first = len(widths) if right_from is None else right_from
     aligned = [
         [
-            " " * (width - width_of(cell)) + cell
+            " " * (width - display_width(cell)) + cell
             for cell, width in zip(row[first:], widths[first:], strict=True)
         ]
         for row in rows
@@ -28,15 +28,15 @@ def in_columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> 
 
 
 def join_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A line of cells of these widths."""
-    return (" " * GAP).join(map(padded, cells, widths)).rstrip()
+    """Return a line of cells, each padded to its width."""
+    return (" " * GAP).join(map(pad_to_width, cells, widths)).rstrip()
 
 
-def width_of(text: str) -> int:
-    """Columns in a terminal: a hanzi takes two."""
+def display_width(text: str) -> int:
+    """Return the number of terminal columns of a text; a hanzi takes two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def padded(text: str, width: int) -> str:
-    """A text followed by spaces, so many columns in all."""
-    return text + " " * (width - width_of(text))
+def pad_to_width(text: str, width: int) -> str:
+    """Append spaces to a text, to fill a number of terminal columns."""
+    return text + " " * (width - display_width(text))

@@ -1,12 +1,12 @@
-"""Typed configuration: TOML files that extend one another, and overrides such as "train.epochs=2".
+"""Load the typed configuration: TOML files that extend one another, with overrides such as "train.epochs=2".
 
-    extends = "demo.toml"      # relative to this file; what stands here wins
+    extends = "demo.toml"      # relative to this file, whose own keys win
 
     [train]
     epochs = 60
 
-Every field is documented where it stands, below. A wrong key or value is an error that names the file,
-the key, what was expected and the nearest valid name.
+Every field is documented where it is defined, below. The error for a wrong key or value names the file, the
+key, what was expected and the most similar valid name.
 """
 
 from __future__ import annotations
@@ -16,26 +16,33 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.files import is_utf8, read_lines
+from asr.base.registry import FEATURE_KINDS, NETWORKS
 from asr.base.types import UserError
 
 Settings = TypeVar("Settings", bound=Any)
 
 ASR = Path(__file__).resolve().parents[1]
 BUILT_IN = next(folder for folder in (ASR / "configs", ASR.parent / "configs") if folder.is_dir())
-"""The configurations that the project brings along: installed within `asr`, in a checkout beside it."""
+"""The folder of the built-in configurations: within `asr` where it is installed, beside it in a checkout."""
 
 
 class Range(NamedTuple):
-    """Bounds of a number, both included."""
+    """Holds the bounds of a number, both included."""
 
     low: float
     high: float
+
+
+class OneOf(NamedTuple):
+    """Holds the names that a setting may have: those of a registry."""
+
+    names: Collection[str]
 
 
 AtLeast1 = Annotated[int, Range(1, 10**9)]
@@ -50,71 +57,81 @@ Gain = Annotated[float, Range(-40.0, 40.0)]
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the recordings and their labels come from."""
+    """Says where the recordings and their labels come from."""
 
-    # A corpus that data_pipeline.corpora prepares at first use, or "" to give the manifests below.
+    # Name of a corpus, which data_pipeline.corpora prepares at first use; "" to use the manifests below.
     corpus: str = ""
-    # The corpus as downloaded and unpacked; "" for a corpus that the project carries.
+    # Folder of the corpus as downloaded and unpacked; "" for a corpus that is part of the project.
     source: str = ""
-    # What its text is cut into: syllables, characters, words; "" for the labels that it brings along, or
-    # else what it is usually labelled with.
+    # Units that the text is split into: syllables, characters or words; "" for the labels that the corpus
+    # contains, or else the units that it is usually labelled with.
     units: Literal["", "syllables", "characters", "words"] = ""
-    # Where prepared corpora are kept.
+    # Folder in which prepared corpora are kept.
     prepared_dir: str = "data"
-    # Manifests (JSON Lines, see data_pipeline/manifest.py); a corpus fills in those left empty.
+    # Manifest of the training set (JSON Lines, see data_pipeline/manifest.py). `corpus` fills in those of the
+    # three manifests that are empty.
     train: str = ""
+    # Manifest of the dev set, by which the best checkpoint is chosen.
     dev: str = ""
+    # Manifest of the test set, on which the best checkpoint is evaluated for the report.
     test: str = ""
     # Output units: "train" for every token of the training manifest, "mandarin" for every toned
-    # syllable of Mandarin, or a file with one token a line below "<blank>".
+    # syllable of Mandarin, or a file with "<blank>" on the first line, then one token a line.
     vocabulary: str = "train"
 
 
 @dataclass(frozen=True)
 class FeatureConfig:
-    """What the model sees of the waveform; always 25 ms windows every 10 ms, at 16 kHz."""
+    """Describes what the model gets of the waveform, in windows of 25 ms every 10 ms at 16 kHz."""
 
-    # log_mel; spectrogram, ASRT's 200 bins; or mfcc, as python_speech_features computes them.
-    kind: Literal["log_mel", "spectrogram", "mfcc"] = "log_mel"
-    # Bands of log_mel.
+    # log_mel; spectrogram (ASRT's 200 bins); or mfcc (as python_speech_features computes them).
+    kind: Annotated[str, OneOf(FEATURE_KINDS)] = "log_mel"
+    # Number of mel bands of log_mel.
     num_mels: Annotated[int, Range(4, 128)] = 64
-    # Mean 0 and variance 1 for each band of each utterance.
+    # Normalise each band of each utterance to mean 0 and variance 1.
     normalize: bool = True
 
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """What training changes in a clip, anew in every epoch. Dev and test are never changed."""
+    """Describes how training clips are varied, differently in every epoch; dev and test are not."""
 
-    # Speed and pitch together, drawn between these factors; 1.0 and 1.0 for none. Any factor in between is
-    # as likely: 0.9 and 1.1 take the place of the usual three steps, 0.9, 1.0 and 1.1.
+    # Lowest factor of speed and pitch, which change together; 1.0 and 1.0 for none. Factors are drawn
+    # uniformly: 0.9 and 1.1 replace the usual three steps, 0.9, 1.0 and 1.1.
     speed_min: Speed = 1.0
+    # Highest factor of speed and pitch.
     speed_max: Speed = 1.0
-    # Reverberation: "" for none; "rooms" for simulated ones; or measured impulse responses, a folder of
+    # Reverberation: "" for none; "rooms" for simulated rooms; or measured impulse responses, as a folder of
     # audio files or a manifest (JSON Lines, of which only "audio" is read).
     reverb: str = ""
-    # Share of the clips that get it, drawn anew in every epoch.
+    # Share of the clips that get reverberation, drawn again in every epoch.
     reverb_probability: Share = 0.5
-    # Until the sound of a simulated room has died away by 60 dB (RT60), in seconds.
+    # Shortest reverberation time of a simulated room (RT60: decay by 60 dB), in seconds.
     reverb_time_min_s: ReverberationTime = 0.15
+    # Longest reverberation time of a simulated room, in seconds.
     reverb_time_max_s: ReverberationTime = 0.6
-    # Noise: "" for none; "coloured" for synthetic noise between white and brown; or recordings of noise, a
+    # Noise: "" for none; "coloured" for synthetic noise between white and brown; or recordings of noise, as a
     # folder or a manifest as above. Up to 256 MB of them are kept in memory.
     noise: str = ""
-    # Share of the clips that get it, drawn anew in every epoch.
+    # Share of the clips that get noise, drawn again in every epoch.
     noise_probability: Share = 0.5
-    # Speech above the noise, in dB; pauses do not count as speech.
+    # Lowest signal-to-noise ratio, in dB; pauses do not count as speech.
     noise_snr_db_min: SignalToNoise = 5.0
+    # Highest signal-to-noise ratio, in dB.
     noise_snr_db_max: SignalToNoise = 25.0
-    # Louder or quieter, in dB; 0.0 and 0.0 for none. A clip that would not fit into 16 bits is turned down.
+    # Lowest gain, in dB; 0.0 and 0.0 for none. It is reduced where a clip would exceed 16 bits.
     gain_db_min: Gain = 0.0
+    # Highest gain, in dB.
     gain_db_max: Gain = 0.0
-    # The frequency axis is stretched by up to this share to either side: another vocal tract.
+    # The frequency axis is stretched or compressed by up to this share, as another vocal tract would.
     frequency_warp: Annotated[float, Range(0.0, 0.5)] = 0.0
-    # SpecAugment: masks per clip and the widest mask, in bands and in frames of 10 ms.
+    # SpecAugment: number of frequency masks in a clip.
     frequency_masks: Count = 0
+    # Maximum width of a frequency mask, in bands.
     frequency_mask_bands: Count = 15
+    # SpecAugment: number of time masks in a clip.
     time_masks: Count = 0
+    # Maximum width of a time mask, in frames of 10 ms.
     time_mask_frames: Count = 30
     # No time mask covers more than this share of the clip.
     time_mask_share: Share = 0.1
@@ -122,79 +139,85 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The network from features to logits."""
+    """Describes the network from features to logits."""
 
-    # One-dimensional separable convolutions, or one of ASRT's networks.
-    family: Literal["separable", "dcnn251bn", "dcnn251", "dcnn25", "dcnn24"] = "separable"
+    # Architecture: one-dimensional separable convolutions, or one of ASRT's networks.
+    family: Annotated[str, OneOf(NETWORKS)] = "separable"
     # Size of the separable family, 0.4 to 40 million parameters: see asr/model/networks/separable.py.
     size: Literal["xs", "s", "m", "l", "xl"] = "xs"
-    # Share of activations dropped in training; the dcnn family brings its own.
+    # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
-    # Let toned syllables share what they have in common: initial, final and tone.
+    # Let the outputs of toned syllables share weights by initial, final and tone.
     factored_output: bool = False
-    # Batch normalisation by the statistics of the whole batch, where several devices share it; else each
-    # device uses those of its own rows.
+    # Normalise by the statistics of the whole batch where several devices share it; otherwise each device
+    # uses the statistics of its own rows.
     synchronized_batch_norm: bool = False
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The loop."""
+    """Describes the training loop, its optimizer and its checkpoints."""
 
-    # How often every utterance is trained on.
+    # Number of passes over the training set.
     epochs: AtLeast1 = 40
-    # Seconds of audio in a batch, padding counted; of all devices together, where several share it.
+    # Seconds of audio in a batch, padding included; the total of all devices that share the batch.
     batch_s: Positive = 40.0
-    # A batch is worked on in so many parts, one after the other: the memory of a part, the step of the whole,
-    # but for batch statistics, which are each part's own.
+    # Gradient accumulation: number of parts in which a batch is processed one after the other, in the memory
+    # of one part. The step equals that of the whole batch, except that batch statistics are each part's own.
     accumulate: Annotated[int, Range(1, 64)] = 1
-    # adamw; adam; sgd, with Nesterov momentum of 0.9; lion; or adafactor.
+    # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
-    # The highest learning rate, reached after the warm-up, a share of all steps.
+    # Peak learning rate, reached at the end of the warm-up.
     learning_rate: Positive = 2e-3
+    # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1
-    # What follows the warm-up: a cosine down to zero; constant; noam, which falls with the square root of the
-    # step; or plateau, which is multiplied by a factor when the dev error has not fallen for some epochs.
+    # Learning rate after the warm-up: cosine (down to zero), constant, noam (falls with the square root of
+    # the step), or plateau (multiplied by `plateau_factor` when the dev error has not improved for
+    # `plateau_epochs` epochs).
     schedule: Literal["cosine", "constant", "noam", "plateau"] = "cosine"
+    # With `plateau`: number of epochs without a lower dev error before the learning rate is reduced.
     plateau_epochs: AtLeast1 = 3
+    # With `plateau`: factor by which the learning rate is multiplied.
     plateau_factor: Annotated[float, Range(0.01, 0.99)] = 0.5
-    # Stop when the dev error has not fallen for so many epochs; 0 for never.
+    # Stop when the dev error has not improved for this number of epochs; 0 for never.
     early_stopping_epochs: Count = 0
+    # Weight decay, decoupled from the gradient; biases and normalisation have none, and `adam` ignores it.
     weight_decay: Share = 1e-2
-    # Gradients are scaled down to this global norm.
+    # Clip the gradients to this global norm.
     clip_norm: Positive = 5.0
-    # Batches left out because their loss or gradients are infinite, before the run is stopped.
+    # Number of batches with infinite loss or gradients that are skipped before the run is stopped.
     max_skipped: Count = 20
-    # What the network computes in; weights are float32. With float16 the loss is scaled, so that small
-    # gradients do not vanish.
+    # Number format of the network's computations; weights are float32. With float16 the loss is scaled, so
+    # that small gradients do not underflow.
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    # Evaluate and keep an exponential moving average of the weights, with a decay such as 0.999; 0 for the
-    # weights themselves.
+    # Decay of an exponential moving average of the weights, such as 0.999; the average is evaluated and kept
+    # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
-    # Begin with the weights of another run, "runs/other": layers that match are taken, the rest are listed.
+    # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
     init_from: str = ""
-    # Layers that are not trained, by name, separated by commas; * stands for anything: "stage0, stage1/*".
+    # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""
-    # A function of yours that returns Keras callbacks, as "module:function"; "" for none. They can monitor
+    # Your function that returns Keras callbacks, as "module:function"; "" for none. They can monitor
     # loss, error, val_loss, val_error and learning_rate.
     callbacks: str = ""
-    # Of the first weights, the order of batches and everything drawn in training.
+    # Seed of the initial weights, the order of batches and everything drawn in training.
     seed: Count = 1
-    # Run directories are made here.
+    # Folder in which run directories are created.
     runs_dir: str = "runs"
     # Seconds between checkpoints; there is one after every epoch as well.
     checkpoint_s: Positive = 600.0
-    # Checkpoints that are kept: the latest, and those of the epochs with the lowest dev error.
+    # Number of latest checkpoints that are kept.
     keep_last: AtLeast1 = 2
+    # Number of checkpoints that are kept of the epochs with the lowest dev error.
     keep_best: AtLeast1 = 5
-    # Utterances of the dev set that TensorBoard shows, with sound, spectrogram and alignment, after epochs at
-    # least a minute apart.
+    # Number of dev utterances that TensorBoard shows after an epoch, with sound, spectrogram and alignment;
+    # at most once a minute.
     tensorboard_utterances: Annotated[int, Range(0, 100)] = 4
 
 
 @dataclass(frozen=True)
 class Config:
-    """A whole run, as `runs/<name>/config.toml` keeps it."""
+    """Holds the settings of a whole run, as in `runs/<name>/config.toml`."""
 
     data: DataConfig = field(default_factory=DataConfig)
     features: FeatureConfig = field(default_factory=FeatureConfig)
@@ -211,7 +234,7 @@ def load_config(config: str | Path, overrides: Sequence[str] = ()) -> Config:
         overrides: settings to replace, such as "train.epochs=2".
 
     Raises:
-        UserError: a file is missing or is not TOML; a key or a value is not one of `Config`'s.
+        UserError: a file is missing or is not TOML, or a key or a value is not valid.
     """
     path = config if isinstance(config, Path) else find_config(config)
     loaded = _apply(Config(), _read_toml(path, ()))
@@ -221,21 +244,23 @@ def load_config(config: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def find_config(name: str) -> Path:
-    """The file of a configuration given as a path, or as the name of one in `configs/`.
+    """Return the file of a configuration given as a path, or as the name of one in `configs/`.
 
     Raises:
-        UserError: neither exists.
+        UserError: there is no such file.
     """
     candidates = [Path(name), BUILT_IN / name, BUILT_IN / f"{name}.toml"]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
     known = sorted(p.stem for p in BUILT_IN.glob("*.toml"))
-    raise UserError(f"{name}: no such configuration{nearest(name, known)}; built in are {', '.join(known)}")
+    raise UserError(
+        f"{name}: no such configuration{did_you_mean(name, known)}; the built-in ones are {', '.join(known)}"
+    )
 
 
 def dump_config(config: Config) -> str:
-    """The configuration as TOML, every key written out; `load_config` reads it back unchanged."""
+    """Return the configuration as TOML with every key written out; `load_config` reads it back."""
     lines: list[str] = []
     for section in dataclasses.fields(config):
         lines.append(f"[{section.name}]")
@@ -254,14 +279,14 @@ def toml_lines(settings: Settings) -> list[str]:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """A TOML file's table.
+    """Return the table of a TOML file.
 
     Args:
         path: of the file.
-        what: it is, for an error.
+        what: kind of the file, for an error, such as "configuration".
 
     Raises:
-        UserError: there is no such file, or it is no TOML.
+        UserError: the file cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads("\n".join(read_lines(path, what)))
@@ -269,13 +294,13 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path}: not valid TOML: {error}") from None
 
 
-_Layer = tuple[str, dict[str, Any]]  # where it comes from, and what it says
+_Layer = tuple[str, dict[str, Any]]  # the file (or override) and its table
 
 
 def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:
-    """The layers of a file, the most basic first."""
+    """Return the layers of a file and of what it extends, the most basic first."""
     if path.resolve() in seen:
-        raise UserError(f"{path}: extends itself, by way of {seen[-1]}; remove one of the two lines")
+        raise UserError(f"{path}: extends itself through {seen[-1]}; remove one of the two `extends` lines")
     table = read_toml(path, "configuration")
     parent = table.pop("extends", None)
     if parent is None:
@@ -293,7 +318,7 @@ def _parse_override(override: str) -> dict[str, Any]:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string: model.size=s
+        value = text.strip()  # an unquoted word is a string: model.size=s
     return {section: {name: value}}
 
 
@@ -303,7 +328,7 @@ def _apply(config: Config, layers: list[_Layer]) -> Config:
         for name, values in table.items():
             if name not in sections:
                 raise UserError(
-                    f"{source}: {name}: no such section{nearest(name, sections)}; "
+                    f"{source}: {name}: no such section{did_you_mean(name, sections)}; "
                     f"sections are {', '.join(sections)}"
                 )
             if not isinstance(values, dict):
@@ -314,31 +339,40 @@ def _apply(config: Config, layers: list[_Layer]) -> Config:
 
 
 def replaced(settings: Settings, values: Mapping[str, Any], where: str) -> Settings:
-    """Settings, of a dataclass whose types tell what is allowed, with some of them replaced.
+    """Return settings with some values replaced; the dataclass's type annotations say what is valid.
 
     Args:
-        settings: as they are.
-        values: new ones, by name.
-        where: goes before a name in an error, such as `demo.toml: train.`.
+        settings: a dataclass.
+        values: the new values by name.
+        where: prefix of the name in an error, such as `demo.toml: train.`.
 
     Raises:
-        UserError: a name or a value is not one of the settings'.
+        UserError: a name is unknown or a value is not valid.
     """
     types = typing.get_type_hints(type(settings), include_extras=True)
     for key, value in values.items():
         if key not in types:
-            raise UserError(f"{where}{key}: no such key{nearest(key, types)}; keys are {', '.join(types)}")
+            raise UserError(
+                f"{where}{key}: no such key{did_you_mean(key, types)}; keys are {', '.join(types)}"
+            )
         settings = dataclasses.replace(settings, **{key: _checked(where + key, value, types[key])})
     return settings
 
 
-def _checked(where: str, value: Any, expected: Any) -> Any:
+def choices_of(expected: Any) -> tuple[str, ...]:
+    """Return the values that the type of a setting allows, where it names them all; else nothing."""
     if typing.get_origin(expected) is Literal:
-        choices = typing.get_args(expected)
+        return typing.get_args(expected)
+    metadata = getattr(expected, "__metadata__", ())  # of Annotated
+    return tuple(name for item in metadata if isinstance(item, OneOf) for name in item.names)
+
+
+def _checked(where: str, value: Any, expected: Any) -> Any:
+    if choices := choices_of(expected):
         if value not in choices:
             raise UserError(
                 f"{where}: expected one of {', '.join(choices)}, received {value!r}"
-                f"{nearest(str(value), choices)}"
+                f"{did_you_mean(str(value), choices)}"
             )
         return value
     bounds = None
@@ -356,7 +390,7 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
     return value
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A question after the known name that comes closest; empty where none does."""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean X?)" with the most similar known name; empty where none is similar."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {matches[0]}?)" if matches else ""

@@ -1,49 +1,61 @@
-"""How logits are decoded: `runs/<name>/decoder.toml` holds what `asr tune-decoder` found."""
+"""Define how logits are decoded; `asr tune-decoder` writes its result to `runs/<name>/decoder.toml`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from asr.base.config import Range, read_toml, replaced, toml_lines
+from asr.base.config import OneOf, Range, read_toml, replaced, toml_lines
 from asr.base.files import whole_file
+from asr.base.registry import DECODERS
 
-GENERAL = "general"  # stands for the hanzi model that comes along, where a folder may be named
+GENERAL = "general"  # names the built-in hanzi model, where a folder may be given
 
 Weight = Annotated[float, Range(0.0, 10.0)]
 
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """What a decoder does; the defaults are greedy decoding."""
+    """Holds the settings of a decoder; the defaults are greedy decoding."""
 
-    # Hypotheses kept from frame to frame; 1 for greedy decoding.
+    # Beam width: number of hypotheses kept per frame; 1 for greedy decoding.
     beam: Annotated[int, Range(1, 4096)] = 1
-    # Hypotheses told, the best one counted.
+    # Number of hypotheses returned, including the best.
     n_best: Annotated[int, Range(1, 4096)] = 1
-    # A folder that `asr lm train` made, or an ARPA or KenLM file; "" for none.
+    # A folder made by `asr lm train`, or an ARPA or KenLM file; "" for none.
     language_model: str = ""
-    # A token's log probability by the language model counts so many times as much as by the acoustic one.
+    # Weight of a token's language model log probability, relative to its acoustic log probability.
     lm_weight: Weight = 0.5
-    # Where syllables become hanzi, the language model of words picks among the hypotheses of the search, too:
-    # its log probability counts so many times as much as a hypothesis' score. 0 leaves the order as it is.
+    # Where syllables are converted to hanzi, the language model of words also rescores the hypotheses of the
+    # search: weight of its log probability, relative to a hypothesis' score. 0 keeps the order.
     hanzi_weight: Weight = 0.5
-    # Added for every token, against the language model's liking for short sentences.
+    # Score added for every token, against the language model's preference for short sentences.
     token_bonus: Annotated[float, Range(-20.0, 20.0)] = 0.0
-    # Added for every token of a hot word.
+    # Score added for every token of a hot word.
     hot_word_boost: Weight = 2.0
-    # Tokens less probable in a frame are not tried there (natural logarithm).
+    # Tokens with a lower log probability in a frame are not tried there (natural logarithm).
     min_token_log_prob: Annotated[float, Range(-1e9, -0.1)] = -9.0
-    # Hypotheses that fall so far behind the best one are dropped (natural logarithm).
+    # Hypotheses whose score is lower than the best by more than this are dropped (natural logarithm).
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0
+    # prefix_beam, which is greedy decoding where `beam` is 1. `repr` leaves it out, so that journals of
+    # transcriptions that were interrupted before there was a choice can be resumed.
+    algorithm: Annotated[str, OneOf(DECODERS)] = field(default="prefix_beam", repr=False)
+
+    def by_name(self) -> dict[str, str | int | float]:
+        """Return the settings as evaluations keep them, `algorithm` only where it is not the default."""
+        named = dataclasses.asdict(self)
+        if self.algorithm == DecoderSettings.algorithm:
+            del named["algorithm"]
+        return named
 
 
 def load_settings(path: Path) -> DecoderSettings:
-    """Read what `save_settings` wrote.
+    """Read settings that `save_settings` wrote.
 
     Raises:
-        UserError: there is no such file, or a key or a value is not one of `DecoderSettings`'.
+        UserError: the file cannot be read, or a key or a value is not valid.
     """
     return replaced(DecoderSettings(), read_toml(path, "decoder settings"), f"{path}: ")
 

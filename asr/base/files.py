@@ -1,4 +1,4 @@
-"""Files as the project reads and writes them: UTF-8, errors that name the file, whole or not at all."""
+"""Read and write files: in UTF-8, with errors that name the file, and completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from asr.base.types import UserError
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written: half a surrogate pair, which JSON and TOML may hold, cannot."""
+    """Return whether a text can be encoded; a lone surrogate, which JSON and TOML may hold, cannot."""
     return text == text.encode(errors="replace").decode()
 
 
 def read_lines(path: Path, what: str) -> list[str]:
-    """Lines of a UTF-8 file, with or without a byte order mark.
+    """Return the lines of a UTF-8 file, with or without a byte order mark.
 
-    Only line feeds (and carriage returns before them) end a line: a transcript may hold other breaks.
+    Only line feeds (and carriage returns before them) end a line: a transcript may contain other breaks.
 
     Args:
         path: of the file.
-        what: the file is, for the error: "manifest".
+        what: kind of the file, for the error, such as "manifest".
 
     Raises:
         UserError: the file cannot be read, or is not UTF-8.
@@ -34,18 +34,18 @@ def read_lines(path: Path, what: str) -> list[str]:
     except OSError as error:
         raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8; save it again as UTF-8") from None
+        raise UserError(f"{path}: not UTF-8 text; save it as UTF-8") from None
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
-    """A file to write to, which takes its name when it is complete and on the disk.
+    """Open a file for writing that gets its name once it is complete and on the disk.
 
-    Until then, and for ever if writing fails, what stood under the name stays.
+    Until then, or if writing fails, an existing file of that name remains.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     temporary = path.with_name(path.name + ".part")
     try:
@@ -64,7 +64,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Let a name outlive a power cut; where the system does not open folders, it sees to that itself."""
+    """Make a renaming survive a power cut, on systems that allow a folder to be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -74,7 +74,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def cannot_write(path: Path, what: str, error: OSError) -> UserError:
-    """The error to raise where a file cannot be written."""
+    """Return the error to raise where a file cannot be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    remedy = "free space there, or choose another place" if full else "choose another place"
+    remedy = "free space there, or choose another location" if full else "choose another location"
     return UserError(f"{path}: cannot write this {what} ({error.strerror}); {remedy}")

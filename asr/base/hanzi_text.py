@@ -1,12 +1,12 @@
-"""Hanzi: which characters are some, and finding them in a text."""
+"""Find hanzi (Chinese characters) in a text, and define which characters are hanzi."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# 〇; the unified ideographs and their extensions; compatibility ideographs, twelve of which NFKC leaves.
-# Written between [ and ] of a regular expression.
+# 〇, the unified ideographs with their extensions, and compatibility ideographs (NFKC keeps twelve).
+# For use between [ and ] of a regular expression.
 HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 ONE_HANZI = re.compile(f"[{HANZI}]")
@@ -15,10 +15,10 @@ SPACES_BETWEEN_HANZI = re.compile(f"(?<=[{HANZI}]) +(?=[{HANZI}])")
 
 
 def is_hanzi(text: str) -> bool:
-    """Return whether a text is hanzi throughout, and not empty."""
+    """Return whether a text consists of hanzi only, and is not empty."""
     return HANZI_RUN.fullmatch(text) is not None
 
 
 def hanzi_in(text: str) -> list[str]:
-    """Return the hanzi of a text, after NFKC: one that has two code points is one."""
+    """Return the hanzi of a text after NFKC, which unifies code points of the same hanzi."""
     return ONE_HANZI.findall(unicodedata.normalize("NFKC", text))

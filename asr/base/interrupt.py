@@ -1,8 +1,8 @@
-"""SIGINT (Ctrl-C) and SIGTERM: the first lets a step be finished and saved, the second ends at once.
+"""Handle SIGINT (Ctrl-C) and SIGTERM: the first signal lets a step finish and save, the second ends at once.
 
 with stop_signals() as stop:
     ...  # here, a signal raises Interrupted
-    with stop.after_the_step():
+    with stop.deferred():
         while not stop.requested:
             step()
 """
@@ -19,11 +19,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A person or the system asked this process to stop.
+    """Raised when a person or the system asked this process to stop.
 
     Attributes:
-        signal_number: of the signal.
-        at_once: whether without waiting for anything.
+        signal_number: number of the signal.
+        at_once: whether to stop without waiting for anything.
     """
 
     def __init__(self, signal_number: int, at_once: bool) -> None:
@@ -32,14 +32,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Whether to stop after the step that is being made.
+    """Holds whether to stop after the current step.
 
     Args:
-        on_request: called in the signal handler when the step is to be the last; it must not print, as a
-            print may be what the signal interrupts.
+        on_request: called in the signal handler when the current step is to be the last; it must not print,
+            because the signal may have interrupted a print.
 
     Attributes:
-        signal_number: of the signal that asked for it; 0 while none has.
+        signal_number: number of the signal received; 0 while there is none.
     """
 
     def __init__(self, on_request: Callable[[], None] = lambda: None) -> None:
@@ -49,17 +49,17 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop after the current step."""
         return self.signal_number != 0
 
     def raise_if_requested(self) -> None:
-        """Raise Interrupted if a signal has come."""
+        """Raise Interrupted if a signal was received."""
         if self.requested:
             raise Interrupted(self.signal_number, at_once=False)
 
     @contextlib.contextmanager
-    def after_the_step(self) -> Iterator[None]:
-        """Within, the first signal is left to whoever looks at `requested`."""
+    def deferred(self) -> Iterator[None]:
+        """Defer the first signal within the block: the caller checks `requested` after each step."""
         self._defers = True
         try:
             yield
@@ -67,7 +67,7 @@ class StopRequest:
             self._defers = False
 
     def receive(self, signal_number: int, _frame: FrameType | None = None) -> None:
-        """Handle a signal."""
+        """Handle a signal: record it if it is deferred, else raise Interrupted."""
         first, self.signal_number = not self.requested, signal_number
         if not (first and self._defers):
             raise Interrupted(signal_number, at_once=True)
@@ -76,7 +76,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[StopRequest]:
-    """Handle the signals until the end of the block; in any other thread than the main one, leave them.
+    """Handle the signals until the end of the block; do nothing outside the main thread.
 
     Args:
         on_request: see `StopRequest`.

@@ -1,10 +1,10 @@
-"""One command at a time in a folder, and whether one is at work there, which it does not notice.
+"""A lock file lets one command at a time work in a folder, and shows others whether one does.
 
-This is flock(2) by hand, because looking needs a lock that those who look share, and filelock's are
-exclusive: whoever looked through it could keep a command out for a moment, and take someone else who
-looks for a command at work. And where a disk has no locks, filelock falls back to a file that stays when
-its owner is killed; here a command goes without. On Windows, which has no flock, filelock does the
-locking, and those who look hold the lock for a moment, for which a command waits.
+This module calls flock(2) itself, because checking needs a shared lock and filelock's locks are exclusive:
+a check through filelock could keep a command out for a moment, and two checks could each mistake the other
+for a command. On a disk without locks, filelock falls back to a file that remains when its owner is killed;
+here a command runs unlocked instead. On Windows, which has no flock, filelock does the locking: a check
+holds the lock for a moment, for which a command waits.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from typing import IO
 from asr.base.files import cannot_write
 from asr.base.types import UserError
 
-AGAIN_S = 0.01
-LOOK_S = 0.5  # on Windows: longer than anyone looks
+POLL_S = 0.01
+WAIT_S = 0.5  # on Windows: longer than a check takes
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path, command: str) -> Iterator[bool]:
-    """Keep a second command out of a folder; the system lets go of it even where this one is killed.
+def exclusive_lock(folder: Path, command: str) -> Iterator[bool]:
+    """Keep a second command out of a folder until the block ends, even if this process is killed.
 
     Yields:
-        Whether a second one is kept out: not every network disk has such locks, and there it goes without.
+        Whether the lock is held. It is not on network disks without locks, where the command runs unlocked.
 
     Raises:
-        UserError: another one is at work there, or the folder cannot be written.
+        UserError: another command holds the lock, or the folder cannot be written.
     """
     path = _lock_path(folder, command)
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # a network disk that imitates these locks wants both rights
+            # network disks that emulate flock need read and write access
             file = held.enter_context(path.open("a+"))
         except OSError as error:
             raise cannot_write(folder, "folder", error) from None
         try:
-            is_kept = _take(file) if _has_flock() else _take_on_windows(path, held)
+            is_locked_by_us = _acquire(file) if _has_flock() else _acquire_on_windows(path, held)
         except OSError:
             yield False
             return
-        if not is_kept:
-            raise UserError(f"{folder}: another {command} is at work there; wait, or stop it")
+        if not is_locked_by_us:
+            raise UserError(f"{folder}: another {command} is running there; wait for it, or stop it")
         yield True
 
 
-def is_anyone_in(folder: Path, command: str) -> bool:
-    """Whether a command is at work in a folder, which does not notice that it is asked.
+def is_locked(folder: Path, command: str) -> bool:
+    """Return whether a command is at work in a folder; the check does not disturb the command.
 
-    False where the folder's disk has no locks.
+    Returns False where the folder's disk has no locks.
     """
     path = _lock_path(folder, command)
     with contextlib.suppress(OSError), path.open() as file, contextlib.ExitStack() as held:
-        return _is_taken(file) if _has_flock() else not _take_on_windows(path, held)
+        return _is_held(file) if _has_flock() else not _acquire_on_windows(path, held)
     return False
 
 
@@ -73,21 +73,21 @@ def _has_flock() -> bool:
     return True
 
 
-def _take(file: IO[str]) -> bool:
-    """Hold the lock until the file is closed; returns whether it could be had."""
+def _acquire(file: IO[str]) -> bool:
+    """Take the lock until the file is closed; return whether that succeeded."""
     import fcntl
 
     while True:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        if _is_taken(file):
+        if _is_held(file):
             return False
-        time.sleep(AGAIN_S)  # it was someone who only looked, and is gone by now
+        time.sleep(POLL_S)  # it was another check, which is over by now
 
 
-def _is_taken(file: IO[str]) -> bool:
-    """Whether someone holds the lock, rather than looks as we do: those who look share it."""
+def _is_held(file: IO[str]) -> bool:
+    """Return whether a command holds the lock; checks share it, so they do not count."""
     import fcntl
 
     try:
@@ -98,13 +98,13 @@ def _is_taken(file: IO[str]) -> bool:
     return False
 
 
-def _take_on_windows(path: Path, held: contextlib.ExitStack) -> bool:
-    """Hold the lock until the stack is left; returns whether it could be had."""
+def _acquire_on_windows(path: Path, held: contextlib.ExitStack) -> bool:
+    """Take the lock until the stack is closed; return whether that succeeded."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=LOOK_S, poll_interval=AGAIN_S)
+        lock.acquire(timeout=WAIT_S, poll_interval=POLL_S)
     except Timeout:
         return False
     held.callback(lock.release)

@@ -1,14 +1,14 @@
-"""Toned pinyin as this project spells it: `zhong1`, neutral tone 5, ü written v; and other spellings read."""
+"""Read toned pinyin in the usual spellings; write it as `zhong1`, with 5 for neutral tone and v for ü."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # two letters first, so that the longest one matches
+INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # longest first, so that the longest matches
 TONES = "12345"
 NEUTRAL = "5"
-SPELLED_OTHERWISE = {"n": "en", "ng": "en", "ê": "ei"}  # 嗯 and 诶: no other syllable is spelled so
+VARIANT_SPELLINGS = {"n": "en", "ng": "en", "ê": "ei"}  # of 嗯 and 诶 alone
 
 TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 CIRCUMFLEX = "\u0302"
@@ -18,16 +18,16 @@ SEPARATORS = re.compile("[\\s,.;!?'’·，。；！？、]+")
 
 
 def is_syllable(token: str) -> bool:
-    """Whether a token is written as a toned pinyin syllable, as `zhong1`."""
+    """Return whether a token is written as a toned pinyin syllable, such as `zhong1`."""
     return len(token) > 1 and token[-1] in TONES and token[:-1].isascii() and bool(set(token) & set("aeiouv"))
 
 
 def split_syllable(syllable: str) -> tuple[str, str, str]:
-    """Initial, final by its sound, and tone: `zhong1` -> (`zh`, `ong`, `1`); `an4` -> (``, `an`, `4`).
+    """Return initial, final and tone: `zhong1` -> (`zh`, `ong`, `1`); `an4` -> (``, `an`, `4`).
 
-    The letters y and w count as initials, as they are written. The u of `ju`, `qu`, `xu` and `yu` is
-    ü and comes back as v; the i of `zhi` and `si` is no i and comes back as `-i`. What is no toned
-    syllable is all final: (``, token, ``).
+    Initials follow the spelling, so that y and w count as initials. Finals follow the sound: the u of `ju`,
+    `qu`, `xu` and `yu` is ü and returned as v; the i of `zhi` and `si` is another vowel and returned as
+    `-i`. A token that is not a toned syllable is returned as the final: (``, token, ``).
     """
     if not is_syllable(syllable):
         return "", syllable, ""
@@ -42,13 +42,13 @@ def split_syllable(syllable: str) -> tuple[str, str, str]:
 
 
 def read_syllable(written: str) -> tuple[str, str] | None:
-    """Read one syllable of pinyin in any of the usual spellings, as `zhōng`, `zhong1`, `lü4`, `lu:4`, `jv2`.
+    """Read one syllable of pinyin in any of the usual spellings: `zhōng`, `zhong1`, `lü4`, `lu:4`, `jv2`.
 
-    Tones are digits or marks above a vowel, and 0 is neutral, too; ü may be written v or u:.
+    Tones are digits or diacritics, and 0 also means neutral; ü may be written v or u:.
 
     Returns:
-        its letters and its tone, as (`zhong`, `1`); the tone is empty where none is written. None for
-        what cannot be pinyin by its letters; whether Mandarin has such a syllable is not checked.
+        its letters and its tone, as (`zhong`, `1`); the tone is empty if none is written. None if the
+        letters cannot be pinyin; whether Mandarin has such a syllable is not checked.
     """
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", written).lower())
     marks = "".join(TONE_MARKS.get(char, "") for char in decomposed)
@@ -57,34 +57,34 @@ def read_syllable(written: str) -> tuple[str, str] | None:
     if not match or len(marks + match[2]) > 1:
         return None
     base = unicodedata.normalize("NFC", match[1])
-    base = SPELLED_OTHERWISE.get(base, match[1].replace(CIRCUMFLEX, ""))
+    base = VARIANT_SPELLINGS.get(base, match[1].replace(CIRCUMFLEX, ""))
     base = re.sub("^([jqxy])v", r"\1u", re.sub("^([ln])ue$", r"\1ve", base))
     return base, (marks + match[2]).replace("0", NEUTRAL)
 
 
 def syllables_in(text: str) -> list[str]:
-    """Read a line of pinyin, with spaces, apostrophes or punctuation between its syllables.
+    """Return the syllables of a line of pinyin, separated by spaces, apostrophes or punctuation.
 
-    A syllable without a tone stays without one. What is no pinyin stays as it is written.
+    A syllable without a tone is returned without one. Text that is not pinyin is returned unchanged.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
     return ["".join(read_syllable(part) or (part,)) for part in parts]
 
 
-def spelled_as_usual(syllable: str) -> str:
-    """A toned syllable as it is written where dictionaries differ: `n2` -> `en2`."""
-    return SPELLED_OTHERWISE.get(syllable[:-1], syllable[:-1]) + syllable[-1:]
+def standard_spelling(syllable: str) -> str:
+    """Return the standard spelling of a toned syllable that dictionaries spell differently: `n2` -> `en2`."""
+    return VARIANT_SPELLINGS.get(syllable[:-1], syllable[:-1]) + syllable[-1:]
 
 
 def syllable_of_reading(reading: str) -> str:
-    """Return the toned syllable of a reading as pypinyin's dictionaries write it: `zhōng` -> `zhong1`."""
+    """Return the toned syllable of a reading in pypinyin's dictionaries: `zhōng` -> `zhong1`."""
     from pypinyin.contrib.tone_convert import to_tone3
 
-    return spelled_as_usual(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
+    return standard_spelling(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
 
 
 def mandarin_syllables() -> list[str]:
-    """Every toned syllable of Mandarin, sorted: what characters are read as, and each without its tone.
+    """Return every toned syllable of Mandarin, sorted, with each syllable in the neutral tone, too.
 
     Neutral tone is 5, ü is v: `lv4`, `de5`. Taken from pypinyin's dictionary of characters.
     """

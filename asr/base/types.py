@@ -1,6 +1,7 @@
-"""What flows between the parts: corpus -> Utterance -> Batch -> Logits -> Hypothesis -> EditCounts.
+"""Each type here flows between packages: corpus -> Utterance -> Batch -> Logits -> Hypothesis -> EditCounts.
 
-Every type is immutable. No TensorFlow here: a tensor's type is `Tensor`, its shape stands beside it.
+Every type is immutable. This module does not import TensorFlow: tensors are typed as `Tensor`, with their
+shapes in comments.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-Tensor: TypeAlias = Any  # a tf.Tensor or numpy.ndarray; neither Keras nor TensorFlow ships types
+Tensor: TypeAlias = Any  # a tf.Tensor or numpy.ndarray; Keras and TensorFlow have no usable types
 
 
 class UserError(Exception):
-    """A mistake its reader can mend: the message names the record, what is wrong and the remedy.
+    """Reports a mistake that the user can correct; the message names record, problem and remedy.
 
-    Commands print it as one line and leave with exit status 2; any other exception is a bug.
+    Commands print it as one line and exit with status 2; any other exception is a bug.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One labelled recording.
+    """Describes one labelled recording.
 
     Attributes:
         id: unique within its manifest.
-        audio_path: any file that libsndfile reads.
-        duration_s: seconds, as the file's header tells it.
-        text: what is said, as a person writes it.
-        tokens: what is said, in units of the vocabulary (syllables, characters, words).
-        speaker: who says it; empty when unknown.
+        audio_path: path of an audio file that libsndfile reads.
+        duration_s: seconds, from the file's header.
+        text: the transcript in ordinary spelling.
+        tokens: the transcript in units of the vocabulary (syllables, characters, words).
+        speaker: id of the speaker; empty when unknown.
     """
 
     id: str
@@ -41,7 +42,7 @@ class Utterance:
 
 
 class Batch(NamedTuple):
-    """Utterances of similar length, padded with zeros to the longest."""
+    """Holds utterances of similar length, padded with zeros to the longest."""
 
     audio: Tensor  # (B, S) int16
     num_samples: Tensor  # (B,) int32
@@ -50,7 +51,7 @@ class Batch(NamedTuple):
 
 
 class Logits(NamedTuple):
-    """What a model says of every frame, before the softmax. Frames from `num_frames` on are padding."""
+    """Holds a model's outputs before the softmax; frames from `num_frames` on are padding."""
 
     values: Tensor  # (B, T, V) float32
     num_frames: Tensor  # (B,) int32
@@ -58,19 +59,19 @@ class Logits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a decoder heard.
+    """Holds the result of decoding an utterance.
 
     Attributes:
-        utterance_id: the id of the utterance, or the path of the file.
+        utterance_id: id of the utterance, or path of the file.
         tokens: units of the vocabulary.
-        text: what a person reads: the tokens as one string, or the hanzi they were converted to.
-        score: natural logarithm; of the best alignment's probability in greedy decoding, of the tokens'
-            probability and what language model, hot words and length added in beam search.
+        text: the tokens as one string, or the hanzi they were converted to.
+        score: natural logarithm of the best alignment's probability in greedy decoding; in beam search, of
+            the tokens' probability, plus what the language model, hot words and length add.
         times_s: when each token was first emitted, in seconds from the start.
-        acoustic_score: natural logarithm of what CTC alone gives the tokens: of their best alignment in
-            greedy decoding, of all of them in beam search.
-        confidences: how probable each token is to be right; empty where the decoder does not tell.
-        alternatives: what else it may have been, best first; empty where only the best was asked for.
+        acoustic_score: natural logarithm of the CTC probability of the tokens alone: of their best alignment
+            in greedy decoding, of all alignments in beam search.
+        confidences: estimated probability that each token is correct; empty if the decoder gives none.
+        alternatives: the other hypotheses of the N-best list, best first; empty if only one was requested.
     """
 
     utterance_id: str
@@ -85,7 +86,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class EditCounts:
-    """Edits that turn hypotheses into references; add them up for a corpus-wide (micro-averaged) rate."""
+    """Counts edits between hypotheses and references; sums give corpus-wide (micro-averaged) rates."""
 
     substitutions: int = 0
     insertions: int = 0
@@ -102,18 +103,18 @@ class EditCounts:
 
     @property
     def errors(self) -> int:
-        """Number of edits."""
+        """Return the number of edits."""
         return self.substitutions + self.insertions + self.deletions
 
     @property
     def rate(self) -> float:
-        """Errors per reference token; above 1 where insertions abound, and 0 for two empty sides."""
+        """Return errors per reference token; it can exceed 1, and is 0 if both sides are empty."""
         if self.reference_length:
             return self.errors / self.reference_length
         return float("inf") if self.errors else 0.0
 
     @property
     def standard_error(self) -> float:
-        """How far `rate` may be off by chance, were each token right or wrong on its own."""
+        """Return the standard error of `rate`, assuming that tokens are wrong independently."""
         rate = min(self.rate, 1.0)
         return math.sqrt(rate * (1 - rate) / self.reference_length) if self.reference_length else 0.0

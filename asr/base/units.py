@@ -1,4 +1,4 @@
-"""Units of labels: syllables, characters or words, recognized by the tokens themselves."""
+"""Classify labels as syllables, characters or words, by the tokens themselves."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from asr.base.pinyin import is_syllable
 Unit: TypeAlias = Literal["syllables", "characters", "words"]
 
 UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")
-MOSTLY = 0.9  # of the tokens; the rest may be foreign words, or interjections such as `ng2`
-SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))  # of vocabularies and language models
+MIN_SHARE = 0.9  # of the tokens; the rest may be foreign words, or interjections such as `ng2`
+# markers of vocabularies and language models, which are not units
+SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))
 
 
 def unit_of(tokens: Iterable[str]) -> Unit:
-    """Return what most tokens are, of a vocabulary, a language model or a set of labels; of none, words."""
-    own = [token for token in tokens if token not in SPECIAL]
-    least = max(1, MOSTLY * len(own))
-    if sum(map(is_syllable, own)) >= least:
+    """Return the unit of most tokens of a vocabulary, a language model or a set of labels; default: words."""
+    units = [token for token in tokens if token not in SPECIAL]
+    minimum = max(1, MIN_SHARE * len(units))
+    if sum(map(is_syllable, units)) >= minimum:
         return "syllables"
-    return "characters" if sum(len(token) == 1 for token in own) >= least else "words"
+    return "characters" if sum(len(token) == 1 for token in units) >= minimum else "words"

@@ -1,4 +1,4 @@
-"""Tokens and their ids. The blank of CTC is id 0, everywhere: cuDNN's CTC accepts no other."""
+"""Map tokens to ids and back. The CTC blank is id 0 everywhere: cuDNN's CTC accepts no other."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from asr.base.units import Unit, unit_of
 
 BLANK_ID = 0
 BLANK = "<blank>"
-WORD_BOUNDARY = "▁"  # a token between words, where the units are characters
+WORD_BOUNDARY = "▁"  # the token between words, where units are characters
 
 
 class Vocabulary:
-    """An ordered set of tokens: `tokens[0]` is the blank, and a token's id is its place.
+    """Maps tokens to ids: `tokens[0]` is the blank, and a token's id is its index.
 
     Args:
-        tokens: the units without the blank, in the order of their ids from 1 on.
+        tokens: the units without the blank, in the order of their ids, which start at 1.
 
     Raises:
-        UserError: a token is empty, holds white space or stands twice.
+        UserError: a token is empty, contains white space or appears twice.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -31,10 +31,10 @@ class Vocabulary:
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if len(self._ids) != len(self.tokens):
             repeated = next(t for i, t in enumerate(self.tokens) if self._ids[t] != i)
-            raise UserError(f"vocabulary: {repeated!r} stands twice; every token needs a line of its own")
+            raise UserError(f"vocabulary: {repeated!r} appears twice; remove the repeated line")
         for token in self.tokens:
             if not token or token.split() != [token]:
-                raise UserError(f"vocabulary: {token!r} is empty or holds white space; remove or rename it")
+                raise UserError(f"vocabulary: {token!r} is empty or contains a space; remove or rename it")
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -43,7 +43,7 @@ class Vocabulary:
         return token in self._ids and token != BLANK
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Ids of tokens.
+        """Return the ids of tokens.
 
         Raises:
             UserError: a token is not in the vocabulary.
@@ -51,36 +51,36 @@ class Vocabulary:
         tokens = list(tokens)
         for token in tokens:
             if token not in self:
-                raise UserError(f"label {token!r} is not among the {len(self) - 1} tokens of the vocabulary")
+                raise UserError(f"label {token!r} is not in the vocabulary of {len(self) - 1} tokens")
         return [self._ids[token] for token in tokens]
 
     def encode_known(self, tokens: Iterable[str]) -> list[int]:
-        """Ids of those tokens that are in the vocabulary."""
+        """Return the ids of the tokens that are in the vocabulary; skip the others."""
         return [self._ids[token] for token in tokens if token in self]
 
     def decode(self, ids: Iterable[int]) -> tuple[str, ...]:
-        """Tokens of ids, which hold no blank."""
+        """Return the tokens of ids without blanks."""
         return tuple(self.tokens[index] for index in ids)
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Tokens as one string: characters without spaces but for those said, longer units with."""
+        """Join tokens as text, with spaces between units longer than a character and at word boundaries."""
         spaced = any(len(token) > 1 for token in self.tokens[1:])
         return (" " if spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
     @property
     def unit(self) -> Unit:
-        """Return what its tokens are."""
+        """Return the unit of most tokens."""
         return unit_of(self.tokens[1:])
 
     @property
     def is_mandarin(self) -> bool:
-        """Whether its tokens are toned syllables, but for a few interjections (`ng2`)."""
+        """Return whether the tokens are toned syllables, except for a few interjections (`ng2`)."""
         return self.unit == "syllables"
 
     def syllable_parts(self) -> list[list[int]]:
-        """For each token the ids of four parts: its initial, its final, its tone, and itself.
+        """Return four part ids for each token: initial, final, tone, and the token itself.
 
-        Ids count through all parts of all tokens. The blank, and whatever is no syllable, shares nothing.
+        Parts are numbered across all tokens. The blank and tokens that are not syllables share no part.
         """
         parts = [
             [
@@ -95,7 +95,7 @@ class Vocabulary:
 
     @staticmethod
     def _parts(token: str) -> tuple[str, str, str]:
-        # the space keeps a letter that is a token from a final written the same
+        # the space distinguishes a token of one letter from a final of the same spelling
         return split_syllable(token) if is_syllable(token) else (f" {token}",) * 3
 
     def save(self, path: Path) -> None:
@@ -105,10 +105,10 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote.
+        """Read a vocabulary that `save` wrote.
 
         Raises:
-            UserError: there is no such file, or its first line is not the blank.
+            UserError: the file cannot be read, or its first line is not the blank.
         """
         lines = read_lines(path, "vocabulary")
         if lines[0] != BLANK:
@@ -120,5 +120,5 @@ class Vocabulary:
 
     @classmethod
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:
-        """Every token of these utterances, sorted: the same set gives the same ids."""
+        """Return the vocabulary of all tokens of these utterances, sorted to make the ids reproducible."""
         return cls(sorted({token for utterance in utterances for token in utterance.tokens}))

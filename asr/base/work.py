@@ -1,4 +1,4 @@
-"""How far long work has come: what library functions report to whoever wants to show it.
+"""Library functions report their progress as `Work` objects to a callback, which may display them.
 
 def measure(files: Sequence[Path], on_progress: OnProgress = ignore_progress) -> None:
     for done, file in enumerate(files, start=1):
@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How far a task has come.
+    """Says how far a task has come.
 
     Attributes:
-        task: what is being done, such as "checking audio"; another task is another bar.
+        task: what is being done, such as "checking audio"; each task gets its own progress bar.
         done: units done so far.
-        total: units in all; None where that is not known.
-        unit: what is counted, in the plural: "clips", "bytes".
-        note: what is of interest at the moment, such as the file at work.
+        total: number of units; None if unknown.
+        unit: plural name of what is counted: "clips", "bytes".
+        note: a detail to show, such as the current file.
     """
 
     task: str
@@ -33,7 +33,7 @@ class Work:
 
     @property
     def is_done(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Return whether all units are done."""
         return self.total is not None and self.done >= self.total
 
 
@@ -41,4 +41,4 @@ OnProgress: TypeAlias = Callable[[Work], None]
 
 
 def ignore_progress(work: Work) -> None:
-    """Do nothing: the default of functions that report progress."""
+    """Do nothing; the default callback of functions that report progress."""

@@ -1,1 +1,1 @@
-"""The command line: arguments, output, nothing else."""
+"""The command line parses arguments and prints; everything else is in the library."""

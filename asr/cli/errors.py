@@ -1,7 +1,7 @@
-"""Errors of the library as users of the command line read them.
+"""Translate errors of the library for users of the command line.
 
-The library names its parameters, in backticks: `devices`, `resume=True`, `name=NAME`. Whoever typed a command
-knows them by its options: --gpus, --resume, --name NAME.
+The library names its parameters in backticks: `devices`, `resume=True`, `name=NAME`. Users of a command know
+them as its options: --gpus, --resume, --name NAME.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 PARAMETER = re.compile(r"`(\w+)(?:=([^`]*))?`")
 
 
-def as_typed(message: str, parser: argparse.ArgumentParser) -> str:
+def with_options(message: str, parser: argparse.ArgumentParser) -> str:
     """Return a message with the parameters it names replaced by the options of a command.
 
     Args:

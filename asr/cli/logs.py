@@ -1,4 +1,4 @@
-"""What the library logs, on standard error: `asr --verbose` and `--quiet` set how much of it."""
+"""Print the library's log on standard error; `asr --verbose` and `--quiet` set how much of it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def add_log_arguments(parser: argparse.ArgumentParser, *, default: object) -> No
     """Declare `--verbose` and `--quiet`.
 
     Args:
-        parser: of the program, or of a command, which takes them as well.
-        default: of both; `argparse.SUPPRESS` for a command, so that what was given before it stays.
+        parser: of the program, or of a command, which accepts them as well.
+        default: of both; `argparse.SUPPRESS` for a command, so that options given before it are kept.
     """
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--verbose", action="store_true", default=default, help="log details too")
+    group.add_argument("--verbose", action="store_true", default=default, help="log details as well")
     group.add_argument("--quiet", action="store_true", default=default, help="log warnings only")
 
 
 def start_logging(*, verbose: bool, quiet: bool) -> None:
-    """Let the library's log reach the terminal, in lines above a progress bar."""
+    """Print the library's log in the terminal, in lines above a progress bar."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
@@ -32,10 +32,10 @@ def start_logging(*, verbose: bool, quiet: bool) -> None:
 
 
 class TerminalHandler(logging.Handler):
-    """Writes a record as a line; warnings say that they are some."""
+    """Writes each record as a line; the line of a warning begins with its level."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record to standard error; training survives a reader that is gone, or a full disk."""
+        """Write the record to standard error; a closed pipe or a full disk does not end training."""
         line = record.getMessage()
         if record.levelno >= logging.WARNING:
             line = f"{record.levelname.lower()}: {line}"

@@ -1,4 +1,7 @@
-"""The command line. `asr train` and `python train.py` are the same; so are `asr` and `python -m asr`."""
+"""Parse the command line and run the command that it names.
+
+`asr train` and `python train.py` are the same; so are `asr` and `python -m asr`.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ from asr.cli.commands.train import add_train_arguments, train_command
 from asr.cli.commands.transcribe import add_transcribe_arguments, transcribe_command
 from asr.cli.commands.tune_batch import add_tune_batch_arguments, tune_batch_command
 from asr.cli.commands.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
-from asr.cli.errors import as_typed
+from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
 
 
 class Command(NamedTuple):
-    """One of the program's commands."""
+    """Describes a command: its name, its help, its arguments and its function."""
 
     name: str
     help: str
@@ -50,51 +53,45 @@ COMMANDS = (
     Command("train", "train a model, evaluate it, write its report", add_train_arguments, train_command),
     Command(
         "tune-batch",
-        "find the largest batch that the devices hold, and the fastest",
+        "find the largest and the fastest batch size that fits the devices",
         add_tune_batch_arguments,
         tune_batch_command,
     ),
     Command("evaluate", "measure a trained model on a manifest", add_evaluate_arguments, evaluate_command),
     Command(
         "tune-decoder",
-        "weigh a language model on a dev set",
+        "tune the weights of a decoder on a dev set",
         add_tune_decoder_arguments,
         tune_decoder_command,
     ),
-    Command("transcribe", "turn recordings into text", add_transcribe_arguments, transcribe_command),
-    Command("align", "find when each syllable of a known text is said", add_align_arguments, align_command),
-    Command(
-        "lm", "train language models from text, look into them, measure them", add_lm_arguments, lm_command
-    ),
-    Command("runs", "list runs, their state, and how to go on", add_runs_arguments, runs_command),
-    Command(
-        "compare", "put settings and curves of runs side by side", add_compare_arguments, compare_command
-    ),
+    Command("transcribe", "transcribe recordings", add_transcribe_arguments, transcribe_command),
+    Command("align", "find when each syllable of a known text is spoken", add_align_arguments, align_command),
+    Command("lm", "train, inspect and evaluate language models", add_lm_arguments, lm_command),
+    Command("runs", "list runs, their state, and how to resume them", add_runs_arguments, runs_command),
+    Command("compare", "compare settings and curves of runs", add_compare_arguments, compare_command),
     Command(
         "average", "average a run's best checkpoints into one model", add_average_arguments, average_command
     ),
     Command(
         "download",
-        "fetch and unpack a corpus; again, to go on after an interruption",
+        "download and unpack a corpus; run it again to resume after an interruption",
         add_download_arguments,
         download_command,
     ),
     Command(
         "prepare",
-        "turn a corpus, or lists of your own, into manifests",
+        "convert a corpus, or recordings of your own, to manifests",
         add_prepare_arguments,
         prepare_command,
     ),
-    Command(
-        "doctor", "check recordings and labels before the first step", add_doctor_arguments, doctor_command
-    ),
-    Command("inspect", "show what manifests hold", add_inspect_arguments, inspect_command),
-    Command("labels", "correct labels that a review has found wrong", add_labels_arguments, labels_command),
-    Command("augment", "hear what training hears of a recording", add_augment_arguments, augment_command),
-    Command("pack", "put recordings into a few large TFRecord files", add_pack_arguments, pack_command),
+    Command("doctor", "check recordings and labels before training", add_doctor_arguments, doctor_command),
+    Command("inspect", "show statistics of manifests", add_inspect_arguments, inspect_command),
+    Command("labels", "apply reviewed corrections of labels", add_labels_arguments, labels_command),
+    Command("augment", "write a recording as training augments it", add_augment_arguments, augment_command),
+    Command("pack", "pack recordings into a few large TFRecord files", add_pack_arguments, pack_command),
     Command(
         "synthesize",
-        "make labelled robotic speech with espeak-ng",
+        "synthesize labelled speech with espeak-ng",
         add_synthesize_arguments,
         synthesize_command,
     ),
@@ -102,28 +99,28 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status."""
-    arguments = _parser().parse_args(argv)
+    """Run one command and return its exit status."""
+    arguments = make_parser().parse_args(argv)
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
-    # tqdm reads it when it is imported: a progress bar is drawn seldom where each time makes a line of a log
+    # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file
     os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi is no reason to stop
+            stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi must not end a command
     try:
         status: int = arguments.run_command(arguments)
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except UserError as error:
-        print(f"error: {as_typed(str(error), arguments.parser)}", file=sys.stderr)
+        print(f"error: {with_options(str(error), arguments.parser)}", file=sys.stderr)
         return EXIT_MISTAKE
     except KeyboardInterrupt as interrupt:
-        with contextlib.suppress(OSError):  # the same Ctrl-C may have ended who reads it
+        with contextlib.suppress(OSError):  # the same Ctrl-C may have ended the reader of our output
             lines = ["", *getattr(interrupt, "__notes__", ()), "stopped"]
             print("\n".join(lines), file=sys.stderr, flush=True)
         return EXIT_SIGNAL + (interrupt.signal_number if isinstance(interrupt, Interrupted) else SIGINT)
     except BrokenPipeError:
-        # the reader of our output, such as `head`, has gone: there is no one to tell
+        # the reader of our output, such as `head`, has exited: nobody would read a message
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NO_READER
     except OSError as error:
@@ -132,9 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of every command."""
     parser = argparse.ArgumentParser(
-        prog="asr", description="Train CTC speech recognition and use what was trained.", allow_abbrev=False
+        prog="asr",
+        description="Train CTC speech recognition models, and transcribe with them.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
     add_log_arguments(parser, default=False)

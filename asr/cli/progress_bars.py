@@ -1,4 +1,4 @@
-"""Progress as bars in the terminal."""
+"""Draw progress bars in the terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from asr.base.work import Work
 
-DELAY_S = 1.0  # work of a moment needs no bar
+DELAY_S = 1.0  # shorter tasks get no bar
 
 
 class ProgressBars:
-    """Shows reported work, a bar for each task; an `asr.base.work.OnProgress`.
+    """Shows the progress of each task as a bar; an `asr.base.work.OnProgress`.
 
     with ProgressBars() as bars:
         prepare_corpus(..., on_progress=bars)
@@ -35,7 +35,7 @@ class ProgressBars:
         self.close()
 
     def __call__(self, work: Work) -> None:
-        """Show how far a task has come; a new task closes the bar of the one before."""
+        """Show how much of a task is done; a new task closes the bar of the previous one."""
         from tqdm import tqdm
 
         if self._bar is None or work.task != self._task:
@@ -59,7 +59,7 @@ class ProgressBars:
             self.close()
 
     def close(self) -> None:
-        """End the bar that is shown, if there is one."""
+        """Close the bar that is shown, if there is one."""
         if self._bar is not None:
             self._bar.close()
         self._task, self._bar = "", None

@@ -1,4 +1,4 @@
-"""What a person sees of training: one bar for the whole run, and a line for every epoch."""
+"""Show training in the terminal: one bar for the whole run, and a line for every epoch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from asr.base.types import EditCounts
+from asr.base.wording import counted
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
@@ -18,13 +19,13 @@ SMOOTHING = 0.95
 
 
 class TrainingDisplay(TrainingObserver):
-    """Shows one bar in seconds of audio, whose rate is the throughput and whose end is the run's.
+    """Shows one bar in seconds of audio for the whole run; its rate is the throughput.
 
-    Training continues where nobody reads the output any more: the Ctrl-C that lets training save ends a `tee`
-    behind it at once.
+    Training continues when the reader of the output has exited: the Ctrl-C that asks training to save ends a
+    `tee` behind it at once.
 
     Args:
-        preparing: bars of what comes before the first step; whoever made them closes them where that fails.
+        preparing: bars of the work before the first step; the caller closes them where that work fails.
     """
 
     def __init__(self, preparing: ProgressBars | None = None) -> None:
@@ -34,11 +35,11 @@ class TrainingDisplay(TrainingObserver):
         self._loss = self._error = math.nan
 
     def on_work(self, work: Work) -> None:
-        """Show a bar of the preparation."""
+        """Show a progress bar of the preparation."""
         self._preparing(work)
 
     def on_start(self, start: TrainingStart) -> None:
-        """Print what is about to be trained, on what."""
+        """Print which model will be trained, on which data and devices."""
         self._preparing.close()
         config = start.config
         family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
@@ -47,8 +48,8 @@ class TrainingDisplay(TrainingObserver):
             f"{start.num_tokens} tokens"
         )
         print(
-            f"training on {start.train_s / 60:.1f} minutes ({start.num_train} utterances), "
-            f"dev {start.num_dev} utterances, {config.train.epochs} epochs"
+            f"training on {start.train_s / 60:.1f} minutes ({counted(start.num_train, 'utterance')}), "
+            f"dev {counted(start.num_dev, 'utterance')}, {counted(config.train.epochs, 'epoch')}"
         )
         if start.num_devices > 1:
             workers = f" of each of {start.num_workers} workers" if start.num_workers > 1 else ""
@@ -59,7 +60,7 @@ class TrainingDisplay(TrainingObserver):
             )
 
     def on_session(self, total_s: float, done_s: float, num_devices: int) -> None:
-        """Draw the bar."""
+        """Draw the bar of the whole run."""
         from tqdm import tqdm
 
         self._total_s = total_s
@@ -79,12 +80,12 @@ class TrainingDisplay(TrainingObserver):
         self.on_skipped_step(audio_s)
 
     def on_skipped_step(self, audio_s: float) -> None:
-        """Advance the bar."""
+        """Advance the bar by the audio of a skipped batch."""
         with contextlib.suppress(BrokenPipeError):
             self._bar.update(min(audio_s, self._total_s - self._bar.n))
 
     def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
-        """Print a line above the bar."""
+        """Print the epoch's metrics in a line above the bar."""
         with contextlib.suppress(BrokenPipeError):
             self._bar.write(
                 f"epoch {metrics.epoch:>3}/{num_epochs}  loss {metrics.loss:7.3f}  "
@@ -95,12 +96,12 @@ class TrainingDisplay(TrainingObserver):
             )
 
     def on_stop_requested(self) -> None:
-        """Write a line, whose reader the same Ctrl-C may have ended."""
+        """Report that training stops after this step; the same Ctrl-C may have ended the reader."""
         with contextlib.suppress(OSError):
-            os.write(2, b"\nstopping after this step; once more to stop at once\n")
+            os.write(2, b"\nstopping after this step; press Ctrl-C again to stop at once\n")
 
     def on_session_end(self) -> None:
-        """Close the bar."""
+        """Close the bar of the run."""
         with contextlib.suppress(BrokenPipeError):
             self._bar.close()
 

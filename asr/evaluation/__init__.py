@@ -1,1 +1,1 @@
-"""What an evaluation tells: rates, their certainty, kinds of errors, doubtful labels. No TensorFlow here."""
+"""Evaluates models: error rates, their confidence intervals, kinds of errors, labels that may be wrong."""

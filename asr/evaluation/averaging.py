@@ -1,4 +1,4 @@
-"""Average the best epochs of a run into a model of its own, measured on dev beside the best single one."""
+"""Averages the best epochs of a run into a new run, and compares it with the best epoch on the dev set."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AveragedRun:
-    """An average and how it compares on dev.
+    """Holds an averaged run and how it compares with the best epoch on the dev set.
 
     Attributes:
-        run: the new one, which decodes as every other.
-        epochs: that were averaged.
-        best_epoch: the one that the original run decodes with.
+        run: the new run, which decodes like any other.
+        epochs: those that were averaged.
+        best_epoch: the epoch that the original run decodes with.
         manifest: the dev set.
-        alone: the best epoch's evaluation.
-        together: the average's.
+        alone: evaluation of the best epoch.
+        together: evaluation of the average.
     """
 
     run: Run
@@ -44,13 +44,13 @@ class AveragedRun:
 def average_run(
     run: str | Path, best: int = 5, out: str | Path | None = None, on_progress: OnProgress = ignore_progress
 ) -> AveragedRun:
-    """Average the weights of the epochs with the lowest dev error into a run directory of its own.
+    """Average the weights of the epochs with the lowest dev error into a new run directory.
 
     Args:
-        run: its directory; at least two of its epochs have checkpoints.
-        best: how many epochs, of those that are kept.
+        run: directory of the run; at least two of its epochs have checkpoints.
+        best: how many of the epochs with checkpoints to average.
         out: the new run directory; None for RUN-averageN beside the run.
-        on_progress: receives how far the check of the dev set has come.
+        on_progress: receives the progress of checking the dev set.
 
     Raises:
         UserError: there are not enough checkpoints, or the directory exists or cannot be written.

@@ -1,4 +1,4 @@
-"""Two systems on the same utterances: their error rates, whether chance explains the difference, and where.
+"""Compares two systems on the same utterances: error rates, significance, and which utterances changed.
 
 comparison = compare_records(read_json(earlier), record)
 comparison.rates[0].test.p_value
@@ -18,7 +18,7 @@ from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of,
 
 @dataclass(frozen=True)
 class RateComparison:
-    """An error rate of both systems, and what chance has to do with the difference."""
+    """Holds an error rate of both systems, and the significance of the difference."""
 
     name: str
     edits_a: EditCounts
@@ -28,7 +28,7 @@ class RateComparison:
 
 @dataclass(frozen=True)
 class Change:
-    """An utterance with more or fewer errors by one system than by the other."""
+    """Holds an utterance on which the two systems make different numbers of errors."""
 
     utterance: Utterance
     by_a: Hypothesis
@@ -39,17 +39,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """System B beside system A.
+    """Holds the comparison of system B with system A.
 
     Attributes:
         title_a: the run and decoder of A.
-        title_b: the same of B.
+        title_b: the run and decoder of B.
         num_utterances: of the set.
-        rates: that both have, the one over tokens first.
+        rates: those that both systems have, the one over tokens first.
         counted_in: the unit of `fixed` and `broken`.
-        fixed: where B makes fewer errors; the largest difference first.
-        broken: where it makes more.
-        notes: what is to be known of the figures.
+        fixed: utterances on which B makes fewer errors, the largest difference first.
+        broken: utterances on which B makes more errors, the largest difference first.
+        notes: explain the figures.
     """
 
     title_a: str
@@ -62,19 +62,21 @@ class Comparison:
     notes: Sequence[str]
 
 
-def compare_records(a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the other one") -> Comparison:
-    """Compare two evaluations of one set; the order of its utterances may differ.
+def compare_records(
+    a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the other evaluation"
+) -> Comparison:
+    """Compare two evaluations of the same set; the order of utterances may differ.
 
     Args:
         a: the first system.
-        b: the second one.
-        name_a: where `a` comes from, for the error.
+        b: the second system.
+        name_a: source of `a`, for error messages.
 
     Raises:
         UserError: see `hypotheses_for`.
     """
-    heard_by_a = hypotheses_for(b.utterances, a, name_a)
-    by_a = {measure.name: measure.edits for measure in measures(b.utterances, heard_by_a)}
+    hypotheses_a = hypotheses_for(b.utterances, a, name_a)
+    by_a = {measure.name: measure.edits for measure in measures(b.utterances, hypotheses_a)}
     by_b = {measure.name: measure.edits for measure in measures(b.utterances, b.hypotheses)}
     blocks = blocks_of([utterance.speaker for utterance in b.utterances])
     rates = []
@@ -83,23 +85,21 @@ def compare_records(a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the
         lengths = [counts.reference_length for counts in by_b[name]]
         test = paired_test(blocks.summed(errors_a), blocks.summed(errors_b), blocks.summed(lengths))
         rates.append(RateComparison(name, sum(by_a[name], EditCounts()), sum(by_b[name], EditCounts()), test))
-    counted_in = _telling_unit(by_a, by_b)
+    counted_in = _unit_with_changes(by_a, by_b)
     changes = [
-        Change(utterance, heard_a, heard_b, edits_a.errors, edits_b.errors)
-        for utterance, heard_a, heard_b, edits_a, edits_b in zip(
-            b.utterances, heard_by_a, b.hypotheses, by_a[counted_in], by_b[counted_in], strict=True
+        Change(utterance, hypothesis_a, hypothesis_b, edits_a.errors, edits_b.errors)
+        for utterance, hypothesis_a, hypothesis_b, edits_a, edits_b in zip(
+            b.utterances, hypotheses_a, b.hypotheses, by_a[counted_in], by_b[counted_in], strict=True
         )
     ]
     changes.sort(key=lambda change: (-abs(change.errors_b - change.errors_a), change.utterance.id))
     notes = [
-        f"p: how often chance alone makes so large a difference, were A and B equal ({blocks.kind} swapped)",
-        f"intervals and how often B is better: {blocks.kind} drawn again, {NUM_DRAWS:,} times; {LEVEL:.0%}",
+        f"p: probability of such a difference by chance if A and B were equal ({blocks.kind} swapped)",
+        f"{LEVEL:.0%} intervals, share of B better: bootstrap over {blocks.kind}, {NUM_DRAWS:,} draws",
     ]
     for title, names in (("A", by_a.keys() - by_b.keys()), ("B", by_b.keys() - by_a.keys())):
         if names:
-            notes.append(
-                f"of {title} alone there is text: {', '.join(sorted(names))} error rates not compared"
-            )
+            notes.append(f"only {title} has text: {', '.join(sorted(names))} error rates are not compared")
     return Comparison(
         a.title,
         b.title,
@@ -113,38 +113,41 @@ def compare_records(a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the
 
 
 def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, name: str) -> list[Hypothesis]:
-    """What was heard in an evaluation, in the order of these utterances.
+    """Return the hypotheses of an evaluation in the order of the given utterances.
 
     Args:
-        utterances: to compare it on.
+        utterances: to return hypotheses for.
         record: of the evaluation.
-        name: where it comes from, for the error.
+        name: source of the record, for error messages.
 
     Raises:
-        UserError: it is not of these utterances with these labels.
+        UserError: the record is of other utterances or other labels.
     """
     said = {utterance.id: utterance for utterance in record.utterances}
-    heard = {hypothesis.utterance_id: hypothesis for hypothesis in record.hypotheses}
+    hypotheses = {hypothesis.utterance_id: hypothesis for hypothesis in record.hypotheses}
     missing = [utterance.id for utterance in utterances if utterance.id not in said]
     extra = said.keys() - {utterance.id for utterance in utterances}
     if missing or extra:
         example = missing[0] if missing else min(extra)
         raise UserError(
-            f"{name}: an evaluation of other utterances: {len(missing)} of {len(utterances)} are not in "
-            f"it, and {len(extra)} of its own are not in this one ({example}); evaluate both on one manifest"
+            f"{name}: expected an evaluation of the same utterances; {len(missing)} of {len(utterances)} are "
+            f"missing, and it has {len(extra)} others ({example}); evaluate both on the same manifest"
         )
     for utterance in utterances:
         other = said[utterance.id]
         if (other.tokens, other.text) != (utterance.tokens, utterance.text):
             raise UserError(
-                f"{name}: {utterance.id} is labelled otherwise, {other.text!r} ({' '.join(other.tokens)}), "
-                f"here {utterance.text!r} ({' '.join(utterance.tokens)}); evaluate both on one manifest"
+                f"{name}: {utterance.id}: expected the label {utterance.text!r} "
+                f"({' '.join(utterance.tokens)}), received {other.text!r} ({' '.join(other.tokens)}); "
+                "evaluate both on the same manifest"
             )
-    return [heard[utterance.id] for utterance in utterances]
+    return [hypotheses[utterance.id] for utterance in utterances]
 
 
-def _telling_unit(by_a: Mapping[str, Sequence[EditCounts]], by_b: Mapping[str, Sequence[EditCounts]]) -> str:
-    """In what to look for changes: in tokens, but where none has changed, in characters."""
+def _unit_with_changes(
+    by_a: Mapping[str, Sequence[EditCounts]], by_b: Mapping[str, Sequence[EditCounts]]
+) -> str:
+    """Return the unit in which to count changes: tokens, or characters if no token error changed."""
     unit = next(iter(by_b))
     same = all(a.errors == b.errors for a, b in zip(by_a[unit], by_b[unit], strict=True))
     return "character" if same and "character" in by_a and "character" in by_b else unit

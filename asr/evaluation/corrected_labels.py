@@ -1,4 +1,4 @@
-"""A review of labels -> a new manifest with the corrections that were accepted."""
+"""Applies a review of labels: writes a new manifest with the accepted corrections."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from data_pipeline.manifest import read_manifest
 
 @dataclass(frozen=True)
 class AppliedReview:
-    """What a review changed.
+    """Holds what a review changed.
 
     Attributes:
         corrections: labels that changed, in the manifest's order.
         num_utterances: of the manifest.
-        num_accepted: lines of the review.
-        num_refused: lines of the review.
-        num_undecided: lines of the review.
+        num_accepted: lines of the review that are accepted.
+        num_refused: lines of the review that are refused.
+        num_undecided: lines of the review without a decision.
     """
 
     corrections: Sequence[Correction]
@@ -34,7 +34,7 @@ class AppliedReview:
 
     @property
     def num_unchanged(self) -> int:
-        """Return how many of the accepted lines suggest what the label says already."""
+        """Return how many of the accepted lines suggest the label that the manifest already has."""
         return self.num_accepted - len(self.corrections)
 
 
@@ -42,19 +42,19 @@ def apply_review(review: Path, manifest: Path, out: Path) -> AppliedReview:
     """Write a new manifest with the accepted corrections of a review.
 
     Args:
-        review: the list beside a report, with decisions.
-        manifest: that was evaluated; it stays as it is.
+        review: the review.csv beside a report, with decisions.
+        manifest: the one that was evaluated; it is not changed.
         out: the new manifest.
 
     Raises:
-        UserError: nothing is accepted, or the review is not of this manifest as it is now.
+        UserError: no line is accepted, or the review does not match this manifest.
     """
     rows = read_review(review)
     accepted = [row for row in rows if row.is_accepted]
     if not accepted:
         raise UserError(
-            f"{review}: none of {counted(len(rows), 'line')} is accepted; write a or y into the "
-            "column `decision` of those whose suggestion is right"
+            f"{review}: expected accepted lines, received none of {counted(len(rows), 'line')}; write a or y "
+            "into the column `decision` where the suggestion is right"
         )
     utterances = read_manifest(manifest)
     unit = unit_of(token for utterance in utterances for token in utterance.tokens)

@@ -1,4 +1,4 @@
-"""A manifest as data to evaluate on: what can be read of it, and what its labels hold."""
+"""Loads a manifest for evaluation: leaves out unreadable recordings, and checks the labels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_LISTED = 3
 def evaluation_data(
     manifest: Path, vocabulary: Vocabulary, on_progress: OnProgress = ignore_progress
 ) -> tuple[Dataset, int]:
-    """Return what can be read of a manifest, and how many recordings cannot.
+    """Return the readable part of a manifest, and the number of recordings that cannot be read.
 
-    What is left out is logged with its reason. Labels that the model does not know count as errors.
+    Recordings that are left out are logged with the reason. Tokens unknown to the model count as errors.
 
     Raises:
-        UserError: nothing can be read, or nothing has labels.
+        UserError: no recording can be read, or no utterance has a label.
     """
     from asr.model.listener import BATCH_S
     from data_pipeline.dataset import Dataset
@@ -36,18 +36,18 @@ def evaluation_data(
 
     utterances = read_manifest(manifest)
     problems = check_audio(utterances, on_progress=on_progress)
-    sound = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
+    readable = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
     log_left_out([problem for problem in problems if problem], len(utterances), str(manifest))
-    if not sound:
-        raise UserError(f"{manifest}: no recording can be read; the reasons are above")
-    if not any(utterance.tokens for utterance in sound):
-        raise UserError(f"{manifest}: no utterance has tokens to compare with; add labels")
-    unknown = [u.id for u in sound if any(token not in vocabulary for token in u.tokens)]
+    if not readable:
+        raise UserError(f"{manifest}: no recording can be read; the reasons are logged above")
+    if not any(utterance.tokens for utterance in readable):
+        raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
+    unknown = [u.id for u in readable if any(token not in vocabulary for token in u.tokens)]
     if unknown:
         logger.warning(
-            "%s: %d utterances hold tokens that the model cannot write, which count as errors: %s",
+            "%s: %d utterances contain tokens outside the model's vocabulary, which count as errors: %s",
             manifest,
             len(unknown),
             listed(unknown, MAX_LISTED),
         )
-    return Dataset(sound, vocabulary, BATCH_S), len(utterances) - len(sound)
+    return Dataset(readable, vocabulary, BATCH_S), len(utterances) - len(readable)

@@ -1,8 +1,8 @@
-"""The weights of a decoder that make the fewest errors on a dev set.
+"""Tunes the weights of a decoder for the fewest errors on a dev set.
 
-The network runs once; then the search decodes its log probabilities again and again, first over a coarse
-grid of the language model's weight and the bonus for every token, then in ever smaller steps around the best.
-Last, where syllables become hanzi, it is tried whether their words have something to add.
+The network runs once. The search then decodes its log probabilities with different weights: first over a
+coarse grid of the language model's weight and the bonus per token, then in ever smaller steps around the best
+trial. Last, if syllables become hanzi, several weights for rescoring by words are tried.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.metrics import total_edits
 from asr.model.listener import Listener, log_probs_of
 from asr.recognition.decoding.beam import BeamSearch
-from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.greedy import best_path, labels_of
+from asr.recognition.decoding.word_rescoring import rescore_by_words
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LONGEST_SET_S = 3600.0  # an hour is enough to find the weights, and its log probabilities fit into memory
+MAX_SET_S = 3600.0  # an hour is enough to find the weights, and its log probabilities fit into memory
 FIRST_WEIGHTS = (0.1, 0.3, 0.5, 0.8, 1.2)
 FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
 ROUNDS = 3
 HANZI_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
-DIGITS = 3  # that weights are rounded to
+WEIGHT_DECIMALS = 3
 
 
-class Heard(NamedTuple):
-    """What the network makes of a batch."""
+class LogProbBatch(NamedTuple):
+    """Holds the network's output for a batch, and the references."""
 
     log_probs: npt.NDArray[np.float32]  # (B, T, V)
     num_frames: npt.NDArray[np.int32]  # (B,)
@@ -59,7 +59,7 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """Some weights and the errors they make."""
+    """Holds the weights of a trial and the errors made with them."""
 
     lm_weight: float
     token_bonus: float
@@ -67,21 +67,21 @@ class Trial:
     edits: EditCounts
 
 
-def listen(listener: Listener, data: EvaluationData) -> Iterator[Heard]:
+def log_prob_batches(listener: Listener, data: EvaluationData) -> Iterator[LogProbBatch]:
     """Yield the log probabilities and references of each batch of a set."""
     step = listener.compiled(log_probs_of)
     plan, batches = data.in_order()
     for places, batch in zip(plan, batches, strict=True):
         log_probs, num_frames = step(batch.audio, batch.num_samples)
         references = [data.utterances[place].tokens for place in places]
-        yield Heard(log_probs.numpy(), num_frames.numpy(), references)
+        yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), references)
 
 
-def greedy_edits(heard: Iterable[Heard], vocabulary: Vocabulary) -> EditCounts:
-    """The errors of greedy decoding."""
+def greedy_edits(batches: Iterable[LogProbBatch], vocabulary: Vocabulary) -> EditCounts:
+    """Count the errors of greedy decoding."""
     return total_edits(
         (reference, vocabulary.decode(ids))
-        for batch in heard
+        for batch in batches
         for reference, ids in zip(
             batch.references, labels_of(best_path(Logits(batch.log_probs, batch.num_frames))), strict=True
         )
@@ -89,21 +89,21 @@ def greedy_edits(heard: Iterable[Heard], vocabulary: Vocabulary) -> EditCounts:
 
 
 class DecoderTuner:
-    """Tries weights; none twice.
+    """Searches for the best weights; the same weights are never tried twice.
 
     Args:
-        heard: the dev set.
+        batches: of the dev set.
         vocabulary: of its log probabilities.
-        settings: of the decoder, but for the weights.
+        settings: of the decoder; its weights are ignored.
         language_model: to weigh.
-        hot_words: which the decoder favours.
-        converter: whose words have their say; None where they have none.
+        hot_words: favoured by the decoder.
+        converter: for rescoring by words; None to skip that.
         on_trial: receives the number of trials after each.
     """
 
     def __init__(
         self,
-        heard: Sequence[Heard],
+        batches: Sequence[LogProbBatch],
         vocabulary: Vocabulary,
         settings: DecoderSettings,
         language_model: NGramModel,
@@ -111,13 +111,13 @@ class DecoderTuner:
         converter: Converter | None,
         on_trial: Callable[[int], object],
     ) -> None:
-        self.heard, self.vocabulary, self.settings = heard, vocabulary, settings
+        self.batches, self.vocabulary, self.settings = batches, vocabulary, settings
         self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
         self.on_trial = on_trial
         self.trials: dict[tuple[float, float, float], Trial] = {}
 
     def tune(self) -> DecoderSettings:
-        """The settings with the weights that make the fewest errors."""
+        """Return the settings with the weights that make the fewest errors."""
         for weight, bonus in itertools.product(FIRST_WEIGHTS, FIRST_BONUSES):
             self._try(weight, bonus)
         weight_step, bonus_step = FIRST_STEPS
@@ -134,7 +134,7 @@ class DecoderTuner:
 
     @property
     def best(self) -> Trial:
-        """Of the trials so far; of equally good ones that amid the others."""
+        """Return the best trial so far; ties go to the trial nearest to the centre of the tied ones."""
         fewest = min(trial.edits.errors for trial in self.trials.values())
         tied = [trial for trial in self.trials.values() if trial.edits.errors == fewest]
         centre = np.mean([_place(trial) for trial in tied], axis=0)
@@ -146,13 +146,17 @@ class DecoderTuner:
         )
 
     def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float = 0.0) -> None:
-        weights = (round(max(lm_weight, 0.0), DIGITS), round(token_bonus, DIGITS), hanzi_weight)
+        weights = (
+            round(max(lm_weight, 0.0), WEIGHT_DECIMALS),
+            round(token_bonus, WEIGHT_DECIMALS),
+            hanzi_weight,
+        )
         if weights in self.trials:
             return
         search = BeamSearch(self.vocabulary, self._settings_of(*weights), self.language_model, self.hot_words)
         edits = total_edits(
-            (reference, self._chosen(candidates, hanzi_weight))
-            for batch in self.heard
+            (reference, self._best_tokens(candidates, hanzi_weight))
+            for batch in self.batches
             for reference, candidates in zip(
                 batch.references, search.decode(batch.log_probs, batch.num_frames), strict=True
             )
@@ -160,10 +164,10 @@ class DecoderTuner:
         self.trials[weights] = Trial(*weights, edits)
         self.on_trial(len(self.trials))
 
-    def _chosen(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
-        """The tokens that the decoder tells."""
+    def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
+        """Return the tokens of the hypothesis that the decoder would return."""
         if self.converter is not None:
-            candidates = best_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
+            candidates = rescore_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
         return self.vocabulary.decode(candidates[0].ids)
 
 
@@ -173,14 +177,14 @@ def _place(trial: Trial) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TunedDecoder:
-    """What tuning found.
+    """Holds the result of tuning.
 
     Attributes:
         settings: with the best weights.
-        path: where they are kept, in the run's directory.
+        path: of the saved settings, in the run's directory.
         greedy: errors of greedy decoding.
         best: the trial with the best weights.
-        trials: all of them.
+        trials: all trials.
     """
 
     settings: DecoderSettings
@@ -196,13 +200,13 @@ def tune_decoder(
     choice: DecoderChoice,
     on_progress: OnProgress = ignore_progress,
 ) -> TunedDecoder:
-    """Find the weights of a run's decoder on a dev set, and keep them in the run.
+    """Tune the weights of a run's decoder on a dev set, and save them in the run's directory.
 
     Args:
-        run: its directory.
-        manifest: of the dev set, which is not the test set.
+        run: directory of the run.
+        manifest: of the dev set, which must not be the test set.
         choice: the decoder, with a language model; its weights are ignored.
-        on_progress: receives how far recognition and the trials have come.
+        on_progress: receives the progress of recognition and of the trials.
 
     Raises:
         UserError: the run, the set or the language model cannot be used.
@@ -216,7 +220,7 @@ def tune_decoder(
     choice.require_language_model()
     start_devices()
     opened = Run.open(Path(run))
-    # the settings are kept in the run's folder, but the paths in them are found from anywhere
+    # an absolute path is found from any working directory
     lm_path = Path(choice.settings.language_model).resolve()
     settings = dataclasses.replace(choice.settings, language_model=str(lm_path))
     choice = dataclasses.replace(choice, settings=settings)
@@ -226,7 +230,7 @@ def tune_decoder(
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
-    for output in listen(recognizer.listener, data):
+    for output in log_prob_batches(recognizer.listener, data):
         outputs.append(output)
         done = sum(len(each.references) for each in outputs)
         on_progress(Work("recognizing", done, len(data.utterances), "utterances"))
@@ -236,7 +240,7 @@ def tune_decoder(
         settings,
         language_model,
         choice.hot_words,
-        choice.converter() if vocabulary.is_mandarin else None,
+        choice.converter if vocabulary.is_mandarin else None,
         lambda num_trials: on_progress(Work("decoding", num_trials, unit="trials")),
     )
     best = tuner.tune()
@@ -246,13 +250,13 @@ def tune_decoder(
 
 
 def _up_to_an_hour(data: Dataset) -> Dataset:
-    """Return a set, or an evenly drawn part of it that is about as long as the longest that is used."""
+    """Return a set, or an evenly spaced sample of it that is at most about an hour long."""
     from data_pipeline.dataset import Dataset
 
     total_s = sum(utterance.duration_s for utterance in data.utterances)
-    if total_s <= LONGEST_SET_S:
+    if total_s <= MAX_SET_S:
         return data
-    every = int(-(-total_s // LONGEST_SET_S))
+    every = int(-(-total_s // MAX_SET_S))
     some = data.utterances[::every]
-    logger.info("one of %d utterances of the set is used, %s in all", every, f"{len(some):,}")
+    logger.info("tuning on one in %d utterances of the set, %s in all", every, f"{len(some):,}")
     return Dataset(some, data.vocabulary, data.batch_s)

@@ -1,4 +1,4 @@
-"""Dataset -> hypotheses and error rates."""
+"""Runs a model and a decoder on a dataset: hypotheses, edits and losses."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from asr.recognition.decoding.decoder import Decoder, GreedyDecoder, Reduced
 
 
 class EvaluationData(Protocol):
-    """What evaluation needs of a set; `data_pipeline.dataset.Dataset` is one."""
+    """Describes the data that evaluation needs; `data_pipeline.dataset.Dataset` satisfies it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:
-        """The rows."""
+        """Return the utterances of the set."""
 
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
-        """The rows of each batch, and the batches."""
+        """Return the indices of the utterances of each batch, and the batches."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model made of a set.
+    """Holds the results of a model on a set.
 
     Attributes:
         utterances: the set.
-        hypotheses: what was heard, in the set's order.
-        reference_log_probs: natural logarithm of what CTC gives each reference, tokens that are not in the
-            vocabulary left aside; minus infinity where it does not fit the clip's frames.
+        hypotheses: of the utterances, in the set's order.
+        reference_log_probs: natural logarithm of the CTC probability of each reference, without tokens
+            outside the vocabulary; minus infinity for a reference that does not fit the clip's frames.
     """
 
     utterances: Sequence[Utterance]
@@ -47,32 +47,32 @@ class Evaluation:
 
     @property
     def loss(self) -> float:
-        """Mean CTC loss of an utterance whose reference fits."""
+        """Return the mean CTC loss of the utterances whose reference fits."""
         return mean_loss(self.reference_log_probs)
 
     @property
-    def heard_log_probs(self) -> list[float]:
-        """Natural logarithm of what CTC gives each hypothesis; of its best alignment in greedy decoding."""
+    def hypothesis_log_probs(self) -> list[float]:
+        """Return the CTC log probability (natural) of each hypothesis; in greedy decoding, of its path."""
         return [hypothesis.acoustic_score for hypothesis in self.hypotheses]
 
     @functools.cached_property
     def edits(self) -> EditCounts:
-        """Over all tokens."""
+        """Return the edits over all tokens of the set."""
         return total_edits(self.token_pairs)
 
     @property
     def token_pairs(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """(reference, hypothesis) of each utterance."""
+        """Return the (reference, hypothesis) tokens of each utterance."""
         return [(u.tokens, h.tokens) for u, h in zip(self.utterances, self.hypotheses, strict=True)]
 
 
 class Evaluator:
-    """Evaluates one model, as often as wanted, tracing it once.
+    """Evaluates one model any number of times; its graph is traced once.
 
     Args:
         listener: the model on its devices.
         vocabulary: of its outputs.
-        decoder: of its logits; greedy where none is given.
+        decoder: of its logits; None for greedy decoding.
     """
 
     def __init__(self, listener: Listener, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
@@ -80,14 +80,14 @@ class Evaluator:
         self.decoder = decoder or GreedyDecoder(vocabulary, self.model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
-        """Hypotheses and the losses of every utterance of a set.
+        """Recognize every utterance of a set, and compute the loss of its reference.
 
         Args:
             data: the set.
-            stop: ends it after a batch.
+            stop: ends the evaluation after a batch.
 
         Raises:
-            Interrupted: a signal came.
+            Interrupted: a signal was received.
         """
         plan, batches = data.in_order()
         hypotheses: dict[int, Hypothesis] = {}

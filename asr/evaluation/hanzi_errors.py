@@ -1,4 +1,4 @@
-"""Wrong hanzi by what went wrong: the syllable under it, or only the choice of the hanzi."""
+"""Splits errors of hanzi by their cause: the syllable is wrong, or only the choice of the hanzi."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from asr.evaluation.metrics import align
 
 @dataclass(frozen=True)
 class HanziErrors:
-    """Errors of hanzi, counted along the alignment of the syllables under them.
+    """Holds the errors of hanzi, counted along the alignment of their syllables.
 
     Attributes:
         num_said: hanzi of the references that were compared.
-        under_right: other hanzi for the same syllable: the language model's and the conversion's.
-        under_wrong: hanzi that are wrong, missing or too many where their syllable is: the acoustics'.
-        saved: right hanzi over a wrong syllable.
-        num_not_compared: utterances whose text, on either side, does not hold one hanzi a syllable.
-        examples: (said, heard, syllable) of errors under right syllables, and how often, most frequent first.
+        syllable_right: wrong hanzi for a right syllable, caused by language model or conversion.
+        syllable_wrong: hanzi that are wrong, missing or inserted like their syllable, caused by acoustics.
+        saved: right hanzi for a wrong syllable.
+        num_not_compared: utterances whose reference or hypothesis does not have one hanzi per syllable.
+        examples: (reference, hypothesis, syllable) of wrong hanzi for right syllables, and their counts, most
+            frequent first.
     """
 
     num_said: int
-    under_right: int
-    under_wrong: int
+    syllable_right: int
+    syllable_wrong: int
     saved: int
     num_not_compared: int
     examples: Sequence[tuple[tuple[str, str, str], int]]
 
 
-def hanzi_errors(heard: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors | None:
-    """Split the errors of hanzi; None where no syllables were turned into any."""
+def hanzi_errors(results: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors | None:
+    """Count the errors of hanzi by cause; return None if no syllables were converted to hanzi."""
     comparable, num_not_compared = [], 0
-    for utterance, hypothesis in heard:
+    for utterance, hypothesis in results:
         said, written = hanzi_in(utterance.text), hanzi_in(hypothesis.text)
         fits = len(said) == len(utterance.tokens) and len(written) == len(hypothesis.tokens)
         if fits and (written or not hypothesis.tokens) and all(map(is_syllable, utterance.tokens)):
@@ -46,9 +47,9 @@ def hanzi_errors(heard: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors |
     if not any(written for *_, written in comparable):
         return None
     counts, confused = Counter[str](), Counter[tuple[str, str, str]]()
-    for tokens, said, heard_tokens, written in comparable:
+    for tokens, said, hypothesis_tokens, written in comparable:
         of_reference, of_hypothesis = iter(said), iter(written)
-        for edit, syllable, _ in align(tokens, heard_tokens):
+        for edit, syllable, _ in align(tokens, hypothesis_tokens):
             one = "" if edit == "insertion" else next(of_reference)
             other = "" if edit == "deletion" else next(of_hypothesis)
             if one == other:
@@ -60,8 +61,8 @@ def hanzi_errors(heard: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors |
                 counts["wrong"] += 1
     return HanziErrors(
         num_said=sum(len(said) for _, said, *_ in comparable),
-        under_right=counts["right"],
-        under_wrong=counts["wrong"],
+        syllable_right=counts["right"],
+        syllable_wrong=counts["wrong"],
         saved=counts["saved"],
         num_not_compared=num_not_compared,
         examples=sorted(confused.items(), key=lambda item: (-item[1], item[0])),

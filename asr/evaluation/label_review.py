@@ -1,13 +1,13 @@
-"""Labels that are probably wrong: the model is sure of what it heard, and gives the label next to nothing.
+"""Finds labels that are probably wrong: the model is sure of its hypothesis and finds the label improbable.
 
     candidates = review_candidates(evaluation)
     write_review_of(candidates, evaluation.utterances, path)
 
-A candidate's score is the logarithm of how many times more probable CTC finds what was heard than what the
-label says, for each token that differs. What both have in common is in both and drops out, so that a long or
-noisy utterance is no candidate for being long or noisy; dividing by the edits ranks one sure contradiction
-above many doubtful ones. It is a margin of a model's own probabilities, as in confident learning (Northcutt
-et al., 2021, arXiv:1911.00068): good for ranking, no probability that the label is wrong.
+A candidate's score is the logarithm of how many times more probable CTC finds the hypothesis than the label,
+per token that differs. Factors that both share cancel out, so that a long or noisy utterance does not become
+a candidate for being long or noisy; dividing by the edits ranks one sure contradiction above many doubtful
+ones. The score is a margin of the model's own probabilities, as in confident learning (Northcutt et al.,
+2021, arXiv:1911.00068): it serves for ranking, but is not a probability that the label is wrong.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from asr.evaluation.review_file import ReviewRow, read_review, write_review
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
 
-LEAST_SCORE = 5.0  # e^5, 150 times as probable, for each token
-LEAST_CONFIDENCE = 0.5  # of what is suggested: more probable than not
+MIN_SCORE = 5.0  # e^5: 150 times as probable, per token that differs
+MIN_CONFIDENCE = 0.5  # of a suggested token: more probable than not
 SANDHI = {"一": ("yi2", "yi4", "yi5"), "不": ("bu2", "bu5")}
 
 Kind: TypeAlias = Literal["another reading", "tone sandhi", "other"]
@@ -38,13 +38,13 @@ Kind: TypeAlias = Literal["another reading", "tone sandhi", "other"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A token that the model contradicts.
+    """Holds a token of the label that the model contradicts.
 
     Attributes:
-        pair: what the label says, and what was heard.
-        hanzi: that the label's token stands for; empty where that is not known.
-        kind: "another reading" of the same hanzi; "tone sandhi", which a label by the dictionary leaves out;
-            or any "other".
+        pair: tokens of the label and of the hypothesis.
+        hanzi: of the label's token; empty if unknown.
+        kind: "another reading" of the same hanzi; "tone sandhi", which labels from a dictionary do not have;
+            or "other".
     """
 
     pair: AlignedPair
@@ -52,21 +52,21 @@ class Difference:
     kind: Kind
 
     def __str__(self) -> str:
-        said, heard = (side or "nothing" for side in self.pair[1:])
+        reference, hypothesis = (side or "nothing" for side in self.pair[1:])
         kind = "" if self.kind == "other" else f" ({self.kind})"
-        return f"{self.hanzi} {said} > {heard}{kind}".strip()
+        return f"{self.hanzi} {reference} > {hypothesis}{kind}".strip()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An utterance whose label is probably wrong.
+    """Holds an utterance whose label is probably wrong.
 
     Attributes:
         utterance: with its label.
-        hypothesis: what was heard.
-        suggested: tokens of the label with what the model is sure of in the place of what it contradicts.
+        hypothesis: of the utterance.
+        suggested: tokens of the label, corrected where the model is sure.
         differences: between label and suggestion.
-        score: natural logarithm; see above.
+        score: natural logarithm, see the module.
     """
 
     utterance: Utterance
@@ -77,43 +77,44 @@ class Candidate:
 
     @property
     def is_polyphone(self) -> bool:
-        """Whether all that differs is another reading of the same hanzi."""
+        """Return whether all differences are other readings of the same hanzi."""
         return all(difference.kind == "another reading" for difference in self.differences)
 
 
 def review_candidates(evaluation: Evaluation) -> list[Candidate]:
-    """Utterances to review, the highest score first; of equal ones in the alphabet's order."""
+    """Return the utterances to review, the highest score first; ties are in alphabetical order."""
     rows = zip(
         evaluation.utterances,
         evaluation.hypotheses,
         evaluation.reference_log_probs,
-        evaluation.heard_log_probs,
+        evaluation.hypothesis_log_probs,
         strict=True,
     )
     found = []
-    for utterance, hypothesis, reference_log_prob, heard_log_prob in rows:
+    for utterance, hypothesis, reference_log_prob, hypothesis_log_prob in rows:
         pairs = align(utterance.tokens, hypothesis.tokens)
         num_edits = sum(pair.edit != "equal" for pair in pairs)
         # a label that does not fit its frames has no probability: the margin is infinite
-        margin = heard_log_prob - reference_log_prob
-        if num_edits and not math.isnan(margin) and margin >= LEAST_SCORE * num_edits:
+        margin = hypothesis_log_prob - reference_log_prob
+        if num_edits and not math.isnan(margin) and margin >= MIN_SCORE * num_edits:
             found.append(_candidate(utterance, hypothesis, pairs, margin / num_edits))
     return sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id))
 
 
 def write_review_of(candidates: Sequence[Candidate], utterances: Iterable[Utterance], path: Path) -> int:
-    """Write the list to review; decisions in one that stands there already are kept.
+    """Write the list of labels to review; decisions of an existing list are kept.
 
     Args:
         candidates: of a set.
-        utterances: of that set.
+        utterances: of the set.
         path: of the CSV file.
 
     Returns:
-        How many utterances it holds; where there is none, there is no list, nor an earlier one any more.
+        The number of utterances in the list; if there are none, no list is written and an earlier one is
+        removed.
 
     Raises:
-        UserError: the file cannot be written, or is there and no such list.
+        UserError: the file cannot be written, or the existing file is not such a list.
     """
     rows = [row_of(candidate) for candidate in candidates]
     labels = {utterance.id: utterance.tokens for utterance in utterances}
@@ -134,7 +135,7 @@ def write_review_of(candidates: Sequence[Candidate], utterances: Iterable[Uttera
 
 
 def row_of(candidate: Candidate) -> ReviewRow:
-    """Its line in the list to review."""
+    """Return the line of a candidate in the list to review."""
     utterance = candidate.utterance
     return ReviewRow(
         decision="",
@@ -152,7 +153,7 @@ def _candidate(
     utterance: Utterance, hypothesis: Hypothesis, pairs: Sequence[AlignedPair], score: float
 ) -> Candidate:
     confidences = iter(hypothesis.confidences or [1.0] * len(hypothesis.tokens))
-    sure = [pair.edit == "deletion" or next(confidences) >= LEAST_CONFIDENCE for pair in pairs]
+    sure = [pair.edit == "deletion" or next(confidences) >= MIN_CONFIDENCE for pair in pairs]
     runs = [
         (edited, list(run))
         for edited, run in itertools.groupby(
@@ -160,7 +161,7 @@ def _candidate(
         )
     ]
     taken = [edited and all(is_sure for _, is_sure in run) for edited, run in runs]
-    if not any(taken):  # it is a candidate for what it holds as a whole
+    if not any(taken):  # the differences made it a candidate together: suggest them all
         taken = [edited for edited, _ in runs]
     hanzi = _hanzi_of(utterance)
     suggested: list[str] = []
@@ -179,24 +180,24 @@ def _candidate(
 
 
 def _hanzi_of(utterance: Utterance) -> list[str]:
-    """The hanzi of each token; none where they are not one to one."""
+    """Return the hanzi of each token; an empty list if they do not correspond one to one."""
     hanzi = hanzi_in(utterance.text)
     one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
     return hanzi if one_to_one else []
 
 
 def _kind(hanzi: str, pair: AlignedPair, following: str) -> Kind:
-    _, said, heard = pair
-    if not (hanzi and heard):
+    _, said, recognized = pair
+    if not (hanzi and recognized):
         return "other"
-    third_before_third = said.endswith("3") and heard == said[:-1] + "2" and following.endswith("3")
-    if third_before_third or heard in SANDHI.get(hanzi, ()):
+    third_before_third = said.endswith("3") and recognized == said[:-1] + "2" and following.endswith("3")
+    if third_before_third or recognized in SANDHI.get(hanzi, ()):
         return "tone sandhi"
-    return "another reading" if heard in _readings_of(hanzi) else "other"
+    return "another reading" if recognized in _readings_of(hanzi) else "other"
 
 
 def _readings_of(hanzi: str) -> set[str]:
-    """Every syllable that a hanzi can be read as, by pypinyin's dictionary; each in the neutral tone too."""
+    """Return the syllables a hanzi can be read as (pypinyin's dictionary), each in the neutral tone too."""
     from pypinyin import pinyin_dict
 
     readings = {

@@ -1,10 +1,10 @@
-"""What goes wrong in Mandarin syllables: initial, final or tone, and which is taken for which.
+"""Analyses errors of Mandarin syllables: initial, final or tone, and which is confused with which.
 
     errors = syllable_errors(pairs)
     errors.parts["tone"].only, errors.parts["tone"].confusions[:5], known_confusions(errors)
 
-Pairs that do not hold a syllable on both sides are no confusions: a deleted syllable is counted by its tone
-as lost, an inserted one stands in no share.
+Only pairs with a syllable on both sides count as confusions: a deleted syllable is counted by its tone as
+lost, and an inserted one is not counted.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ PARTS: tuple[Part, ...] = ("initial", "final", "tone")
 
 @dataclass(frozen=True)
 class Confusion:
-    """A part of a syllable that was heard as another.
+    """Counts how often a part of a syllable was recognized as another.
 
     Attributes:
         said: an initial ("" for none), a final or a tone.
-        heard: in its place.
+        recognized: the part recognized in its place.
         count: how often.
-        out_of: how often `said` was said in a syllable that was heard as any syllable.
+        out_of: how often `said` was said in a syllable that was recognized as any syllable.
     """
 
     said: str
-    heard: str
+    recognized: str
     count: int
     out_of: int
 
     @property
     def rate(self) -> float:
-        """Of the times it was said."""
+        """Return the share of the times it was said."""
         return self.count / self.out_of
 
 
 @dataclass(frozen=True)
 class PartErrors:
-    """What goes wrong in one part of the syllable.
+    """Counts the errors in one part of the syllable.
 
     Attributes:
         wrong: substituted syllables in which this part is wrong.
-        only: those in which nothing else is.
-        said: how often each initial, final or tone was said in a syllable that was heard as any syllable.
+        only: substituted syllables in which only this part is wrong.
+        said: how often each initial, final or tone was said in a syllable recognized as any syllable.
         confusions: the most frequent first.
     """
 
@@ -62,14 +62,14 @@ class PartErrors:
 
 @dataclass(frozen=True)
 class SyllableErrors:
-    """Errors of a set of syllables.
+    """Counts the errors of syllables in a set.
 
     Attributes:
-        num_compared: syllables said that were heard as a syllable, right or wrong.
-        num_substituted: those heard as another one.
-        parts: of the substituted syllables, by initial, final and tone.
-        tones: how often each tone (row, 1 to 5) was heard as each (column), wherever syllable met syllable.
-        lost_tones: for each tone, how often its syllable was not heard as any.
+        num_compared: syllables said that were recognized as a syllable, right or wrong.
+        num_substituted: syllables recognized as another one.
+        parts: errors of the substituted syllables, by initial, final and tone.
+        tones: how often each tone (row, 1 to 5) was recognized as each (column), over aligned syllables.
+        lost_tones: for each tone, how often its syllable was not recognized as any syllable.
     """
 
     num_compared: int
@@ -81,14 +81,14 @@ class SyllableErrors:
 
 @dataclass(frozen=True)
 class KnownConfusion:
-    """A class of confusions that teachers of Mandarin know, as it came up.
+    """Counts a class of confusions that teachers of Mandarin know.
 
     Attributes:
-        name: for a person.
-        remedy: what helps.
+        name: for people.
+        remedy: advice against it.
         count: confusions within the class.
         out_of: how often a sound of the class was said, right or wrong.
-        examples: the most frequent of its confusions.
+        examples: confusions of the class, the most frequent first.
     """
 
     name: str
@@ -99,12 +99,12 @@ class KnownConfusion:
 
     @property
     def rate(self) -> float:
-        """Of the times when it could have come up."""
+        """Return the share of the times the confusion could have occurred."""
         return self.count / self.out_of
 
 
 def syllable_errors(pairs: Iterable[AlignedPair]) -> SyllableErrors:
-    """Take aligned syllables apart."""
+    """Count the errors of aligned syllables by initial, final and tone."""
     wrong, only = Counter[Part](), Counter[Part]()
     said: dict[Part, Counter[str]] = {part: Counter() for part in PARTS}
     swapped: dict[Part, Counter[tuple[str, str]]] = {part: Counter() for part in PARTS}
@@ -137,13 +137,13 @@ def syllable_errors(pairs: Iterable[AlignedPair]) -> SyllableErrors:
 
 
 def known_confusions(errors: SyllableErrors) -> list[KnownConfusion]:
-    """Those classes that came up, the most frequent first."""
+    """Return the well-known classes of confusions that occurred, the most frequent first."""
     found = []
     for known in _KNOWN:
         part = errors.parts[known.part]
-        inside = [c for c in part.confusions if {c.said, c.heard} in known.pairs]
+        inside = [c for c in part.confusions if {c.said, c.recognized} in known.pairs]
         if inside:
-            # each sound once, though it may be taken for several others
+            # each sound once, though it may be confused with several others
             out_of = sum(part.said.get(sound, 0) for sound in frozenset().union(*known.pairs))
             count = sum(c.count for c in inside)
             found.append(KnownConfusion(known.name, known.remedy, count, out_of, inside))
@@ -151,15 +151,15 @@ def known_confusions(errors: SyllableErrors) -> list[KnownConfusion]:
 
 
 def _confusions(swapped: Counter[tuple[str, str]], said: Counter[str]) -> list[Confusion]:
-    """What was heard as something else, the most frequent first; equal ones in the alphabet's order."""
+    """Return the confusions, the most frequent first; ties are in alphabetical order."""
     confusions = [
         Confusion(one, other, count, said[one]) for (one, other), count in swapped.items() if one != other
     ]
-    return sorted(confusions, key=lambda c: (-c.count, c.said, c.heard))
+    return sorted(confusions, key=lambda c: (-c.count, c.said, c.recognized))
 
 
 def _pairs(*pairs: str) -> Sequence[frozenset[str]]:
-    """Sounds that are taken for each other, such as "zh z", whichever is said."""
+    """Return pairs of sounds that are confused with each other, in either direction, from "zh z"."""
     return [frozenset(pair.split()) for pair in pairs]
 
 
@@ -172,9 +172,9 @@ class _Class:
 
 
 _SOUTHERN = (
-    "often the speaker's accent: train on speakers from the south, and hear whether labels follow them"
+    "often the speaker's accent: train on speakers from the south, and check whether labels follow them"
 )
-_TONE_DATA = "train with more of these syllables; a language model tells most of them apart"
+_TONE_DATA = "train with more of these syllables; a language model distinguishes most of them"
 _KNOWN = (
     _Class("initial", "flat and retroflex: z zh, c ch, s sh", _SOUTHERN, _pairs("z zh", "c ch", "s sh")),
     _Class("initial", "n and l", _SOUTHERN, _pairs("n l")),
@@ -182,14 +182,14 @@ _KNOWN = (
     _Class("initial", "r and l", _SOUTHERN, _pairs("r l")),
     _Class(
         "initial",
-        "with and without breath: b p, d t, g k, j q, z c, zh ch",
+        "aspirated and unaspirated: b p, d t, g k, j q, z c, zh ch",
         "the burst is short: finer frames (less subsampling), and less noise in training",
         _pairs("b p", "d t", "g k", "j q", "z c", "zh ch"),
     ),
     _Class(
         "initial",
         "palatal and flat or retroflex: j z zh, q c ch, x s sh",
-        "high frequencies tell them apart: recordings at 16 kHz or more, not from a telephone",
+        "they differ in high frequencies: use recordings at 16 kHz or more, not from a telephone",
         _pairs("j z", "j zh", "q c", "q ch", "x s", "x sh"),
     ),
     _Class(
@@ -207,7 +207,7 @@ _KNOWN = (
     _Class(
         "tone",
         "tones 2 and 3",
-        "a third tone before another one is said as a second: such labels are as the dictionary has them; "
+        "a third tone before another is pronounced as a second, but labels follow the dictionary; "
         + _TONE_DATA,
         _pairs("2 3"),
     ),
@@ -216,7 +216,7 @@ _KNOWN = (
     _Class(
         "tone",
         "a full tone and the neutral one",
-        "speakers and dictionaries differ in where it is: look into the list of labels to review",
+        "speakers and dictionaries differ in its use: check the list of labels to review",
         _pairs("1 5", "2 5", "3 5", "4 5"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Error rates: exact Levenshtein distance, micro-averaged, nothing capped and nothing skipped."""
+"""Computes error rates by exact Levenshtein distance, micro-averaged; nothing is capped or skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT_POLICY = (
 
 
 class AlignedPair(NamedTuple):
-    """A reference token beside what was heard in its place; one side of an insertion or deletion is empty."""
+    """Holds a reference token and the hypothesis token aligned with it; insertions and deletions lack one."""
 
     edit: Literal["equal", "substitution", "insertion", "deletion"]
     reference: str
@@ -30,23 +30,23 @@ class AlignedPair(NamedTuple):
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
-    """The two sequences side by side, with as few edits as possible."""
+    """Align two sequences with as few edits as possible."""
     pairs: list[AlignedPair] = []
     for code in Levenshtein.opcodes(reference, hypothesis):
-        heard = hypothesis[code.dest_start : code.dest_end]
+        recognized = hypothesis[code.dest_start : code.dest_end]
         said = reference[code.src_start : code.src_end]
         if code.tag == "insert":
-            pairs.extend(AlignedPair("insertion", "", token) for token in heard)
+            pairs.extend(AlignedPair("insertion", "", token) for token in recognized)
         elif code.tag == "delete":
             pairs.extend(AlignedPair("deletion", token, "") for token in said)
         else:
             edit: Literal["equal", "substitution"] = "equal" if code.tag == "equal" else "substitution"
-            pairs.extend(AlignedPair(edit, r, h) for r, h in zip(said, heard, strict=True))
+            pairs.extend(AlignedPair(edit, r, h) for r, h in zip(said, recognized, strict=True))
     return pairs
 
 
 def count_edits(reference: Sequence[Hashable], hypothesis: Sequence[Hashable]) -> EditCounts:
-    """Edits that turn the hypothesis into the reference."""
+    """Count the edits that turn the hypothesis into the reference."""
     edits = [operation.tag for operation in Levenshtein.editops(reference, hypothesis)]
     return EditCounts(
         substitutions=edits.count("replace"),
@@ -57,33 +57,33 @@ def count_edits(reference: Sequence[Hashable], hypothesis: Sequence[Hashable]) -
 
 
 def total_edits(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> EditCounts:
-    """Edits of a whole corpus of (reference, hypothesis)."""
+    """Count the edits of a whole corpus of (reference, hypothesis)."""
     return sum((count_edits(reference, hypothesis) for reference, hypothesis in pairs), EditCounts())
 
 
 def mean_loss(reference_log_probs: Iterable[float]) -> float:
-    """Mean CTC loss of those references that fit their clips; not a number where none does, or one is NaN."""
+    """Return the mean CTC loss of the references that fit their clips; NaN if none does or one is NaN."""
     fitting = [log_prob for log_prob in reference_log_probs if log_prob != -math.inf]
     return -sum(fitting) / len(fitting) if fitting else math.nan
 
 
 def without_tones(tokens: Sequence[str]) -> list[str]:
-    """Toned syllables without their tones; other tokens as they are."""
+    """Remove the tones of syllables; other tokens are unchanged."""
     return [token[:-1] if is_syllable(token) else token for token in tokens]
 
 
 class Measure(NamedTuple):
-    """Edits in units of one kind, such as "syllable", of every utterance."""
+    """Holds the edits of every utterance in one unit, such as "syllable"."""
 
     name: str
     edits: tuple[EditCounts, ...]
 
 
 def measures(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[Measure]:
-    """Every rate that the set allows, the one over its tokens first, over all of its utterances.
+    """Count edits in every unit that the set allows, its tokens first, over all utterances.
 
-    Characters and words are counted where there is text on both sides (`text_pairs`); those that the tokens
-    are already are not counted twice.
+    Characters and words are counted if there is text on both sides (`text_pairs`), unless the tokens
+    themselves are characters or words.
     """
     unit = token_name(utterances)
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
@@ -108,11 +108,11 @@ def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hasha
 
 
 def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[tuple[str, str]]:
-    """(reference, hypothesis) of each utterance as text.
+    """Return (reference, hypothesis) of each utterance as text.
 
-    Where tokens are syllables, the reference is the utterance's text; there are no pairs where syllables
-    were heard and none was converted to text, or an utterance has tokens and no text (`without_text`). Other
-    tokens are text.
+    For syllables, the reference is the utterance's text; there are no pairs if syllables were recognized but
+    none was converted to text, or if an utterance has tokens but no text (`without_text`). Other tokens are
+    text themselves.
     """
     if token_name(utterances) == "syllable":
         not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
@@ -128,15 +128,15 @@ def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]
 
 
 def is_converted(hypothesis: Hypothesis) -> bool:
-    """Whether its text is more than its tokens in a row, such as the hanzi of syllables."""
+    """Return whether a hypothesis's text is more than its tokens in a row, such as the hanzi of syllables."""
     return characters_of(hypothesis.text) != characters_of("".join(hypothesis.tokens))
 
 
 def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
-    """Those of which it is known what was said, but not how that is written."""
+    """Return the utterances that have tokens but no written text."""
     return [utterance for utterance in utterances if utterance.tokens and not utterance.text.strip()]
 
 
 def token_name(utterances: Iterable[Utterance]) -> str:
-    """What to call one token: a syllable, a character or just a token."""
+    """Return what one token is called: "syllable", "character" or "token"."""
     return TOKEN_NAMES[unit_of(token for utterance in utterances for token in utterance.tokens)]

@@ -1,4 +1,4 @@
-"""How well language models predict a text.
+"""Measures how well language models predict a text.
 
 for fit in measure_perplexity(Path("lm"), ["news.txt"]).fits:
     print(fit.unit, fit.fit.perplexity)
@@ -17,29 +17,29 @@ import numpy as np
 from asr.base.types import UserError
 from asr.base.units import Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
-from asr.language.ngram.folder import models_in, own_words, some_words
+from asr.language.ngram.folder import models_in, ordinary_words, sample_words
 from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel
 from asr.language.ngram.model_file import load_model
-from asr.language.ngram.perplexity import Fit, fit
+from asr.language.ngram.perplexity import TextScore, score_text
 from data_pipeline.spoken_text import SpokenText
 from data_pipeline.text_files import find_text_files, read_blocks
 
 
 class ModelFit(NamedTuple):
-    """What a model gives a text, in its unit."""
+    """Holds how well a model predicts a text, in the model's unit."""
 
     path: Path
     unit: Unit
-    fit: Fit
+    fit: TextScore
 
 
 @dataclass(frozen=True)
 class TextFits:
-    """What each model gives a text.
+    """Holds how well each model predicts a text.
 
     Attributes:
         fits: of the models.
-        left_out: characters of the text by the reason why they were left out, most first.
+        left_out: number of characters that were left out, by reason, the most frequent first.
     """
 
     fits: Sequence[ModelFit]
@@ -54,9 +54,9 @@ def measure_perplexity(
     Args:
         model: a folder of language models, an ARPA or a KenLM file.
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
-        tokenized: whether each line is a sentence of the model's words, separated by spaces, in whatever
-            language; else Chinese text is cut into sentences and words as for training.
-        on_progress: is called as the text is read and measured.
+        tokenized: whether each line is a sentence of the model's words, separated by spaces, in any language;
+            else Chinese text is split into sentences and words as for training.
+        on_progress: receives the progress of reading and measuring the text.
 
     Raises:
         UserError: a model or a text cannot be read, or they have no word in common.
@@ -67,7 +67,7 @@ def measure_perplexity(
     else:
         found = _on_chinese(models, texts, on_progress)
     if any(not fit.num_words for _, _, fit in found.fits):
-        raise UserError(f"{some_words(texts)}: no words in there; name a text that holds some")
+        raise UserError(f"{sample_words(texts)}: expected words, received none; choose another text")
     return found
 
 
@@ -83,9 +83,9 @@ def _on_spoken(path: Path, model: NGramModel, spoken: SpokenText, on_progress: O
     ids = model.ids_of([SENTENCE_END, *spoken.vocabulary(unit)])
     if len(ids) > 1 and not ids[1:].any():
         raise UserError(
-            f"{path}: it knows none of the {len(ids) - 1:,} different {unit} of this text, but such as "
-            f"{some_words(own_words(model.words))}; "
-            "name a model of Chinese, or a text in its words and `tokenized=True`"
+            f"{path}: none of the {len(ids) - 1:,} different {unit} of this text are in the model, which has "
+            f"words such as {sample_words(ordinary_words(model.words))}; "
+            "choose a model of Chinese, or a text in the model's words with `tokenized=True`"
         )
 
     def blocks() -> Iterator[Int32]:
@@ -95,19 +95,19 @@ def _on_spoken(path: Path, model: NGramModel, spoken: SpokenText, on_progress: O
             done += num_words
             on_progress(Work(path.name, done, spoken.num_words, "words"))
 
-    return ModelFit(path, unit, fit(model, blocks()))
+    return ModelFit(path, unit, score_text(model, blocks()))
 
 
 def _on_tokens(
     models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress
 ) -> list[ModelFit]:
-    fits = dict.fromkeys(models, Fit())
+    fits = dict.fromkeys(models, TextScore())
     num_bytes = 0
     for source in find_text_files(texts):
         for block in read_blocks(source):
             lines = [words for line in block.text.split("\n") if (words := line.split())]
             for path, model in models.items():
-                fits[path] += fit(model, [_ids(model, lines)])
+                fits[path] += score_text(model, [_ids(model, lines)])
             num_bytes += block.num_bytes
             on_progress(Work("reading", num_bytes, unit="bytes"))
     return [ModelFit(path, unit_of(models[path].words), fit) for path, fit in fits.items()]

@@ -1,4 +1,4 @@
-"""Where evaluations are kept: the names of their files in a run, and which earlier one to compare with."""
+"""Names the files of evaluations in a run, and finds the earlier evaluation to compare with."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from asr.runs.run import Run
 
 
 class EarlierEvaluation(NamedTuple):
-    """An evaluation to compare with.
+    """Holds an earlier evaluation to compare with.
 
     Attributes:
-        path: of its JSON file.
-        record: what is in it.
+        path: of the JSON file.
+        record: its contents.
     """
 
     path: Path
@@ -25,18 +25,18 @@ class EarlierEvaluation(NamedTuple):
 
 
 def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = None) -> Path:
-    """Return the path of the report on a manifest, beside which the record is kept as JSON.
+    """Return the path of the report on a manifest; the record is saved as JSON beside it.
 
-    It is named by manifest, folder and decoder, for many a corpus has its `test.jsonl`.
+    It is named by folder, manifest and decoder, because many corpora have a `test.jsonl`.
 
     Args:
-        run: whose directory holds it.
+        run: whose directory contains the report.
         manifest: of the set.
         decoder: its settings.
-        name: takes the place of the decoder's in the file's name.
+        name: replaces the decoder's name in the file's name.
 
     Raises:
-        UserError: the name cannot be part of a file's.
+        UserError: the name cannot be part of a file's name.
     """
     if name is not None and not re.fullmatch(r"[\w.+-]+", name):
         raise UserError(f"`name`: expected letters, digits and . _ + -, such as beam64, received {name!r}")
@@ -45,17 +45,17 @@ def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = 
 
 
 def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> None:
-    """Raise a UserError where a record is kept already of another set or decoder.
+    """Raise a UserError if a record of another set or decoder exists at a path.
 
     Args:
-        path: of the JSON file to be written.
+        path: of the JSON file to write.
         manifest: of the set.
         decoder: its settings.
     """
     try:
         kept = read_json(path)
     except UserError:
-        return  # nothing that could still be compared
+        return  # no readable evaluation would be lost
     settings = sorted(
         key for key in kept.decoder.keys() | decoder.keys() if kept.decoder.get(key) != decoder.get(key)
     )
@@ -65,20 +65,20 @@ def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> No
         what = f"an evaluation of {kept.manifest}"
     else:
         return
-    raise UserError(f"{path}: {what} exists already; keep both by another `name=NAME`, or remove it")
+    raise UserError(f"{path}: {what} exists already; set `name=NAME` to keep both, or remove the file")
 
 
 def earlier_evaluation(other: Path, manifest: Path, decoder: Settings, own: Path) -> EarlierEvaluation:
     """Return the evaluation to compare with.
 
-    In a run it is the newest on the manifest, preferably one with the same decoder. Files that cannot be read
-    are passed over, and named only where nothing is left.
+    In a run directory it is the newest one on the manifest, preferably with the same decoder. Files that
+    cannot be read are skipped, and reported only if no evaluation is found.
 
     Args:
         other: the JSON file of an evaluation, or a run's directory.
         manifest: of the set.
-        decoder: settings of the evaluation that it is compared with.
-        own: the path of that evaluation, which is not compared with itself.
+        decoder: settings of the new evaluation.
+        own: path of the new evaluation, which is not compared with itself.
 
     Raises:
         UserError: there is no such evaluation, or it cannot be read.
@@ -98,10 +98,10 @@ def earlier_evaluation(other: Path, manifest: Path, decoder: Settings, own: Path
             found.append(EarlierEvaluation(path, record))
     if not found:
         command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
-        another = "another " if own.parent.resolve() == run.directory.resolve() else ""
+        another = "another" if own.parent.resolve() == run.directory.resolve() else "an"
         raise UserError(
-            f"`compare`: {other}: {another}evaluation of {manifest} expected there; `{command}` makes one"
-            + "".join(mistakes)
+            f"`compare`: {other}: expected {another} evaluation of {manifest}, found none; `{command}` "
+            "creates one" + "".join(mistakes)
         )
     same = [earlier for earlier in found if earlier.record.decoder == decoder]
     return (same or found)[-1]
@@ -112,7 +112,7 @@ def comparison_path(report: Path, earlier: EarlierEvaluation) -> Path:
 
     Args:
         report: the path of the evaluation's report.
-        earlier: that one.
+        earlier: the earlier evaluation.
     """
     other = earlier.path.stem.removeprefix("report").removeprefix("-")
     parts = ["compare", report.stem.removeprefix("report-"), "with", earlier.record.run, other]

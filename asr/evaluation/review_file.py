@@ -1,7 +1,7 @@
-"""The list of labels to review, as a CSV file that spreadsheets open and may save again in their own way.
+"""Reads and writes the list of labels to review, a CSV file that spreadsheets may open and save again.
 
-One line an utterance. Who reviews writes `a` or `y` into `decision` to accept what is suggested, which may
-be edited before; `n`, or nothing, leaves the label as it is. `asr labels apply` does the rest.
+Each line is an utterance. Reviewers write `a` or `y` into `decision` to accept the suggestion, which they may
+edit first; `n`, or nothing, keeps the label. `asr labels apply` applies the accepted suggestions.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from asr.base.types import UserError
 COLUMNS = ("decision", "id", "audio", "text", "reference", "suggested", "differs", "score")
 DELIMITERS = ",;\t"
 ACCEPTED, REFUSED = ("a", "y", "yes"), ("", "n", "no")
-# what a spreadsheet would compute, or take for a number, a date (`jun4` is one) or a truth value
-AS_DATA = re.compile(
+# cells that a spreadsheet would compute, or convert to a number, a date (such as `jun4`) or a boolean
+LOOKS_LIKE_DATA = re.compile(
     r"[=+\-@'].*|[\d.,:/ e+-]*\d[\d.,:/ e+%-]*|true|false"
     r"|(?=.*\d)\d*[-/ ]?(jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*[-/ ]?\d*",
     re.IGNORECASE | re.DOTALL,
@@ -32,18 +32,18 @@ AS_DATA = re.compile(
 
 @dataclass(frozen=True)
 class ReviewRow:
-    """One utterance.
+    """Holds one line of the list, which is an utterance.
 
     Attributes:
         decision: as it was written.
         id: of the utterance.
-        audio: path of the recording, for who wants to listen.
+        audio: path of the recording, to listen to.
         text: of the utterance.
         reference: tokens of the label when the list was made.
-        suggested: tokens to put in their place.
-        differs: what was contradicted, for a person.
-        score: how strongly, for a person.
-        line: in the file, from 1; 0 for a row that comes from none.
+        suggested: tokens to replace them.
+        differs: the differences, for people.
+        score: how strongly the model contradicts the label, for people.
+        line: number of the line in the file, from 1; 0 for a row that was not read from a file.
     """
 
     decision: str
@@ -58,14 +58,14 @@ class ReviewRow:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the label is to be corrected."""
+        """Return whether the suggestion was accepted."""
         return _normal(self.decision) in ACCEPTED
 
 
 def write_review(path: Path, rows: Iterable[ReviewRow]) -> None:
-    """Write the list: UTF-8 with the byte order mark without which Excel takes it for something else.
+    """Write the list as UTF-8 with a byte order mark, which Excel needs to detect the encoding.
 
-    A leading apostrophe keeps what spreadsheets would take for data as it is; `read_review` removes it.
+    A leading apostrophe protects cells that spreadsheets would convert; `read_review` removes it.
 
     Raises:
         UserError: the file cannot be written.
@@ -76,19 +76,19 @@ def write_review(path: Path, rows: Iterable[ReviewRow]) -> None:
     for row in rows:
         cells = {name: getattr(row, name) for name in COLUMNS}
         cells |= {name: " ".join(cells[name]) for name in ("reference", "suggested")}
-        writer.writerow([cell if name == "score" else _kept(cell) for name, cell in cells.items()])
+        writer.writerow([cell if name == "score" else _escaped(cell) for name, cell in cells.items()])
     with whole_file(path, "list to review") as file:
         file.write(codecs.BOM_UTF8 + text.getvalue().encode(errors="backslashreplace"))
 
 
 def read_review(path: Path) -> list[ReviewRow]:
-    """Read the list, as it was written or as a spreadsheet saved it.
+    """Read the list, as written by `write_review` or saved by a spreadsheet.
 
-    It may be in UTF-8, UTF-16 or GB 18030, its cells separated by commas, semicolons or tabs, its columns in
-    any order and beside others.
+    The encoding may be UTF-8, UTF-16 or GB 18030, the delimiter a comma, semicolon or tab, and the columns
+    in any order and among others.
 
     Raises:
-        UserError: the file cannot be read, a column or cell is missing, a decision is none, or an id stands
+        UserError: the file cannot be read, a column or id is missing, a decision is invalid, or an id appears
             twice.
     """
     lines = _rows(path)
@@ -98,7 +98,7 @@ def read_review(path: Path) -> list[ReviewRow]:
     if missing:
         raise UserError(
             f"{path}:{header_line}: expected the columns {', '.join(COLUMNS)}; {', '.join(missing)} "
-            "missing; take the list that `asr evaluate` wrote"
+            "missing; use the list that `asr evaluate` wrote"
         )
     places = {name: columns.index(name) for name in COLUMNS}
     rows: list[ReviewRow] = []
@@ -106,12 +106,12 @@ def read_review(path: Path) -> list[ReviewRow]:
     for line, cells in lines:
         if not any(cell.strip() for cell in cells):
             continue
-        # spreadsheets leave out empty cells at the end, and nothing else
+        # spreadsheets omit only empty cells at the end of a line
         cells += [""] * (len(columns) - len(cells))
-        row = _row(path, line, {name: _as_it_was(cells[place]) for name, place in places.items()})
+        row = _row(path, line, {name: _unescaped(cells[place]) for name, place in places.items()})
         if row.id in seen:
             raise UserError(
-                f"{path}: id {row.id!r} stands in lines {seen[row.id]} and {line}; remove one of the two"
+                f"{path}: id {row.id!r} appears in lines {seen[row.id]} and {line}; remove one of them"
             )
         seen[row.id] = line
         rows.append(row)
@@ -129,28 +129,32 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield begin, cells
             begin = reader.line_num + 1  # a cell may hold line breaks
     except csv.Error as error:
-        raise UserError(f"{path}:{begin}: no line of a table ({error}); save it again as CSV") from None
+        raise UserError(f"{path}:{begin}: not a line of CSV ({error}); save the list again as CSV") from None
 
 
 def _decoded(path: Path) -> str:
     try:
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no such list to review; an evaluation writes one if labels may be wrong"
+        ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read this list to review ({error.strerror})") from None
     if content.startswith(b"PK"):
-        raise UserError(f"{path}: a workbook, expected CSV; save it as 'CSV UTF-8'")
+        raise UserError(f"{path}: expected CSV, received a workbook; save it as 'CSV UTF-8'")
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     for encoding in ("utf-16",) if wide else ("utf-8-sig", "gb18030"):
         try:
             return content.decode(encoding)
         except UnicodeDecodeError:
             continue
-    raise UserError(f"{path}: neither UTF-8 nor UTF-16 nor GB 18030; save it again as 'CSV UTF-8'")
+    raise UserError(f"{path}: expected UTF-8, UTF-16 or GB 18030; save the list again as 'CSV UTF-8'")
 
 
 def _row(path: Path, line: int, cells: dict[str, str]) -> ReviewRow:
     if not cells["id"]:
-        raise UserError(f"{path}:{line}: no id; take this line as `asr evaluate` wrote it, or remove it")
+        raise UserError(f"{path}:{line}: the id is missing; restore the line as `asr evaluate` wrote it")
     if _normal(cells["decision"]) not in ACCEPTED + REFUSED:
         raise UserError(
             f"{path}:{line}: decision: expected one of {', '.join(ACCEPTED)} to accept, "
@@ -162,13 +166,13 @@ def _row(path: Path, line: int, cells: dict[str, str]) -> ReviewRow:
 
 
 def _normal(decision: str) -> str:
-    """Without case, and as ASCII: an input method for Chinese may write full-width letters."""
+    """Normalize a decision to lower-case ASCII: Chinese input methods may write full-width letters."""
     return unicodedata.normalize("NFKC", decision).strip().lower()
 
 
-def _kept(cell: str) -> str:
-    return f"'{cell}" if AS_DATA.fullmatch(cell) else cell
+def _escaped(cell: str) -> str:
+    return f"'{cell}" if LOOKS_LIKE_DATA.fullmatch(cell) else cell
 
 
-def _as_it_was(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and AS_DATA.fullmatch(cell[1:]) else cell
+def _unescaped(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and LOOKS_LIKE_DATA.fullmatch(cell[1:]) else cell

@@ -1,4 +1,4 @@
-"""The results of an evaluation as data: rates with their intervals; JSON and CSV; and JSON read back.
+"""Computes rates with their intervals, and saves evaluations as JSON and CSV.
 
 record = EvaluationRecord.of(evaluation, run="demo", manifest=manifest, decoder=settings)
 write_json(path, record)
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.files import read_lines, whole_file
 from asr.base.hypothesis_json import (
+    KEY,
+    expect_text,
+    expect_texts,
     finite_or_none,
     hypothesis_as_json,
-    hypothesis_of_json,
-    log_prob,
-    string,
-    strings,
+    hypothesis_from_json,
+    log_prob_from_json,
 )
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.base.version import __version__
@@ -36,18 +37,18 @@ FORMAT = "polyphone evaluation"
 SCHEMA = 1
 
 Settings: TypeAlias = Mapping[str, str | int | float | bool]
-"""Of a decoder, by name; at least its `beam`."""
+"""The settings of a decoder by name, among them `beam`."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """An error rate of a set.
+    """Holds an error rate of a set.
 
     Attributes:
-        name: of what was counted, such as "syllable".
+        name: unit of the rate, such as "syllable".
         edits: of each utterance.
-        total: of all.
-        interval: where the rate lies with 95 % confidence.
+        total: edits of all utterances.
+        interval: the 95 % confidence interval of the rate.
     """
 
     name: str
@@ -57,13 +58,13 @@ class Score:
 
 
 def scores_of(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[Score]:
-    """Every rate of `asr.evaluation.metrics.measures`, with its interval."""
+    """Compute every rate of `asr.evaluation.metrics.measures`, with its interval."""
     blocks = blocks_of([utterance.speaker for utterance in utterances])
     return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses)]
 
 
 def score_of(name: str, edits: Sequence[EditCounts], blocks: Blocks) -> Score:
-    """The rate of some edits."""
+    """Compute the rate of edits, with its interval."""
     errors = blocks.summed([counts.errors for counts in edits])
     lengths = blocks.summed([counts.reference_length for counts in edits])
     return Score(name, edits, sum(edits, EditCounts()), rate_interval(errors, lengths))
@@ -71,14 +72,14 @@ def score_of(name: str, edits: Sequence[EditCounts], blocks: Blocks) -> Score:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """What is kept of an evaluation.
+    """Holds an evaluation as it is saved.
 
     Attributes:
         run: name of the run.
         manifest: path of the set.
         decoder: its settings.
         utterances: the set.
-        hypotheses: what was heard, in the set's order.
+        hypotheses: of the utterances, in the set's order.
         reference_log_probs: see `asr.evaluation.evaluator.Evaluation`.
     """
 
@@ -91,7 +92,7 @@ class EvaluationRecord:
 
     @classmethod
     def of(cls, evaluation: Evaluation, run: str, manifest: Path, decoder: Settings) -> EvaluationRecord:
-        """The record of what has just been evaluated."""
+        """Return the record of an evaluation."""
         return cls(
             run,
             str(manifest.resolve()),
@@ -103,26 +104,27 @@ class EvaluationRecord:
 
     @property
     def loss(self) -> float:
-        """Mean CTC loss of an utterance whose reference fits."""
+        """Return the mean CTC loss of the utterances whose reference fits."""
         return mean_loss(self.reference_log_probs)
 
     @property
     def title(self) -> str:
-        """The run and, where it is not greedy, the decoder."""
+        """Return the run's name and, unless it is greedy, the decoder's."""
         return ", ".join(part for part in (self.run, decoder_name(self.decoder).replace("-", " ")) if part)
 
 
 def decoder_name(decoder: Settings) -> str:
-    """A decoder in a word for the name of a file, such as `beam16-lm`; nothing for greedy decoding."""
+    """Return a short name of a decoder for file names, such as `beam16-lm`; empty for greedy decoding."""
     beam = decoder.get("beam", 1)
+    other = [str(decoder["algorithm"])] if "algorithm" in decoder else []
     extras = [
         short for key, short in (("language_model", "lm"), ("hot_words", "hot-words")) if decoder.get(key)
     ]
-    return "-".join([f"beam{beam}", *extras]) if beam != 1 else ""
+    return "-".join([*other, f"beam{beam}", *extras] if beam != 1 else other)
 
 
 def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> None:
-    """Write all of it, an utterance a line; numbers that are not finite become null.
+    """Write a record as JSON, one utterance per line; numbers that are not finite become null.
 
     Raises:
         UserError: the file cannot be written.
@@ -145,12 +147,12 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
     text = json.dumps(head, ensure_ascii=False, allow_nan=False, indent=2).removesuffix("\n}")
     text += ',\n  "utterances": [\n    ' + ",\n    ".join(lines) + "\n  ]\n}\n"
     with whole_file(path, "evaluation") as file:
-        # half of a surrogate pair, which a manifest can hold, becomes the escape that JSON has for it
+        # a lone surrogate, which a manifest can contain, becomes its JSON escape
         file.write(text.encode(errors="backslashreplace"))
 
 
 def write_csv(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> None:
-    """Write a row for each utterance: what it is, what was heard, and the edits in every unit.
+    """Write a row for each utterance: label, hypothesis, and the edits in every unit.
 
     Raises:
         UserError: the file cannot be written.
@@ -158,15 +160,24 @@ def write_csv(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> 
     with whole_file(path, "table") as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
         table = csv.writer(text, lineterminator="\n")
-        about = ("id", "speaker", "duration_s", "text", "heard_text", "tokens", "heard_tokens", "score")
+        about = (
+            "id",
+            "speaker",
+            "duration_s",
+            "text",
+            "hypothesis_text",
+            "tokens",
+            "hypothesis_tokens",
+            "score",
+        )
         kinds = ("errors", "substitutions", "insertions", "deletions", "reference_length")
         table.writerow([*about, *(f"{score.name} {kind}" for score in scores for kind in kinds)])
-        for place, (said, heard) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
+        for place, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
             edits = [getattr(score.edits[place], kind) for score in scores for kind in kinds]
-            tokens, heard_tokens = " ".join(said.tokens), " ".join(heard.tokens)
-            texts = (said.text, heard.text, tokens, heard_tokens)
+            tokens, hypothesis_tokens = " ".join(said.tokens), " ".join(hypothesis.tokens)
+            texts = (said.text, hypothesis.text, tokens, hypothesis_tokens)
             table.writerow(
-                [said.id, said.speaker, f"{said.duration_s:g}", *texts, f"{heard.score:.4f}", *edits]
+                [said.id, said.speaker, f"{said.duration_s:g}", *texts, f"{hypothesis.score:.4f}", *edits]
             )
         text.flush()
         text.detach()
@@ -189,7 +200,7 @@ def _edit_fields(edits: EditCounts) -> dict[str, int]:
 
 
 def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
-    for place, (said, heard) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
+    for place, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
         yield {
             "id": said.id,
             "audio": said.audio_path,
@@ -198,17 +209,17 @@ def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterat
             "text": said.text,
             "tokens": said.tokens,
             "reference_log_prob": finite_or_none(record.reference_log_probs[place]),
-            "heard": hypothesis_as_json(heard),
-            "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, heard.tokens)],
+            KEY: hypothesis_as_json(hypothesis),
+            "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, hypothesis.tokens)],
             "edits": {score.name: _edit_fields(score.edits[place]) for score in scores},
         }
 
 
 def read_json(path: Path) -> EvaluationRecord:
-    """What `write_json` wrote; rates are not read, for they follow from the rest.
+    """Read what `write_json` wrote, except the rates, which follow from the rest.
 
     Raises:
-        UserError: there is no such file, or it is no evaluation, or one of another schema, or damaged.
+        UserError: the file is missing or damaged, is not an evaluation, or has another schema.
     """
     wanted = "expected the JSON file that `asr evaluate` writes beside its report"
     text = "\n".join(read_lines(path, "evaluation"))
@@ -217,11 +228,11 @@ def read_json(path: Path) -> EvaluationRecord:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); {wanted}") from None
     if not isinstance(read, dict) or read.get("format") != FORMAT:
-        raise UserError(f"{path}: no evaluation; {wanted}")
+        raise UserError(f"{path}: not an evaluation; {wanted}")
     if read.get("schema") != SCHEMA:
         raise UserError(
-            f"{path}: schema {read.get('schema')!r} of another version of Polyphone, expected {SCHEMA}; "
-            "evaluate again with this version"
+            f"{path}: expected schema {SCHEMA}, received {read.get('schema')!r}, written by another version "
+            "of Polyphone; evaluate again with this version"
         )
     try:
         return _record_of(read)
@@ -233,19 +244,19 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
     rows = read["utterances"]
     utterances = [
         Utterance(
-            string(row["id"]),
-            string(row["audio"]),
+            expect_text(row["id"]),
+            expect_text(row["audio"]),
             float(row["duration_s"]),
-            string(row["text"]),
-            strings(row["tokens"]),
-            string(row["speaker"]),
+            expect_text(row["text"]),
+            expect_texts(row["tokens"]),
+            expect_text(row["speaker"]),
         )
         for row in rows
     ]
-    hypotheses = [hypothesis_of_json(row["id"], row["heard"]) for row in rows]
+    hypotheses = [hypothesis_from_json(row["id"], row[KEY]) for row in rows]
     if not rows or len({utterance.id for utterance in utterances}) != len(rows):
-        raise ValueError("no utterances, or one of them twice")
+        raise ValueError("no utterances, or an id appears twice")
     decoder = dict(read["decoder"].items())
-    log_probs = [log_prob(row["reference_log_prob"]) for row in rows]
-    run, manifest = string(read["run"]), string(read["manifest"])
+    log_probs = [log_prob_from_json(row["reference_log_prob"]) for row in rows]
+    run, manifest = expect_text(read["run"]), expect_text(read["manifest"])
     return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs)

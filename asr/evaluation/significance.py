@@ -1,9 +1,9 @@
-"""How far chance goes: intervals of error rates, and whether one of two systems is better.
+"""Computes confidence intervals of error rates, and tests whether one of two systems is better.
 
-The bootstrap of Bisani & Ney (2004, "Bootstrap estimates for confidence intervals in ASR performance
-evaluation"): what was drawn at random is utterances, not tokens, so whole utterances are drawn again. The
-utterances of a speaker are alike, so where a set has enough speakers, these are drawn as blocks (Liu & Peng
-2020, arXiv:1912.09508).
+Intervals come from the bootstrap of Bisani & Ney (2004, "Bootstrap estimates for confidence intervals in ASR
+performance evaluation"): a test set samples utterances, not tokens, so whole utterances are resampled. The
+utterances of a speaker are correlated, so if a set has enough speakers, these are resampled as blocks (Liu &
+Peng 2020, arXiv:1912.09508).
 
     low, high = rate_interval(errors, lengths)
     paired_test(errors_a, errors_b, lengths).p_value
@@ -22,27 +22,27 @@ from scipy.special import betaincinv
 LEVEL = 0.95
 NUM_DRAWS = 10_000
 SEED = 0
-MIN_SPEAKERS = 20  # a handful of blocks tells little of how blocks differ
+MIN_SPEAKERS = 20  # a few blocks show little of how blocks differ
 DRAWN_AT_ONCE = 2_000_000  # numbers in memory
 
 Counts = npt.NDArray[np.int64]
 
 
 class Blocks(NamedTuple):
-    """What is drawn: speakers with all they say, or single utterances."""
+    """Assigns utterances to the blocks that are resampled: speakers, or single utterances."""
 
     kind: str  # "speakers" or "utterances"
     places: npt.NDArray[np.intp]  # (N,) the block of each utterance
 
     def summed(self, values: Sequence[int]) -> list[int]:
-        """The sum of each block."""
+        """Sum values over the utterances of each block."""
         totals = np.zeros(int(self.places.max(initial=-1)) + 1, np.int64)
         np.add.at(totals, self.places, np.asarray(values, np.int64))
         return [int(total) for total in totals]
 
 
 def blocks_of(speakers: Sequence[str]) -> Blocks:
-    """Speakers, where all are known and there are at least 20 of them; else utterances.
+    """Return speakers as blocks if all are known and there are at least 20; else single utterances.
 
     Args:
         speakers: of each utterance; empty where unknown.
@@ -54,21 +54,21 @@ def blocks_of(speakers: Sequence[str]) -> Blocks:
 
 
 def rate_interval(errors: Sequence[int], lengths: Sequence[int]) -> tuple[float, float]:
-    """Where the rate of errors lies with 95 % confidence.
+    """Return the 95 % confidence interval of an error rate.
 
-    The percentiles of 10,000 bootstrap draws; but drawing what is there never shows what is not, neither an
-    error where hardly a block has one nor a block without where all have. So the interval reaches at least as
-    far as that of the share of blocks with an error (`_limits_by_share`). For single sentences, right or
-    wrong, it is nearly that of Clopper & Pearson.
+    Its ends are percentiles of 10,000 bootstrap draws. But resampling never shows what the sample lacks:
+    errors if hardly a block has one, or a block without errors if all have some. So the interval is at least
+    as wide as that of the share of blocks with an error (`_limits_by_share`). For single sentences, right or
+    wrong, it nearly equals that of Clopper & Pearson.
 
     Args:
         errors: of each utterance or block.
-        lengths: of its reference.
+        lengths: of the reference of each utterance or block.
 
     Returns:
         Lower and upper end, the same at every call; the rate lies between them. Without any reference token,
-        the upper end is infinite. One block alone tells nearly nothing: with errors, its interval goes from a
-        40th of its rate to its rate; without, from 0 to 0.975 errors.
+        the upper end is infinite. A single block gives a wide interval: with errors, from a 40th of its rate
+        to its rate; without, from 0 to 0.975 errors.
     """
     assert len(errors) == len(lengths) > 0
     block_errors, block_lengths = np.asarray(errors, np.int64), np.asarray(lengths, np.int64)
@@ -78,26 +78,26 @@ def rate_interval(errors: Sequence[int], lengths: Sequence[int]) -> tuple[float,
 
 
 class PairedTest(NamedTuple):
-    """What sets system B apart from system A, on the same utterances."""
+    """Holds the result of comparing system B with system A on the same utterances."""
 
-    difference: float  # rate of B less rate of A: below 0 where B is better
+    difference: float  # rate of B minus rate of A: below 0 if B is better
     low: float  # of the 95 % interval of the difference
     high: float
-    p_value: float  # two-sided: how often chance alone makes so large a difference
+    p_value: float  # two-sided: probability of so large a difference by chance
     better: float  # share of bootstrap draws in which B makes fewer errors, ties counted half
 
 
 def paired_test(errors_a: Sequence[int], errors_b: Sequence[int], lengths: Sequence[int]) -> PairedTest:
     """Compare two systems utterance by utterance.
 
-    The p-value is that of Fisher's randomisation test: were the systems equal, each utterance's results could
-    as well have come the other way round (Noreen, 1989). It needs neither the normal distribution of the
-    matched-pairs test (Gillick & Cox, 1989) nor random draws: all ways of swapping are counted.
+    The p-value is that of Fisher's randomisation test: if the systems were equal, each utterance's results
+    could be swapped (Noreen, 1989). It needs neither the normal distribution of the matched-pairs test
+    (Gillick & Cox, 1989) nor random draws: all ways of swapping are counted.
 
     Args:
         errors_a: of each utterance or block, by system A.
-        errors_b: the same by system B.
-        lengths: of each one's reference.
+        errors_b: of each utterance or block, by system B.
+        lengths: of the reference of each utterance or block.
     """
     assert len(errors_a) == len(errors_b) == len(lengths) > 0
     differences = np.asarray(errors_b, np.int64) - np.asarray(errors_a, np.int64)
@@ -109,10 +109,10 @@ def paired_test(errors_a: Sequence[int], errors_b: Sequence[int], lengths: Seque
 
 
 def swap_p_value(differences: Counts) -> float:
-    """The share of all ways to give each difference a sign whose sum is as far from 0 as the one seen.
+    """Return the share of all sign assignments whose sum is as far from 0 as the observed sum.
 
-    The distribution of that sum is the product of a cosine for each difference, transformed; so no way is
-    left out, however many there are.
+    The characteristic function of that sum is a product of cosines, one for each difference; its inverse
+    Fourier transform counts all assignments exactly, however many there are.
 
     Args:
         differences: (N,) of errors.
@@ -127,21 +127,21 @@ def swap_p_value(differences: Counts) -> float:
     for size, count in zip(sizes, times, strict=True):
         transform *= np.cos(2 * np.pi / num_sums * (frequencies * size % num_sums)) ** count
     probabilities = np.fft.irfft(transform, num_sums)[: farthest + 1]
-    fewest = 2.0 ** (1 - min(1000, int(times.sum())))  # two ways at least: the one seen and its mirror image
+    fewest = 2.0 ** (1 - min(1000, int(times.sum())))  # at least two: the observed one and its mirror image
     return float(np.clip(2 * probabilities[seen:].sum(), fewest, 1.0))
 
 
 def _limits_by_share(errors: Counts) -> npt.NDArray[np.float64]:
-    """(2,) the least and the most errors that as many blocks may have, by how many of these have any.
+    """Return (2,) limits of the total errors, from the share of blocks that have an error.
 
-    The limits of that share (Clopper & Pearson, 1934), times the mean errors of the blocks with errors. For
-    the most, the worst of these alone are tried too, and a block with one error: so one error more never
-    lowers it.
+    They are the limits of that share (Clopper & Pearson, 1934) times the mean errors of the blocks with
+    errors. For the upper limit, the mean over only the worst blocks, and a block with one error, are tried
+    too, so that one error more never lowers it.
     """
     num_blocks, beyond = len(errors), (1 - LEVEL) / 2
     worst = -np.sort(-errors[errors > 0])
     num_wrong = np.arange(len(worst) + 1)
-    means = np.concatenate([[1.0], np.cumsum(worst) / num_wrong[1:]])  # of so many of the worst blocks
+    means = np.concatenate([[1.0], np.cumsum(worst) / num_wrong[1:]])  # over that many of the worst blocks
     shares = np.ones(len(means))  # at most
     some = num_wrong < num_blocks
     shares[some] = betaincinv(num_wrong[some] + 1, num_blocks - num_wrong[some], 1 - beyond)
@@ -150,11 +150,11 @@ def _limits_by_share(errors: Counts) -> npt.NDArray[np.float64]:
 
 
 def _drawn_totals(values: Counts, lengths: Counts) -> tuple[Counts, Counts]:
-    """Both summed over as many blocks as there are, drawn with replacement: (NUM_DRAWS,) each."""
+    """Return (NUM_DRAWS,) sums of values and lengths over blocks that are drawn with replacement."""
     rng = np.random.default_rng(SEED)
     kinds, times = np.unique(np.stack([values, lengths], axis=1), axis=0, return_counts=True)
     num_blocks, num_kinds = len(values), len(kinds)
-    few = 7 * num_kinds < num_blocks  # how often each is drawn costs less than which ones are
+    few = 7 * num_kinds < num_blocks  # drawing counts is then cheaper than drawing indices
     totals = []
     step = max(1, DRAWN_AT_ONCE // (num_kinds if few else num_blocks))
     for start in range(0, NUM_DRAWS, step):
@@ -169,13 +169,13 @@ def _drawn_totals(values: Counts, lengths: Counts) -> tuple[Counts, Counts]:
 
 
 def _rates(errors: Counts | npt.NDArray[np.float64], lengths: Counts | np.int64) -> npt.NDArray[np.float64]:
-    """Errors per length, as `EditCounts.rate` has it."""
+    """Return errors per length, as `EditCounts.rate` defines it."""
     without = np.where(errors == 0, 0.0, np.copysign(math.inf, errors))
     return np.where(lengths > 0, errors / np.maximum(lengths, 1), without)
 
 
 def _percentiles(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """The ends that leave out the same share of draws on both sides; one of the values each."""
+    """Return two of the values as the limits that exclude the same share of draws on both sides."""
     beyond = round((1 - LEVEL) / 2 * len(values))
     ordered = np.sort(values)
     return float(ordered[beyond - 1]), float(ordered[-beyond])

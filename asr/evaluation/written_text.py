@@ -1,4 +1,4 @@
-"""Text as it is compared: characters and words without what nobody says.
+"""Normalizes text for comparison: characters and words, without punctuation that nobody says.
 
 characters_of("Ｎｉ，你好！")  # ["n", "i", "你", "好"]
 words_of("我们去公园。")      # ["我们", "去", "公园"]
@@ -11,27 +11,27 @@ import unicodedata
 
 from asr.base.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
 
-SPOKEN_SIGNS = "%‰&@#°"  # Unicode calls them punctuation or pictures, but 50% and 50 are read differently
+SPOKEN_SIGNS = "%‰&@#°"  # punctuation or symbols by Unicode, but spoken: 50% and 50 are read differently
 SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, accents alone, pictures
-APOSTROPHES = "'\u2019"  # stand within a word
+APOSTROPHES = "'\u2019"  # appear within a word
 
 PIECE = re.compile(rf"[{HANZI}]+|[^{HANZI} ]+")
 
 
 def characters_of(text: str) -> list[str]:
-    """Its characters after NFKC, in lower case, without punctuation, pictures and white space.
+    """Return the characters of a text after NFKC, in lower case, without punctuation, pictures and space.
 
-    The point of a decimal number and signs that are read aloud (`%`) stay. Nothing is spelled out.
+    Decimal points and signs that are read aloud (`%`) are kept. Nothing is spelled out.
     """
     return list(_spaced(text).replace(" ", ""))
 
 
 def words_of(text: str) -> list[str]:
-    """Its words, as characters are normalised.
+    """Return the words of a text, normalised as its characters are.
 
-    What is not Chinese is cut at white space and punctuation. Chinese has no spaces to count on: those that
-    stand there are ignored, and it is cut by jieba's dictionary, without guesses at unknown words. So where
-    all is Chinese, equal characters make equal words; a wrong one may cut its neighbours differently.
+    Text that is not Chinese is split at white space and punctuation. Spaces between hanzi are unreliable and
+    ignored: Chinese is split by jieba's dictionary, without guesses at unknown words. So equal hanzi make
+    equal words, but a wrong hanzi may split its neighbours differently.
     """
     import rjieba  # loads a dictionary
 
@@ -42,7 +42,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _spaced(text: str) -> str:
-    """Normalised, with a space for white space, punctuation and control characters."""
+    """Normalize a text, with spaces in place of white space, punctuation and control characters."""
     # lower case may decompose what NFKC composed: İ
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     return "".join(

@@ -1,1 +1,1 @@
-"""Language models: n-grams over units, and syllables to characters."""
+"""Provide language models: n-grams over units, and the conversion of syllables to characters."""

@@ -1,1 +1,1 @@
-"""The acoustic model: features, networks, loss."""
+"""Define the acoustic model: its features, networks and loss."""

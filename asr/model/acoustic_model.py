@@ -1,4 +1,4 @@
-"""The whole acoustic model: audio -> features -> SpecAugment (in training) -> network -> logits."""
+"""Compose the acoustic model: audio -> features -> SpecAugment (in training) -> network -> logits."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.model.features import HOP, FeatureLayer, ReceptiveField, SpecAugment, make_features
+from asr.model.features import make_features
+from asr.model.features.layer import HOP, FeatureLayer, ReceptiveField
+from asr.model.features.spec_augment import SpecAugment
 from asr.model.loss import frames_needed
-from asr.model.networks import Network, make_network
+from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers
 from asr.model.networks.layers import BuiltByCall
+from asr.model.networks.network import Network
 
 
 def make_acoustic_model(
     config: Config, vocabulary: Vocabulary, *, for_training: bool = False
 ) -> AcousticModel:
-    """The model of a configuration, its weights made.
+    """Build the model of a configuration, with its initial weights.
 
     Args:
-        config: of the run.
-        vocabulary: of the labels.
-        for_training: whether the network computes in `train.precision` and has the layers of `train.freeze`
-            frozen; else it computes in float32. The weights are the same, in the same order.
+        config: configuration of the run.
+        vocabulary: vocabulary of the labels.
+        for_training: whether the network computes in `train.precision` and freezes the layers of
+            `train.freeze`; otherwise it computes in float32. The weights and their order are the same.
 
     Raises:
-        UserError: `train.freeze` names a layer that is not there, or leaves nothing to train.
+        UserError: `train.freeze` names a layer that does not exist, or leaves nothing to train.
     """
     seed = config.train.seed
     precision = config.train.precision if for_training else "float32"
@@ -49,12 +52,12 @@ def make_acoustic_model(
 
 @keras.saving.register_keras_serializable("polyphone")
 class AcousticModel(BuiltByCall, keras.Model):
-    """int16 audio in, logits out: one Keras model, so that training and serving share its features.
+    """Maps int16 audio to logits: one Keras model, so that training and serving share its features.
 
     Args:
-        features: audio -> features.
-        spec_augment: features -> features, in training.
-        network: features -> logits.
+        features: maps audio to features.
+        spec_augment: augments features in training.
+        network: maps features to logits.
     """
 
     def __init__(
@@ -64,34 +67,34 @@ class AcousticModel(BuiltByCall, keras.Model):
         self.features, self.spec_augment, self.network = features, spec_augment, network
 
     def make_weights(self) -> None:
-        """Make every weight, by listening to a second of silence."""
+        """Create every weight, by calling the model on a second of silence."""
         self(np.zeros((1, SAMPLE_RATE_HZ), np.int16), np.array([SAMPLE_RATE_HZ], np.int32))
 
     def num_output_frames(self, num_samples: Any) -> Any:
-        """Logit frames of a clip, for a number, an array or a tensor."""
+        """Return the frames of logits of a clip, for a number, an array or a tensor."""
         return self.network.num_output_frames(self.features.num_frames(num_samples))
 
     def fits(self, num_samples: int, labels: list[int]) -> bool:
-        """Whether a clip of so many samples has frames enough for these labels."""
+        """Return whether a clip with this number of samples has enough frames for these labels."""
         return bool(frames_needed(labels) <= self.num_output_frames(num_samples))
 
     @property
     def frame_samples(self) -> int:
-        """Samples from one frame of logits to the next."""
+        """Return the samples from one frame of logits to the next."""
         return self.network.SUBSAMPLING * HOP
 
     @property
     def frame_s(self) -> float:
-        """Seconds from one frame of logits to the next."""
+        """Return the seconds from one frame of logits to the next."""
         return self.frame_samples / SAMPLE_RATE_HZ
 
     def receptive_field(self) -> ReceptiveField | None:
-        """Samples that logits t depend on, around sample `frame_samples` t.
+        """Return the samples that logits t depend on, around sample `frame_samples` t.
 
-        At the ends of a clip, padding takes the place of samples.
+        Beyond the ends of a clip, padding replaces samples.
 
         Returns:
-            None where they depend on the whole clip, as normalised features and gates do.
+            the field; None if logits depend on the whole clip, as with normalised features or gates.
         """
         features, network = self.features.receptive_field(), self.network.receptive_field()
         if features is None or network is None:
@@ -99,7 +102,7 @@ class AcousticModel(BuiltByCall, keras.Model):
         return ReceptiveField(HOP * network.before + features.before, HOP * network.after + features.after)
 
     def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
-        """(B, S) int16 and (B,) int32 -> Logits."""
+        """Map audio, (B, S) int16, and num_samples, (B,) int32, to logits."""
         features, num_frames = self.features(audio, num_samples)
         features = self.spec_augment(features, num_frames, training=training)
         logits: Logits = self.network(features, num_frames, training=training)
@@ -117,5 +120,5 @@ class AcousticModel(BuiltByCall, keras.Model):
         keys = ("features", "spec_augment", "network")
         parts = {key: keras.saving.deserialize_keras_object(config[key], custom_objects) for key in keys}
         model = cls(**parts, name=config["name"])
-        model.make_weights()  # Keras fills in only those that are there
+        model.make_weights()  # Keras loads only weights that exist
         return model

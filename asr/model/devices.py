@@ -1,4 +1,4 @@
-"""The devices to compute on, as users name them: "2", "0,2", "all".
+"""Select the devices to compute on, as users name them: "2", "0,2", "all".
 
 devices = start_devices("0,2")
 with tf.device(devices[0]):
@@ -29,23 +29,23 @@ def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def start_devices(devices: str | int | None = None, *, simulate: bool = False) -> tuple[str, ...]:
-    """Start TensorFlow, and return the names of devices.
+    """Start TensorFlow, and return the names of the selected devices.
 
     Args:
-        devices: how many, such as 2; which, such as "0,2" (just number 2: "2,"); or "all". None for one.
-        simulate: whether to cut the machine's one device into as many.
+        devices: a number, such as 2; ids, such as "0,2" (device 2 alone: "2,"); or "all". None for one.
+        simulate: whether to split the machine's one device into this number.
 
     Raises:
         UserError: a device does not exist.
     """
     if simulate and devices is None:
-        raise UserError("`simulate`: say how many devices, such as `devices=2`")
+        raise UserError("`simulate`: expected a number of devices, such as `devices=2`, received none")
     with device_errors_as_user_errors("devices"):
         return quiet.start_devices(ONE_DEVICE if devices is None else str(devices), simulate=simulate)
 
 
 def spread_over(devices: Sequence[str]) -> Spread:
-    """Return what puts a function of a batch on several devices, each of which works on its share of rows."""
+    """Return a decorator that runs a function of a batch on several devices, each on its share of rows."""
     from multigpu.towers import data_parallelism
 
     return lambda function: functools.partial(data_parallelism, devices, function)
@@ -53,7 +53,7 @@ def spread_over(devices: Sequence[str]) -> Spread:
 
 @contextlib.contextmanager
 def device_errors_as_user_errors(parameter: str) -> Iterator[None]:
-    """Raise what `multigpu` refuses as a mistake in a parameter or a setting."""
+    """Raise a `DeviceError` of `multigpu` as a mistake in a parameter or a setting."""
     try:
         yield
     except DeviceError as error:

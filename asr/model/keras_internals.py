@@ -1,4 +1,4 @@
-"""Every private name of Keras that `asr` depends on, each behind a name of ours.
+"""Wrap every private name of Keras that `asr` depends on in a name of ours.
 
 No other module of the package uses one; `tests/asr/model/test_keras_internals.py` tests that, and that all of
 them exist in the version installed. Each docstring says what would replace the private name.

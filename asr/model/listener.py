@@ -1,8 +1,8 @@
-"""An acoustic model on its devices: audio -> logits.
+"""Run an acoustic model on its devices: audio -> logits.
 
 listener = Listener(model)                                        # on one device
 listener = Listener(model, spread_over(devices), len(devices))    # each device gets its share of the rows
-best_paths = listener.compiled(best_path)                         # a traced function of a batch
+best_paths = listener.compiled(best_path)                         # a function of a batch, traced once
 path = best_paths(audio, num_samples)
 """
 
@@ -22,23 +22,23 @@ AUDIO_SIGNATURE = (tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,),
 BATCH_SIGNATURE = (*AUDIO_SIGNATURE, tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None,), tf.int32))
 CLIP_SIGNATURE = (tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32))
 
-# what one device takes at a time; several take as much each
-BATCH_S = 120.0  # of audio in a batch, its padding included
+# sizes of a batch on one device; several devices process as much each
+BATCH_S = 120.0  # of audio, including padding
 BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
-FILES_AT_ONCE = 256  # are read together, so that clips of similar length share a batch
+FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
 BYTES_AT_ONCE = 64 << 20
 
 Reduce: TypeAlias = Callable[..., Any]
-"""(logits, *what else a batch holds) -> tensors; runs in the graph, where (B, T, V) stays on the device."""
+"""Maps (logits, *other parts of a batch) to tensors in the graph, so that (B, T, V) stays on the device."""
 
 
 class Listener:
     """Runs an acoustic model over batches of audio, each of its devices over a share of the rows.
 
     Args:
-        model: audio -> logits.
-        spread: puts a function of a batch on several devices.
-        num_devices: how many devices those are.
+        model: maps audio to logits.
+        spread: runs a function of a batch on several devices.
+        num_devices: number of these devices.
     """
 
     def __init__(self, model: AcousticModel, spread: Spread = on_one_device, num_devices: int = 1) -> None:
@@ -50,8 +50,8 @@ class Listener:
         """Return a function (audio, num_samples, ...) -> reduce(logits, ...), traced once for all batches.
 
         Args:
-            reduce: what is computed of the logits and of the arguments behind `num_samples`.
-            signature: of the function; `AUDIO_SIGNATURE`, or `BATCH_SIGNATURE` where labels come along.
+            reduce: is applied to the logits and the arguments after `num_samples`.
+            signature: signature of the function: `AUDIO_SIGNATURE`, or `BATCH_SIGNATURE` with labels.
         """
 
         def step(audio: Tensor, num_samples: Tensor, *others: Tensor) -> Any:
@@ -62,5 +62,5 @@ class Listener:
 
 
 def log_probs_of(logits: Logits) -> tuple[Tensor, Tensor]:
-    """Return the natural logarithm of the posteriors, (B, T, V), and the number of frames of each row."""
+    """Return the natural log posteriors, (B, T, V), and the number of frames of each row."""
     return tf.nn.log_softmax(logits.values), logits.num_frames

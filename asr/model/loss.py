@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (Graves et al., 2006)."""
+"""Compute the loss of connectionist temporal classification (CTC; Graves et al., 2006)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from asr.base.vocabulary import BLANK_ID
 
 
 def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
-    """Negative log probability of each label sequence, natural logarithm.
+    """Return the negative natural log probability of each label sequence.
 
-    Labels go in sparse: TensorFlow's dense path costs ten times as much. A sequence that does not fit
-    its frames has no alignment; its loss here is 0, and so is its gradient, so that it never turns a
-    batch into infinity.
+    Labels are passed as a sparse tensor: TensorFlow's dense path takes ten times as long. A sequence that
+    does not fit its frames has no alignment; its loss and gradient are set to 0, so that the batch's loss
+    remains finite.
 
     Args:
         logits: (B, T, V) values and (B,) frames.
-        labels: (B, U) int32, padded with anything.
+        labels: (B, U) int32; padding is ignored.
         num_labels: (B,) int32.
 
     Returns:
@@ -31,10 +31,10 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
     inside = tf.sequence_mask(num_labels - 1, num_columns - 1)
     repeats = tf.reduce_sum(tf.cast((labels[:, 1:] == labels[:, :-1]) & inside, tf.int32), axis=1)
     fits = num_labels + repeats <= logits.num_frames
-    # TensorFlow refuses a row without labels: one stands in where the row's loss is not taken from it
-    stand_in = ~fits | (num_labels == 0)
-    labels = tf.where(stand_in[:, None], BLANK_ID + 1, labels)
-    kept = tf.sequence_mask(tf.where(stand_in, 1, num_labels), num_columns)
+    # TensorFlow refuses a row without labels: such a row gets a placeholder label, and its loss is replaced
+    needs_label = ~fits | (num_labels == 0)
+    labels = tf.where(needs_label[:, None], BLANK_ID + 1, labels)
+    kept = tf.sequence_mask(tf.where(needs_label, 1, num_labels), num_columns)
     losses = tf.nn.ctc_loss(
         labels=tf.SparseTensor(tf.where(kept), labels[kept], tf.shape(labels, tf.int64)),
         logits=logits.values,
@@ -48,7 +48,7 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
 
 
 def _silence_loss(logits: Logits) -> Tensor:
-    """(B,) loss of no label at all: a blank in every frame."""
+    """Return the loss, (B,), of an empty label sequence: a blank in every frame."""
     blanks = logits.values[..., BLANK_ID] - tf.reduce_logsumexp(logits.values, axis=-1)  # (B, T)
     return -tf.reduce_sum(
         blanks * tf.sequence_mask(logits.num_frames, tf.shape(blanks)[1], tf.float32), axis=1
@@ -56,6 +56,6 @@ def _silence_loss(logits: Logits) -> Tensor:
 
 
 def frames_needed(labels: npt.ArrayLike) -> int:
-    """Frames without which CTC has no alignment: one for each label, one more between equal neighbours."""
+    """Return the frames that CTC needs: one for each label, one more between equal neighbours."""
     ids: npt.NDArray[Any] = np.asarray(labels)
     return len(ids) + int(np.sum(ids[1:] == ids[:-1]))

@@ -1,1 +1,1 @@
-"""HTML pages: shell, charts, histograms, pictures."""
+"""Make HTML pages: their shell, charts, histograms and pictures."""

@@ -1,8 +1,8 @@
-"""Line charts over epochs, inline SVG with their values as tooltips; `templates/style.css` has their style.
+"""Draw line charts over epochs as inline SVG with tooltips, styled by `templates/style.css`.
 
-Drawn by hand: a few kilobytes a chart without a script or a font, coloured by the page's stylesheet in light
-and in dark, with a tooltip an epoch. matplotlib's SVG has fixed colours and no tooltips; Vega and Plotly need
-megabytes of JavaScript.
+A chart takes a few kilobytes without scripts or fonts, gets its colours from the page's stylesheet in light
+and dark mode, and has a tooltip for each epoch. matplotlib's SVG has fixed colours and no tooltips; Vega and
+Plotly need megabytes of JavaScript.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from asr.pages.svg import drawing, element
 
 HEIGHT = 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36  # margins around the plot, in pixels
-LABEL_PX = 13  # height of a line's label, and width of its characters at most
-LOG_ABOVE = 5.0  # a wider range than this is drawn on a logarithmic scale
-MAX_LOG_RANGE = 1000.0  # smaller values lie on the lower edge of a logarithmic scale
+LABEL_PX = 13  # height of a line's label, and maximum width of a character
+LOG_ABOVE = 5.0  # a wider range (highest / lowest value) gets a logarithmic scale
+MAX_LOG_RANGE = 1000.0  # values below highest / MAX_LOG_RANGE are drawn at the lower edge
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """Describes one curve of a chart.
 
     Attributes:
-        name: in the legend, and where an epoch is pointed at.
-        kind: class in the style sheet: train, dev, rate, "run r1" to "run r6"; of layers: device, waiting,
+        name: text in the legend and in tooltips.
+        kind: class in the stylesheet: train, dev, rate, "run r1" to "run r6"; of layers: device, waiting,
             evaluation.
-        values: one an epoch; those not finite are left out.
-        label: a letter or two at the end of the line, in place of the legend.
-        ring_epoch: an epoch whose value is ringed.
+        values: one for each epoch; values that are not finite are left out.
+        label: a letter or two at the end of the line, instead of an entry in the legend.
+        ring_epoch: epoch whose value is marked by a ring.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing with its title and legend, as the macro `figure` of `templates/parts.html` shows it.
+    """Holds a drawing with its title and legend, which the macro `figure` of `templates/parts.html` shows.
 
     Attributes:
-        title: above the drawing.
+        title: text above the drawing.
         width: in pixels; the figure shrinks with its column.
         svg: the drawing.
-        legend: the lines to name.
+        legend: the lines named in the legend.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to the share of the axis below them."""
+    """Maps values to positions on an axis."""
 
     low: float
     high: float
@@ -68,7 +68,7 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high end."""
+        """Return the position of a value: 0 at the low end, 1 at the high end."""
         value = min(max(value, self.low), self.high)
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -87,17 +87,17 @@ def line_chart(
     may_be_logarithmic: bool = True,
     x_label: str = "epoch",
 ) -> Chart:
-    """Draw curves over epochs, with axes, a legend and, on the last line, a mark at the best epoch.
+    """Draw curves over epochs, with axes, a legend, and a mark at the best epoch of the last line.
 
     Args:
-        title: above the chart.
+        title: text above the chart.
         quantity: what the vertical axis measures.
-        epochs: of the values, ascending, at least one.
+        epochs: epochs of the values, ascending, at least one.
         lines: the curves.
-        show: a value as text.
+        show: formats a value as text.
         best_epoch: one of `epochs`, or None for no mark.
         width: in pixels; the figure shrinks with its column.
-        may_be_logarithmic: where the values' range is wide.
+        may_be_logarithmic: whether a wide range of values gets a logarithmic scale.
         x_label: what the horizontal axis counts.
     """
     y_axis = axis_over([value for line in lines for value in line.values], may_be_logarithmic)
@@ -126,14 +126,14 @@ def stacked_chart(
     show: Callable[[float], str],
     width: int = 400,
 ) -> Chart:
-    """Draw shares of a whole over epochs, one above the other.
+    """Draw shares of a whole over epochs, stacked on one another.
 
     Args:
-        title: above the chart.
+        title: text above the chart.
         quantity: what the vertical axis measures.
-        epochs: of the values, ascending, at least one.
-        layers: the shares, which add up to 1 at each epoch; the first at the bottom.
-        show: a value as text.
+        epochs: epochs of the values, ascending, at least one.
+        layers: the shares, which add up to 1 at each epoch, from bottom to top.
+        show: formats a value as text.
         width: in pixels; the figure shrinks with its column.
     """
     x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
@@ -152,7 +152,7 @@ def stacked_chart(
 
 @dataclass(frozen=True)
 class Plot:
-    """The area between the axes."""
+    """Draws the area between the axes."""
 
     width: int
     x_axis: Axis
@@ -162,15 +162,15 @@ class Plot:
     right: int = RIGHT
 
     def x(self, epoch: float) -> float:
-        """Pixels from the left."""
+        """Return the x coordinate of an epoch in pixels."""
         return round(LEFT + self.x_axis.share(epoch) * (self.width - LEFT - self.right), 1)
 
     def y(self, value: float) -> float:
-        """Pixels from the top."""
+        """Return the y coordinate of a value in pixels."""
         return round(HEIGHT - BOTTOM - self.y_axis.share(value) * (HEIGHT - TOP - BOTTOM), 1)
 
     def grid(self) -> list[Element]:
-        """Both axes with their ticks."""
+        """Draw both axes with their ticks."""
         right, floor = self.width - self.right, HEIGHT - BOTTOM
         parts = []
         for value in self.y_axis.ticks:
@@ -189,7 +189,7 @@ class Plot:
         return parts
 
     def curve(self, epochs: Sequence[int], line: Line) -> list[Element]:
-        """A line through its values; where there is only one, a dot."""
+        """Draw a line through its values, or a dot for a single value."""
         known = known_points(epochs, line)
         if len(known) == 1:
             epoch, value = known[0]
@@ -203,7 +203,7 @@ class Plot:
         return [element("polyline", class_=line.kind, points=points), *rings]
 
     def labels(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
-        """Each line's label at its end, moved up or down where another one stands."""
+        """Draw each line's label at its end, shifted vertically where labels would overlap."""
         ends = [(known_points(epochs, line), line) for line in lines if line.label]
         places = [(self.x(known[-1][0]), self.y(known[-1][1]), line) for known, line in ends if known]
         places.sort(key=lambda place: place[1])
@@ -214,7 +214,7 @@ class Plot:
         ]
 
     def band(self, epochs: Sequence[int], low: Sequence[float], high: Sequence[float], kind: str) -> Element:
-        """The area between two stairs, a step an epoch."""
+        """Draw the area between two step curves, with one step for each epoch."""
         edges = [(self.x(epoch - 0.5), self.x(epoch + 0.5)) for epoch in epochs]
         upper = [(x, self.y(y)) for pair, y in zip(edges, high, strict=True) for x in pair]
         lower = [(x, self.y(y)) for pair, y in zip(edges, low, strict=True) for x in pair]
@@ -222,7 +222,7 @@ class Plot:
         return element("polygon", class_=kind, points=points)
 
     def best_mark(self, epoch: int, value: float) -> list[Element]:
-        """A vertical line at the best epoch, named, and a ring around its value."""
+        """Draw a labelled vertical line at the best epoch, and a ring around its value."""
         x = self.x(epoch)
         on_left = self.x_axis.share(epoch) > 0.5
         label_x, anchor = (x - 6, "end") if on_left else (x + 6, "start")
@@ -236,7 +236,7 @@ class Plot:
         return parts
 
     def tooltips(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
-        """An invisible band for each epoch that tells its values when pointed at."""
+        """Draw an invisible band for each epoch, with the values as its tooltip."""
         spacing = (epochs[-1] - epochs[0]) / max(1, len(epochs) - 1) or 1.0
         band = (self.width - LEFT - self.right) * spacing / (self.x_axis.high - self.x_axis.low)
         parts = []
@@ -253,12 +253,12 @@ class Plot:
 
 
 def known_points(epochs: Sequence[int], line: Line) -> list[tuple[int, float]]:
-    """(epoch, value) where the value is finite."""
+    """Return (epoch, value) of each finite value."""
     return [(e, v) for e, v in zip(epochs, line.values, strict=True) if math.isfinite(v)]
 
 
 def spread_out(heights: Sequence[float], apart: float, highest: float) -> list[float]:
-    """Ascending values moved as little as needs be: so far apart, and none above the highest."""
+    """Shift ascending positions as little as possible to keep a minimum distance and a maximum position."""
     moved: list[float] = []
     for height in heights:
         moved.append(max(height, moved[-1] + apart) if moved else height)
@@ -269,7 +269,7 @@ def spread_out(heights: Sequence[float], apart: float, highest: float) -> list[f
 
 
 def axis_over(values: Sequence[float], may_be_logarithmic: bool = True) -> Axis:
-    """An axis for values from 0 up; logarithmic where a few high ones would press the rest flat."""
+    """Return an axis from 0 for values; logarithmic where a few high values would flatten the rest."""
     known = [value for value in values if math.isfinite(value)]
     high = max(known, default=0.0)
     if high <= 0:
@@ -286,13 +286,13 @@ def axis_over(values: Sequence[float], may_be_logarithmic: bool = True) -> Axis:
 
 
 def epoch_axis(epochs: Sequence[int]) -> Axis:
-    """From the first epoch to the last, a handful of ticks between."""
+    """Return an axis from the first epoch to the last, with a few ticks."""
     step = max(1, int(round_up((epochs[-1] - epochs[0]) / 8)))
     between = [tick for tick in range(0, epochs[-1] + 1, step) if tick > epochs[0] + step / 2]
     return Axis(epochs[0], epochs[-1], [epochs[0], *between])
 
 
 def round_up(value: float) -> float:
-    """The next of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ..."""
+    """Round up to the next of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ..."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9))

@@ -1,6 +1,6 @@
-"""Histograms: how values are spread, as bars of inline SVG with their counts as tooltips.
+"""Draw histograms as inline SVG, with the counts as tooltips.
 
-NumPy counts, but its ranges are not round; why SVG is drawn by hand, `asr/pages/charts.py` says.
+NumPy's bin edges are not round numbers; `asr/pages/charts.py` says why the SVG is drawn here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from asr.pages.svg import drawing, element
 
 HEIGHT = 200
 LEFT, RIGHT, TOP, BOTTOM = 12, 12, 24, 36  # margins around the bars, in pixels
-MOST_BARS = 40
+MAX_BARS = 40
 NUM_TICKS = 6
-LEAST_PIXELS = 1.5  # a bar of one clip among a hundred thousand is still to be seen
+MIN_BAR_PX = 1.5  # keeps a bar of one clip among a hundred thousand visible
 
 
 def histogram(
@@ -30,13 +30,13 @@ def histogram(
     noun: str,
     width: int = 400,
 ) -> Chart:
-    """Draw how many values lie in each range.
+    """Draw a bar for the number of values in each range.
 
     Args:
-        title: above the chart.
+        title: text above the chart.
         quantity: what the horizontal axis measures.
-        values: those not finite are left out.
-        show: a value as text.
+        values: the values; those that are not finite are left out.
+        show: formats a value as text.
         noun: what is counted, such as "clip".
         width: in pixels; the figure shrinks with its column.
     """
@@ -46,7 +46,7 @@ def histogram(
     step = (width - LEFT - RIGHT) / max(1, len(counts))
     for place, count in enumerate(counts):
         x = round(LEFT + place * step, 1)
-        height = max(LEAST_PIXELS, (floor - TOP) * count / highest) if count else 0.0
+        height = max(MIN_BAR_PX, (floor - TOP) * count / highest) if count else 0.0
         bar = {"x": x + 0.5, "width": round(step - 1, 1), "y": round(floor - height, 1)}
         svg.append(element("rect", height=round(height, 1), style="fill:var(--dev)", **bar))
         reach = f"{show(edges[place])} to {show(edges[place + 1])}: {counted(count, noun)}"
@@ -64,12 +64,12 @@ def histogram(
 
 
 def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:
-    """Round edges of equal ranges, one more than there are ranges, and how many values lie in each."""
+    """Return round edges of equal ranges, and the number of values in each range."""
     known = np.array([value for value in values if math.isfinite(value)])
     if not len(known):
         return [0.0, 1.0], [0]
     low, high = float(known.min()), float(known.max())
-    size = round_up((high - low) / MOST_BARS) if high > low else max(abs(low), 1.0) / 10
+    size = round_up((high - low) / MAX_BARS) if high > low else max(abs(low), 1.0) / 10
     first = math.floor(low / size)
     num_bars = math.floor(high / size) - first + 1
     places = np.clip(np.floor(known / size).astype(int) - first, 0, num_bars - 1)

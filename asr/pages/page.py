@@ -1,10 +1,10 @@
-"""Writes HTML pages: Jinja2 templates filled with values, the stylesheet within.
+"""Write HTML pages: Jinja2 templates filled with values, with the stylesheet inlined.
 
     write_page(path, "asr.report", "run_comparison.html", runs=runs)
 
-Templates are in the folder `templates` of the package that shows the values; they extend `page.html` and call
-the macros of `parts.html`, both in `asr/pages/templates`. A page loads nothing from elsewhere and runs no
-script. Every value is escaped.
+Templates are in the folder `templates` of the package whose values they show; they extend `page.html` and
+call the macros of `parts.html`, both in `asr/pages/templates`. A page loads no other files and runs no
+scripts. Every value is escaped.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from asr.base.files import whole_file
 from asr.base.version import __version__
 from asr.base.wording import counted, duration, percent, visible
 
-BAR_EM = 5.0  # width of a table's longest bar
+BAR_EM = 5.0  # width of the longest bar of a table
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows of a table.
+    """Holds the headings and rows of a table.
 
     Attributes:
-        headings: of the columns.
-        rows: as many cells each; the first one names the row. A float is a rate, shown in percent beside a
-            bar that the table's highest rate fills.
-        kind: "words" to align text on the left, where numbers would align on the right.
+        headings: one for each column.
+        rows: one cell for each column; the first one names the row. A float is a rate, shown in percent
+            beside a bar, whose full width is the table's highest rate.
+        kind: "words" to align cells on the left, for text; numbers are aligned on the right.
     """
 
     headings: Sequence[str]
@@ -43,38 +43,38 @@ class Table:
 
     @functools.cached_property
     def highest(self) -> float:
-        """The highest rate, 1 at most."""
+        """Return the highest rate, at most 1."""
         rates = [cell for row in self.rows for cell in row if isinstance(cell, float)]
         return max((min(rate, 1.0) for rate in rates), default=0.0)
 
     def bar_em(self, rate: float) -> float:
-        """Return the width of a rate's bar."""
+        """Return the width of a rate's bar in em."""
         return BAR_EM * min(rate, 1.0) / self.highest if self.highest else 0.0
 
 
 def write_page(
     path: Path, package: str, template: str, *, written: datetime | None = None, **values: object
 ) -> None:
-    """Write a page, whole or not at all.
+    """Write a page, completely or not at all.
 
     Args:
-        path: of the HTML file; its folder is made.
-        package: that holds the template, such as "asr.report".
-        template: its file name in the package's folder `templates`.
-        written: the date on the page; now by default.
-        values: that the template shows.
+        path: of the HTML file, whose folder is created.
+        package: package of the template, such as "asr.report".
+        template: file name in the package's folder `templates`.
+        written: date shown on the page; the present by default.
+        values: variables of the template.
 
     Raises:
         UserError: the file cannot be written.
     """
     text = render(package, template, written=written or datetime.now(), **values)
     with whole_file(path, "page") as file:
-        # a manifest's JSON can hold half of a surrogate pair, which has no UTF-8
+        # JSON can contain lone surrogates, which UTF-8 cannot encode
         file.write(text.encode(errors="xmlcharrefreplace"))
 
 
 def render(package: str, template: str, **values: object) -> str:
-    """Return a template of a package, filled with values."""
+    """Return a template of a package rendered with values."""
     return _environment(package).get_template(template).render(values)
 
 

@@ -1,7 +1,7 @@
-"""Elements of SVG, which the charts are drawn with.
+"""Build the SVG elements of charts.
 
-Not by a template: charts compute their parts in loops over numbers, and a tree of elements can be tested as
-one. The serializer of `xml.etree` escapes; the page around a chart is a template.
+Charts are not templates: they compute their parts in loops over numbers, and tests can inspect a tree of
+elements. The serializer of `xml.etree` escapes text; the page around a chart is a template.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from xml.etree.ElementTree import Element
 
 
 def element(name: str, /, *children: Element | str, **attributes: object) -> Element:
-    """Return an element; strings are text, which is escaped where the element is written.
+    """Return an SVG element; strings become text, which the serializer escapes.
 
     Args:
-        name: of the tag.
-        children: what it holds, in order.
-        attributes: `class_` is written as class, `text_anchor` as text-anchor.
+        name: name of the tag.
+        children: child elements and text, in order.
+        attributes: `class_` is written as `class`, `text_anchor` as `text-anchor`.
     """
     node = Element(name, {key.rstrip("_").replace("_", "-"): str(v) for key, v in attributes.items()})
     for child in children:
@@ -29,5 +29,5 @@ def element(name: str, /, *children: Element | str, **attributes: object) -> Ele
 
 
 def drawing(title: str, width: int, height: int) -> Element:
-    """Return an empty SVG picture of this size in pixels, which the title describes to who cannot see it."""
+    """Return an empty SVG element of this size in pixels; the title describes it to screen readers."""
     return element("svg", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)

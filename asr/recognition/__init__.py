@@ -1,1 +1,1 @@
-"""Audio to text: decoding, long recordings, streams, alignment."""
+"""Turns audio into text: decoding, long recordings, streams and alignment."""

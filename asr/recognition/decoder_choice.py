@@ -1,8 +1,7 @@
-"""Which decoder a user has chosen: its settings, hot words, and how syllables become hanzi."""
+"""Describes the decoder that a user chose: settings, hot words, and how syllables become hanzi."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DecoderChoice:
-    """A decoder as a user chose it; the arguments of `asr.recognition.recognizer.Recognizer.load`.
+    """Holds a user's choice of decoder: arguments of `asr.recognition.recognizer.Recognizer.load`.
 
     Attributes:
-        settings: of the decoder.
+        settings: of the search.
         hot_words: words that it favours.
         write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
         hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi, or
@@ -33,7 +32,7 @@ class DecoderChoice:
             can convert, else the general model.
 
     Raises:
-        UserError: the settings are of greedy decoding, which takes no hot words and finds one hypothesis.
+        UserError: hot words or several hypotheses are asked of greedy decoding, or more than the beam holds.
     """
 
     settings: DecoderSettings
@@ -45,13 +44,13 @@ class DecoderChoice:
         beam, n_best = self.settings.beam, self.settings.n_best
         if beam == 1 and (self.hot_words or n_best > 1):
             raise UserError(
-                "`beam=1`: greedy decoding uses no hot words and finds no alternatives; "
-                "leave `beam` out, or choose a wider one, such as `beam=16`"
+                "`beam=1`: greedy decoding supports neither hot words nor alternatives; "
+                "leave out `beam`, or choose a larger one, such as `beam=16`"
             )
         if n_best > beam:
             raise UserError(
-                f"`n_best={n_best}`: the search keeps {beam} hypotheses; "
-                f"choose a beam of at least `beam={n_best}`"
+                f"`n_best={n_best}`: expected at most {beam}, the size of the beam; "
+                f"choose `beam={n_best}` or more"
             )
 
     def decoder(
@@ -85,34 +84,31 @@ class DecoderChoice:
         Raises:
             UserError: its folder cannot be used, or not with this vocabulary.
         """
-        return self._converter if self._needs_converter(vocabulary) else None
+        return self.converter if self._needs_converter(vocabulary) else None
 
     def require_language_model(self) -> None:
-        """Raise a UserError where there is no language model to weigh."""
+        """Raise a UserError if no language model was chosen."""
         if not self.settings.language_model:
             raise UserError(
-                "`language_model`: there is nothing to weigh without one; `asr lm train` makes one from text"
+                "`language_model`: tuning needs one, received none; `asr lm train` builds one from text"
             )
 
     def _needs_converter(self, vocabulary: Vocabulary) -> bool:
         if self.hanzi_model is not None and not vocabulary.is_mandarin:
             raise UserError(
-                f"`hanzi_model={self.hanzi_model}`: the model's tokens are no syllables to convert; "
-                "leave `hanzi_model` out"
+                f"`hanzi_model={self.hanzi_model}`: the acoustic model's tokens are not syllables; "
+                "leave out `hanzi_model`"
             )
         chooses_by_words = self.settings.beam > 1 and bool(self.settings.hanzi_weight)
         return vocabulary.is_mandarin and (self.write_hanzi or chooses_by_words)
 
+    @functools.cached_property
     def converter(self) -> Converter:
         """Return the converter of syllables to hanzi; it is loaded once.
 
         Raises:
             UserError: its folder cannot be used.
         """
-        return self._converter
-
-    @functools.cached_property
-    def _converter(self) -> Converter:
         from asr.language.hanzi.converter import Converter
         from asr.language.ngram.folder import converts_to_hanzi
 
@@ -122,7 +118,7 @@ class DecoderChoice:
         return Converter.load(own if own and converts_to_hanzi(own) else None)
 
     def files(self) -> list[Path]:
-        """Return the files that decide what is recognized, besides the acoustic model."""
+        """Return the files that affect the transcript, besides the acoustic model."""
         named = [
             Path(self.settings.language_model) if self.settings.language_model else None,
             self.hot_words.path if self.hot_words else None,
@@ -130,28 +126,30 @@ class DecoderChoice:
         ]
         return [file for path in named if path for file in _files_in(path)]
 
-    def described(self) -> Mapping[str, str | int | float | bool]:
-        """Return all that decides what the decoder makes of the same logits, as evaluations keep it.
+    def as_record(self) -> Mapping[str, str | int | float | bool]:
+        """Return every setting that affects decoding, as evaluation records store it.
 
-        Files have absolute paths, so that the same choice is described the same from anywhere. What is kept
-        under `hanzi` is whether hanzi were written, or the model that wrote them.
+        Paths are absolute, so that a record does not depend on the working directory. The value of
+        `hanzi` is whether hanzi were written, or the model that wrote them.
         """
         language_model = self.settings.language_model
         hot_words = self.hot_words.path if self.hot_words else None
         return {
-            **dataclasses.asdict(self.settings),
+            **self.settings.by_name(),
             "language_model": str(Path(language_model).resolve()) if language_model else "",
             "hot_words": str(hot_words.resolve()) if hot_words else "",
-            "hanzi": self._hanzi_described() if self.write_hanzi else False,
-            # only where syllables are written that were chosen by such a model
-            **({} if self.write_hanzi or not self.hanzi_model else {"hanzi_model": self._hanzi_described()}),
+            "hanzi": self._hanzi_record() if self.write_hanzi else False,
+            # only where the model ranked hypotheses whose syllables are written
+            **({} if self.write_hanzi or not self.hanzi_model else {"hanzi_model": self._hanzi_record()}),
         }
 
-    def one_line(self) -> str:
-        """Return a line of text that is the same for the same choice, but for its files."""
-        return f"{self.settings} hanzi={self.described()['hanzi']}"
+    def identity(self) -> str:
+        """Return a line of text that identifies the choice, except for the contents of its files."""
+        record = self.as_record()
+        algorithm = f" algorithm={record['algorithm']}" if "algorithm" in record else ""
+        return f"{self.settings}{algorithm} hanzi={record['hanzi']}"
 
-    def _hanzi_described(self) -> str | bool:
+    def _hanzi_record(self) -> str | bool:
         from asr.language.hanzi.converter import GENERAL_MODEL
 
         if self.hanzi_model is None:

@@ -1,9 +1,9 @@
-"""What has been heard so far, kept on the disk: a transcription that was killed goes on where it stopped.
+"""Keeps the transcripts made so far on disk, so that an interrupted transcription resumes where it stopped.
 
-A journal is JSON Lines. The first line names the model, every other one holds what was heard in a file:
+A journal is JSON Lines. The first line names the model, every other one holds the result of a file: its
+hypothesis (under `asr.base.hypothesis_json.KEY`) or its error.
 
 {"asr": "0.1.0", "model": "3f0c..."}
-{"file": "a.wav", "stamp": "51244:1762...", "heard": {"text": "ni3 hao3", "score": -1.5, ...}}
 {"file": "b.wav", "stamp": "0:1762...", "error": "b.wav: empty file; copy or record it again"}
 """
 
@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asr.base.files import cannot_write
-from asr.base.hypothesis_json import hypothesis_as_json, hypothesis_of_json
+from asr.base.hypothesis_json import KEY, hypothesis_as_json, hypothesis_from_json
 from asr.base.types import UserError
 from asr.base.version import __version__
 from asr.recognition.transcripts import STANDARD_INPUT, Result
 
 logger = logging.getLogger(__name__)
 
-SUFFIX = ".unfinished"  # behind the name of the file that the results are for
-WHAT = "list of transcripts"
+SUFFIX = ".unfinished"  # appended to the name of the file of results
+FILE_KIND = "list of transcripts"
 
 
 class Row(NamedTuple):
-    """One line of a journal."""
+    """Holds one line of a journal."""
 
     name: str
     stamp: str | None
@@ -41,55 +41,55 @@ class Row(NamedTuple):
 
 
 class Journal:
-    """The results of the first `num_rows` of some files; `open_journal` makes one.
+    """Stores the results of the first `num_rows` of a list of files; use `open_journal` to open one.
 
-    What an older journal in its place holds is kept as far as the same model heard it in the same files.
+    Rows of an existing journal are kept as long as they are of the same model and the same files.
 
     Args:
         file: to read and to append to.
-        path: of it.
+        path: of the file.
         model: see `model_digest`.
-        sources: the files to hear, in order.
+        sources: the files to transcribe, in order.
 
     Attributes:
-        reason: why not all rows of the older journal are kept, if so.
+        reason: why rows of the existing journal were dropped; empty if none were.
     """
 
     def __init__(self, file: BinaryIO, path: Path, model: str, sources: Sequence[Path]) -> None:
         self.path, self._file, self._sources = path, file, sources
-        # taken before any file is read: one that changes from now on does not match the next time
+        # taken before any file is read, so that a file that changes later does not match the next time
         self._stamps = [_stamp(source) for source in sources]
         self._header = json.dumps({"asr": __version__, "model": model}).encode() + b"\n"
-        self._ends = [len(self._header)]  # of the lines
+        self._ends = [len(self._header)]  # byte offset after each line
         self._failed: list[bool] = []
         self.reason = self._read()
 
     @property
     def num_rows(self) -> int:
-        """How many results it holds."""
+        """Return the number of results in the journal."""
         return len(self._failed)
 
     @property
     def num_failed(self) -> int:
-        """How many of them are errors."""
+        """Return the number of results that are errors."""
         return sum(self._failed)
 
-    def left_of(self, chunks: Sequence[list[Path]]) -> Sequence[list[Path]]:
-        """The chunks still to be heard.
+    def remaining_chunks(self, chunks: Sequence[list[Path]]) -> Sequence[list[Path]]:
+        """Return the chunks that remain to be transcribed.
 
-        Rows of a chunk that is not all there are dropped: heard again as a whole, it gives the same scores
-        as without an interruption.
+        Rows of an incomplete chunk are dropped: scores depend on what shares a batch, and transcribing the
+        whole chunk again gives the scores of an uninterrupted run.
         """
         ends = [0, *itertools.accumulate(map(len, chunks))]
         num_done = bisect.bisect_right(ends, self.num_rows) - 1
-        self._cut(ends[num_done])
+        self._truncate(ends[num_done])
         return chunks[num_done:]
 
     def add(self, results: Sequence[Result]) -> None:
-        """Write the results of the next files, at once.
+        """Append the results of the next files and flush them to disk.
 
         Raises:
-            UserError: they cannot be written.
+            UserError: the journal cannot be written.
         """
         places = range(self.num_rows, self.num_rows + len(results))
         lines = [self._line(place, result) for place, result in zip(places, results, strict=True)]
@@ -98,39 +98,39 @@ class Journal:
             self._count(line, result)
 
     def results(self) -> Iterator[Result]:
-        """All results, read back."""
+        """Yield all results, read from the journal."""
         with self.path.open("rb") as file:
             for line in itertools.islice(file, 1, 1 + self.num_rows):
-                row = _parsed(line)
+                row = _parse_row(line)
                 assert row, line
                 yield row.result
 
     def _read(self) -> str:
-        """Keep what holds of the file; returns the reason if that is not all."""
+        """Keep the rows that are still valid, and return why others were dropped."""
         reason = ""
         self._file.seek(0)
         header = self._file.readline()
         if header != self._header:
             self._file.truncate(0)
             self._write(self._header)
-            return "heard by another model or version" if header else ""
+            return "transcribed by another model or version" if header else ""
         for line in self._file:
-            row = _parsed(line)
+            row = _parse_row(line)
             if row is None or self.num_rows == len(self._sources):
                 break
             source, stamp = self._sources[self.num_rows], self._stamps[self.num_rows]
             if row.name != str(source) or row.stamp is None or row.stamp != stamp:
-                reason = f"from {source} on, the recordings are not those of then"
+                reason = f"the recordings have changed, from {source} on"
                 break
             self._count(line, row.result)
-        self._cut(self.num_rows)
+        self._truncate(self.num_rows)
         return reason
 
     def _count(self, line: bytes, result: Result) -> None:
         self._ends.append(self._ends[-1] + len(line))
         self._failed.append(isinstance(result, UserError))
 
-    def _cut(self, num_rows: int) -> None:
+    def _truncate(self, num_rows: int) -> None:
         del self._ends[num_rows + 1 :], self._failed[num_rows:]
         self._file.truncate(self._ends[-1])
 
@@ -139,7 +139,7 @@ class Journal:
         if isinstance(result, UserError):
             record["error"] = str(result)
         else:
-            record["heard"] = hypothesis_as_json(result)
+            record[KEY] = hypothesis_as_json(result)
         return json.dumps(record).encode() + b"\n"
 
     def _write(self, data: bytes) -> None:
@@ -147,22 +147,22 @@ class Journal:
             self._file.write(data)
             self._file.flush()
         except OSError as error:
-            raise cannot_write(self.path, WHAT, error) from None
+            raise cannot_write(self.path, FILE_KIND, error) from None
 
 
 @contextlib.contextmanager
 def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Journal]:
-    """The journal of a file of results, beside it; removed when all went well, else kept and told of.
+    """Open the journal beside a file of results; it is removed on success, and kept and logged on failure.
 
     Raises:
-        UserError: it cannot be written, or another process is writing it.
+        UserError: the journal cannot be written, or another process is writing it.
     """
     path = out.with_name(out.name + SUFFIX)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
     except OSError as error:
-        raise cannot_write(out, WHAT, error) from None
+        raise cannot_write(out, FILE_KIND, error) from None
     try:
         _lock(file, path)
         journal = Journal(file, path, model, sources)
@@ -171,7 +171,7 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
         except BaseException:
             if journal.num_rows:
                 logger.info(
-                    "%s: %s of %s recordings are kept; give the same command again to go on",
+                    "%s: transcripts of %s of %s recordings are kept; run the same command again to resume",
                     path,
                     f"{journal.num_rows:,}",
                     f"{len(sources):,}",
@@ -181,21 +181,21 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
             raise
         path.unlink(missing_ok=True)
     finally:
-        with contextlib.suppress(OSError):  # of a full disk, told before
+        with contextlib.suppress(OSError):  # a full disk, which was reported when writing
             file.close()
 
 
 def model_digest(files: Sequence[Path], settings: str = "") -> str:
-    """A checksum over the content of the files that make up a model, and over how it is used."""
+    """Return a checksum of the contents of a model's files and of its decoder's settings."""
     total = hashlib.sha256(settings.encode())
     for path in files:
-        with contextlib.suppress(OSError), path.open("rb") as file:  # loading it will tell why
+        with contextlib.suppress(OSError), path.open("rb") as file:  # loading it reports why
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
 
 
 def _stamp(source: Path) -> str | None:
-    """Tells a file from a later one of its name; None for what cannot be read twice, such as a pipe."""
+    """Return size and time of a file, to detect changes; None if it can be read only once, as a pipe."""
     if str(source) == STANDARD_INPUT:
         return None
     try:
@@ -205,8 +205,8 @@ def _stamp(source: Path) -> str | None:
     return f"{status.st_size}:{status.st_mtime_ns}" if stat.S_ISREG(status.st_mode) else None
 
 
-def _parsed(line: bytes) -> Row | None:
-    """A line's row; None of one that was cut off."""
+def _parse_row(line: bytes) -> Row | None:
+    """Return the row of a line; None if the line is incomplete or damaged."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -214,21 +214,21 @@ def _parsed(line: bytes) -> Row | None:
         if "error" in record:
             result: Result = UserError(record["error"])
         else:
-            result = hypothesis_of_json(record["file"], record["heard"])
+            result = hypothesis_from_json(record["file"], record[KEY])
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
-    """Keep other processes off until the file is closed, where the system knows such locks."""
+    """Lock the file until it is closed, where the system supports locks."""
     try:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(
-            f"{path}: another `asr transcribe` is writing here; wait for it, or name another file"
+            f"{path}: another `asr transcribe` is writing this file; wait for it, or choose another file"
         ) from None
     except (ImportError, OSError):
         return

@@ -1,8 +1,8 @@
-"""Recordings of any length -> segments of text, in bounded memory.
+"""Transcribes recordings of any length into segments of text, in bounded memory.
 
-A recording is read block by block and cut where nobody speaks. Where somebody speaks on and on, two pieces
-share a few seconds, and the logits of one go over into those of the other where both are surest that no
-token is there: none is lost, and none is heard twice.
+A recording is read block by block and cut at pauses. Where there is no pause, two pieces overlap by a few
+seconds, and the logits switch from one piece to the other at the frame where both give a blank the highest
+probability: no token is lost, and none is recognized twice.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FrameLogits = npt.NDArray[np.float32]  # (T, V)
 
 @dataclass(frozen=True)
 class Segment:
-    """What was heard between two pauses.
+    """Holds the transcript of a stretch of speech between two pauses.
 
     Attributes:
-        start_s: in the recording.
-        end_s: in the recording.
+        start_s: seconds from the start of the recording.
+        end_s: seconds from the start of the recording.
         hypothesis: with times from the start of the recording.
     """
 
@@ -44,7 +44,7 @@ class Segment:
 
 
 class LongAudioRecognizer:
-    """Transcribes recordings of any length, one after the other.
+    """Transcribes recordings of any length, one at a time.
 
     Args:
         listener: the model on its devices.
@@ -59,29 +59,29 @@ class LongAudioRecognizer:
     def segments(
         self, source: AudioSource | Waveform, name: str, on_progress: Callable[[float], None] = lambda _: None
     ) -> Iterator[Segment]:
-        """What is said in a recording, in order, as it is heard; nothing where nothing is said.
+        """Yield the segments of speech of a recording, in order, as they are recognized.
 
         Args:
-            source: of the sound, see `asr.audio.recording.audio_blocks`; or all of it, (S,) int16 at 16 kHz.
+            source: see `asr.audio.recording.audio_blocks`; or a waveform, (S,) int16 at 16 kHz.
             name: for `Hypothesis.utterance_id`.
-            on_progress: is told how many seconds have been read.
+            on_progress: receives how many seconds have been read.
 
         Raises:
-            UserError: it is no sound recording; what is wrong at its end shows there.
+            UserError: it is not an audio recording; damage at its end is detected only there.
         """
         blocks = [source] if isinstance(source, np.ndarray) else audio_blocks(source, BLOCK_S)
-        pieces = speech_pieces(_told(blocks, on_progress), self._frame_samples)
-        cuts = without_seams(self._heard(pieces), self._frame_samples)
-        most_frames = self._batch_samples // self._frame_samples
-        for batch in _batches(cuts, lambda cut: len(cut.logits), most_frames):
+        pieces = speech_pieces(_with_progress(blocks, on_progress), self._frame_samples)
+        cuts = without_overlaps(self._logits_of(pieces), self._frame_samples)
+        max_frames = self._batch_samples // self._frame_samples
+        for batch in _batches(cuts, lambda cut: len(cut.logits), max_frames):
             decoded = self._decode([cut.logits for cut in batch], name)
             for cut, hypothesis in zip(batch, decoded, strict=True):
                 if hypothesis.tokens:
                     start_s, end_s = cut.begin / SAMPLE_RATE_HZ, cut.end / SAMPLE_RATE_HZ
-                    yield Segment(start_s, end_s, _later(hypothesis, start_s))
+                    yield Segment(start_s, end_s, _shifted(hypothesis, start_s))
 
-    def _heard(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, FrameLogits]]:
-        """Each piece and its logits; those of like length share a batch."""
+    def _logits_of(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, FrameLogits]]:
+        """Yield each piece with its logits; pieces of similar length share a batch."""
         for batch in _batches(pieces, lambda piece: len(piece.waveform), self._batch_samples):
             audio, num_samples = pad_waveforms([piece.waveform for piece in batch])
             values, num_frames = (np.asarray(part) for part in self._logits(audio, num_samples))
@@ -98,42 +98,42 @@ class LongAudioRecognizer:
 
 
 def joined(segments: Sequence[Segment], name: str) -> Hypothesis:
-    """One hypothesis for a recording; empty where nothing was said.
+    """Return one hypothesis for a recording; it is empty if there is no speech.
 
     Args:
-        segments: of it, in order.
+        segments: of the recording, in order.
         name: for `Hypothesis.utterance_id`.
     """
-    heard = [segment.hypothesis for segment in segments]
+    parts = [segment.hypothesis for segment in segments]
     return Hypothesis(
         name,
-        tuple(itertools.chain.from_iterable(h.tokens for h in heard)),
-        " ".join(h.text for h in heard),
-        sum(h.score for h in heard),
-        tuple(itertools.chain.from_iterable(h.times_s for h in heard)),
-        acoustic_score=sum(h.acoustic_score for h in heard),
-        confidences=tuple(itertools.chain.from_iterable(h.confidences for h in heard)),
+        tuple(itertools.chain.from_iterable(h.tokens for h in parts)),
+        " ".join(h.text for h in parts),
+        sum(h.score for h in parts),
+        tuple(itertools.chain.from_iterable(h.times_s for h in parts)),
+        acoustic_score=sum(h.acoustic_score for h in parts),
+        confidences=tuple(itertools.chain.from_iterable(h.confidences for h in parts)),
     )
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A piece's logits without what it shares with its neighbours; places are samples of the recording."""
+    """Holds a piece's logits without the overlap with its neighbours; begin and end count samples."""
 
     begin: int
     end: int
     logits: FrameLogits
 
 
-def without_seams(heard: Iterable[tuple[Piece, FrameLogits]], frame_samples: int) -> Iterator[Cut]:
-    """Divide what two pieces share between them.
+def without_overlaps(pieces: Iterable[tuple[Piece, FrameLogits]], frame_samples: int) -> Iterator[Cut]:
+    """Yield the pieces with each overlap divided between the two pieces that share it.
 
     Args:
-        heard: pieces and their logits, in order.
+        pieces: with their logits, in order.
         frame_samples: from one frame to the next.
     """
-    first = 0  # frame of the piece that is its own
-    followed: Iterable[tuple[Piece, FrameLogits] | None] = itertools.chain(heard, [None])
+    first = 0  # frame of the piece after the overlap with the previous piece
+    followed: Iterable[tuple[Piece, FrameLogits] | None] = itertools.chain(pieces, [None])
     for current, following in itertools.pairwise(followed):
         assert current is not None
         piece, logits = current
@@ -147,13 +147,13 @@ def without_seams(heard: Iterable[tuple[Piece, FrameLogits]], frame_samples: int
         first = next_first
 
 
-def _batches(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Items in order, as many at a time as fill no more than so much when padded to the longest."""
+def _batches(items: Iterable[Item], length: Callable[[Item], int], max_size: int) -> Iterator[list[Item]]:
+    """Yield items in order, in batches whose size, padded to the longest item, is at most `max_size`."""
     batch: list[Item] = []
     longest = 0
     for item in items:
         longest = max(longest, length(item))
-        if batch and longest * (len(batch) + 1) > most:
+        if batch and longest * (len(batch) + 1) > max_size:
             yield batch
             batch, longest = [], length(item)
         batch.append(item)
@@ -161,7 +161,7 @@ def _batches(items: Iterable[Item], length: Callable[[Item], int], most: int) ->
         yield batch
 
 
-def _told(
+def _with_progress(
     blocks: Iterable[npt.NDArray[np.int16]], on_progress: Callable[[float], None]
 ) -> Iterator[npt.NDArray[np.int16]]:
     num_samples = 0
@@ -171,9 +171,9 @@ def _told(
         on_progress(num_samples / SAMPLE_RATE_HZ)
 
 
-def _later(hypothesis: Hypothesis, start_s: float) -> Hypothesis:
+def _shifted(hypothesis: Hypothesis, start_s: float) -> Hypothesis:
     return dataclasses.replace(
         hypothesis,
         times_s=tuple(round(time_s + start_s, 3) for time_s in hypothesis.times_s),
-        alternatives=tuple(_later(alternative, start_s) for alternative in hypothesis.alternatives),
+        alternatives=tuple(_shifted(alternative, start_s) for alternative in hypothesis.alternatives),
     )

@@ -1,4 +1,4 @@
-"""Turns recordings into text.
+"""Transcribes recordings of any length with a trained model.
 
 from asr import Recognizer
 
@@ -41,20 +41,20 @@ from asr.runs.run import Run
 
 
 class Origin(NamedTuple):
-    """What a recognizer was made of, so that another one of the same can be told from one of other files."""
+    """Identifies what a recognizer was loaded from, to detect that another one differs."""
 
     files: tuple[Path, ...]  # of the model and the decoder
     decoder: str  # its settings
 
 
 class Recognizer:
-    """A trained model that turns audio into text.
+    """Transcribes audio with a trained model.
 
     Args:
         listener: the model on its devices.
         vocabulary: of its outputs.
-        decoder: of its logits; greedy where none is given.
-        origin: what all three were made of; None where that is not known.
+        decoder: of its logits; None for greedy decoding.
+        origin: what all three were loaded from; None if unknown.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Recognizer:
         Args:
             run: its path.
             devices: how many to use, such as 2; which, such as "0,2"; or "all". None for one.
-            simulate: whether to cut the machine's one device into as many.
-            settings: of the decoder; None for what `asr tune-decoder` found, or else greedy decoding.
+            simulate: whether to split the machine's one device into that many logical devices.
+            settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
             hot_words: words that the decoder favours.
             write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
             hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi; None for the
@@ -112,10 +112,10 @@ class Recognizer:
         simulate: bool = False,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
-        """Load the best model of a run, with a decoder that was chosen before.
+        """Load the best model of a run with a decoder of your choice.
 
         Args:
-            run: see `load`, and so for the others.
+            run: the opened run.
             choice: the decoder.
             devices: see `load`.
             simulate: see `load`.
@@ -128,25 +128,25 @@ class Recognizer:
             model, checkpoint = _best_model(run, vocabulary)
         listener = Listener(model, spread_over(names), len(names)) if devices is not None else Listener(model)
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
-        origin = Origin((*described_by, *choice.files()), choice.one_line())
+        origin = Origin((*described_by, *choice.files()), choice.identity())
         return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
 
     @property
     def model(self) -> AcousticModel:
-        """The acoustic model."""
+        """Return the acoustic model."""
         return self.listener.model
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
-        """What is said in one recording of any length.
+        """Transcribe one recording of any length.
 
         Args:
             audio: a path, or a binary file object; any rate, channels and container of libsndfile.
 
         Raises:
-            UserError: it is no sound recording.
+            UserError: it is not an audio recording.
         """
         name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
-        (result,) = self._hear([name], [open_recording(audio)], _Report(1, ignore_progress))
+        (result,) = self._transcribe_opened([name], [open_recording(audio)], _Report(1, ignore_progress))
         if isinstance(result, UserError):
             raise result
         return result
@@ -154,11 +154,11 @@ class Recognizer:
     def transcribe_files(
         self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
     ) -> Iterator[Result]:
-        """Yield what is said in each file, in order; for a file that cannot be read, why."""
+        """Yield the transcript of each file, in order, or the error of a file that cannot be read."""
         return itertools.chain.from_iterable(self.transcribe_chunks(self.chunks(paths), on_progress))
 
     def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
-        """Files cut into those to read together: not too many, and not too large."""
+        """Split files into chunks to read together, limited in number and in bytes."""
         num_devices = self.listener.num_devices
         max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
         chunks: list[list[Path]] = []
@@ -175,14 +175,14 @@ class Recognizer:
     def transcribe_chunks(
         self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = ignore_progress
     ) -> Iterator[list[Result]]:
-        """Yield what is said in the files of each chunk.
+        """Yield the transcripts of the files of each chunk.
 
-        Scores depend on what shares a batch, in their last digits: the same chunk gives the same results.
+        The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
 
         Args:
             chunks: of paths, see `chunks`.
-            on_progress: receives how many recordings are done, none of them first: those of a chunk when the
-                next one is asked for; noted is how much of a long recording has been read.
+            on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next
+                one is requested. The note is how much of a long recording has been read.
         """
         report = _Report(sum(map(len, chunks)), on_progress)
         if chunks:
@@ -191,25 +191,26 @@ class Recognizer:
             opening: Iterator[Opened | UserError] = iter(())
             for chunk, following in itertools.pairwise([[], *chunks, []]):
                 opened = list(opening)
-                opening = pool.map(_opened_or_error, following)  # while this chunk is being heard
+                opening = pool.map(_opened_or_error, following)  # while this chunk is transcribed
                 if chunk:
-                    yield self._hear([str(path) for path in chunk], opened, report)
+                    yield self._transcribe_opened([str(path) for path in chunk], opened, report)
                     report.done(len(chunk))
 
-    def _hear(
+    def _transcribe_opened(
         self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
     ) -> list[Result]:
         short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
-        heard = iter(self.transcribe_waveforms([waveform for _, waveform in short], [n for n, _ in short]))
+        waveforms, short_names = [waveform for _, waveform in short], [n for n, _ in short]
+        hypotheses = iter(self.transcribe_waveforms(waveforms, short_names))
         results: list[Result] = []
         for name, recording in zip(names, opened, strict=True):
             if isinstance(recording, LongRecording):
-                results.append(self._hear_long(name, recording, report))
+                results.append(self._transcribe_long(name, recording, report))
             else:
-                results.append(recording if isinstance(recording, UserError) else next(heard))
+                results.append(recording if isinstance(recording, UserError) else next(hypotheses))
         return results
 
-    def _hear_long(self, name: str, recording: LongRecording, report: _Report) -> Result:
+    def _transcribe_long(self, name: str, recording: LongRecording, report: _Report) -> Result:
         read = functools.partial(report.read, name)
         try:
             return joined(list(self._long_audio.segments(recording.source, name, read)), name)
@@ -217,14 +218,14 @@ class Recognizer:
             return error
 
     def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
-        """What is said in each waveform, in order.
+        """Transcribe waveforms in batches of similar length, and return the hypotheses in their order.
 
         Args:
             waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
             names: for `Hypothesis.utterance_id`.
         """
         by_length = sorted(range(len(waveforms)), key=lambda place: len(waveforms[place]))
-        heard: dict[int, Hypothesis] = {}
+        found: dict[int, Hypothesis] = {}
         while by_length:
             longest = len(waveforms[by_length[-1]])
             size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
@@ -232,8 +233,8 @@ class Recognizer:
             audio, num_samples = pad_waveforms([waveforms[place] for place in places])
             reduced = self._compiled_step(audio, num_samples)
             hypotheses = self.decoder.hypotheses(reduced, [names[place] for place in places])
-            heard.update(zip(places, hypotheses, strict=True))
-        return [heard[place] for place in range(len(waveforms))]
+            found.update(zip(places, hypotheses, strict=True))
+        return [found[place] for place in range(len(waveforms))]
 
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
@@ -245,7 +246,7 @@ class Recognizer:
 
 
 class _Report:
-    """Reports how far a transcription has come; its methods alone change it."""
+    """Reports the progress of a transcription; only its methods change its state."""
 
     def __init__(self, num_recordings: int, on_progress: OnProgress) -> None:
         self._num_recordings, self._on_progress, self._num_done = num_recordings, on_progress, 0
@@ -265,22 +266,22 @@ class _Report:
 
 
 def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
-    """Return the model of a run's best checkpoint, and the path of that."""
+    """Return the model of a run's best checkpoint, and the path of the checkpoint."""
     model = make_acoustic_model(run.config(), vocabulary)
     path = run.best_checkpoint()
     try:
         load_decoding_weights(path, model)
     except DamagedCheckpointError as error:
-        raise UserError(f"{error}; remove it, and the next best one is used") from None
+        raise UserError(f"{error}; remove it to use the next best checkpoint") from None
     except UserError:
         if path.exists():
             raise
-        # training has found a better one meanwhile
+        # training has replaced it with a better one
         path = run.best_checkpoint()
         load_decoding_weights(path, model)
     if not all(np.isfinite(weight).all() for weight in model.get_weights()):
         raise UserError(
-            f"{path}: its weights have diverged, they are no numbers; decode with an earlier checkpoint, "
+            f"{path}: its weights have diverged (NaN or infinite); remove it to use an earlier checkpoint, "
             "or train again with a lower train.learning_rate"
         )
     return model, path
@@ -290,14 +291,14 @@ def _size_bytes(path: Path) -> int:
     try:
         return path.stat().st_size
     except (OSError, ValueError):
-        return 0  # reading it will tell why
+        return 0  # reading the file reports why
 
 
 def _opened_or_error(path: Path) -> Opened | UserError:
     try:
         if str(path) != STANDARD_INPUT:
             return open_recording(path)
-        if sys.stdin is None:  # closed by who started us
+        if sys.stdin is None:  # closed by the parent process
             raise UserError("-: standard input is closed; pipe a recording into it")
         return open_recording(sys.stdin.buffer)
     except UserError as error:

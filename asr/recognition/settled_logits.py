@@ -1,8 +1,8 @@
-"""Sound that comes in bit by bit -> log probabilities, those that are settled and those that may change.
+"""Turns a stream of sound into log probabilities: settled ones, which are final, and those that may change.
 
 stream = StreamListener(model, num_outputs).stream()
 for samples in microphone:
-    settled = stream.feed(samples)       # (T, V) each; what follows may change: stream.ahead()
+    settled = stream.feed(samples)       # (T, V) each; stream.ahead() holds the frames that may change
 settled = stream.finish()
 """
 
@@ -19,16 +19,16 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
 from asr.base.vocabulary import BLANK_ID
 from asr.model.acoustic_model import AcousticModel
-from asr.model.features import ReceptiveField
+from asr.model.features.layer import ReceptiveField
 from asr.model.listener import CLIP_SIGNATURE, Listener, log_probs_of
 
-BULK_S = 8.0  # of what comes at once, so much is heard at a time
-STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; whether somebody speaks is judged after each
+BULK_S = 8.0  # sound that arrives at once goes through the model in windows of this length
+STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; voice activity is detected step by step
 SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
-NEVER = -1e4  # natural logarithm
+IMPOSSIBLE = -1e4  # natural logarithm of a probability of 0
 
 LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
-Hear: TypeAlias = Callable[[Waveform], LogProbs]  # of a clip, as if it were a whole recording
+Infer: TypeAlias = Callable[[Waveform], LogProbs]  # runs the model on a clip as on a whole recording
 
 
 class StreamListener:
@@ -41,18 +41,18 @@ class StreamListener:
 
     def __init__(self, model: AcousticModel, num_outputs: int) -> None:
         self.model, self._num_outputs = model, num_outputs
-        # one clip at a time: a single device's work
+        # one clip at a time, on a single device
         self._compiled_log_probs = Listener(model).compiled(log_probs_of, CLIP_SIGNATURE)
 
     def stream(self) -> FieldLogits | PieceLogits:
-        """Return what the sound of a new stream is fed to."""
+        """Start a new stream, and return the object to feed its sound to."""
         field, frame_samples = self.model.receptive_field(), self.model.frame_samples
         if field is None:
             return PieceLogits(self._log_probs, self._num_outputs, frame_samples)
         return FieldLogits(self._log_probs, field, frame_samples)
 
     def _log_probs(self, waveform: Waveform) -> LogProbs:
-        """Return (T, V) of a clip; padding changes nothing, and leaves few shapes to make room for."""
+        """Return the (T, V) log probabilities of a clip, which is padded so that few shapes are compiled."""
         if len(waveform) < WINDOW_SAMPLES:
             return np.zeros((0, self._num_outputs), np.float32)
         padded = np.pad(waveform, (0, -len(waveform) % SHAPE_SAMPLES))
@@ -62,25 +62,25 @@ class StreamListener:
 
 
 class FieldLogits:
-    """Of a model whose logits depend on a bounded field: what it would say of the whole recording.
+    """Streams a model with a bounded receptive field; the result equals that of the whole recording.
 
-    It hears the field around what is new; of each window, the frames whose field is complete are settled.
+    The model runs on the new samples and the field around them. Frames whose field is complete are settled.
 
     Args:
-        hear: of the model.
-        field: around sample `frame_samples` t of frame t.
+        infer: runs the model.
+        field: samples before and after sample `frame_samples` t that frame t depends on.
         frame_samples: from one frame to the next.
     """
 
-    def __init__(self, hear: Hear, field: ReceptiveField, frame_samples: int) -> None:
-        self._hear, self._field, self._frame_samples = hear, field, frame_samples
+    def __init__(self, infer: Infer, field: ReceptiveField, frame_samples: int) -> None:
+        self._infer, self._field, self._frame_samples = infer, field, frame_samples
         self._held = np.zeros(0, np.int16)
-        self._begin = 0  # of what is held, in samples; a multiple of a frame
+        self._begin = 0  # of the samples held, in samples; a multiple of a frame
         self._num_settled = 0  # frames
-        self._ahead = hear(self._held)
+        self._ahead = infer(self._held)
 
     def feed(self, samples: Waveform) -> Iterator[LogProbs]:
-        """What becomes settled by further samples."""
+        """Yield the log probabilities that further samples settle."""
         self._held = np.concatenate([self._held, samples])
         window = sum(self._field) + round(BULK_S * SAMPLE_RATE_HZ)
         while len(self._held) > window:
@@ -88,16 +88,16 @@ class FieldLogits:
         yield self._settle(len(self._held))
 
     def ahead(self) -> LogProbs:
-        """What would follow, were this the end."""
+        """Return the log probabilities that would follow if the stream ended now."""
         return self._ahead
 
     def finish(self) -> Iterator[LogProbs]:
-        """What follows, this being the end."""
+        """Yield the remaining log probabilities at the end of the stream."""
         yield self._ahead
 
     def _settle(self, window: int) -> LogProbs:
-        log_probs = self._hear(self._held[:window])[self._num_settled - self._begin // self._frame_samples :]
-        # the others heard padding where sound goes on
+        log_probs = self._infer(self._held[:window])[self._num_settled - self._begin // self._frame_samples :]
+        # the field of the other frames reaches into padding where more sound may come
         num_complete = (self._begin + window - 1 - self._field.after) // self._frame_samples + 1
         num_new = min(max(0, num_complete - self._num_settled), len(log_probs))
         self._num_settled += num_new
@@ -109,38 +109,38 @@ class FieldLogits:
 
 
 class PieceLogits:
-    """Of a model that depends on the whole clip: it hears each stretch of speech between two pauses as one.
+    """Streams a model that depends on the whole clip: each stretch of speech between two pauses is a clip.
 
-    A stretch is settled when the pause after it has come, or when it grows too long for one piece. Pauses
-    are blanks.
+    A stretch is settled when a pause follows it, or when it grows too long for one piece. Pauses become
+    blanks.
 
     Args:
-        hear: of the model.
+        infer: runs the model.
         num_outputs: V.
         frame_samples: from one frame to the next.
     """
 
-    def __init__(self, hear: Hear, num_outputs: int, frame_samples: int) -> None:
-        self._hear, self._num_outputs, self._frame_samples = hear, num_outputs, frame_samples
+    def __init__(self, infer: Infer, num_outputs: int, frame_samples: int) -> None:
+        self._infer, self._num_outputs, self._frame_samples = infer, num_outputs, frame_samples
         self._cutter = Cutter(grid=frame_samples)
-        self._waiting = np.zeros(0, np.int16)  # not yet a step
+        self._waiting = np.zeros(0, np.int16)  # less than a step
         self._detector = SpeechDetector()
         self._num_settled = 0  # frames, from the beginning
 
     def feed(self, samples: Waveform) -> Iterator[LogProbs]:
-        """What becomes settled by further samples."""
+        """Yield the log probabilities that further samples settle."""
         self._waiting = np.concatenate([self._waiting, samples])
         while len(self._waiting) >= STEP_SAMPLES:
             step, self._waiting = self._waiting[:STEP_SAMPLES], self._waiting[STEP_SAMPLES:]
             yield from map(self._settle, self._cutter.feed(step, self._detector.feed(step)))
 
     def ahead(self) -> LogProbs:
-        """What would follow, were this the end."""
+        """Return the log probabilities that would follow if the stream ended now."""
         piece = self._cutter.open_piece()
         return self._no_frames() if piece is None else self._new_frames(piece)
 
     def finish(self) -> Iterator[LogProbs]:
-        """What follows, this being the end."""
+        """Yield the remaining log probabilities at the end of the stream."""
         rest, self._waiting = self._waiting, self._waiting[:0]
         pieces = itertools.chain(self._cutter.feed(rest, self._detector.feed(rest)), self._cutter.finish())
         yield from map(self._settle, pieces)
@@ -154,14 +154,14 @@ class PieceLogits:
         return log_probs
 
     def _new_frames(self, piece: Piece) -> LogProbs:
-        """The frames of a piece that are not settled, behind blanks since those that are."""
-        log_probs = self._hear(piece.waveform)
+        """Return the unsettled frames of a piece, preceded by blanks since the last settled frame."""
+        log_probs = self._infer(piece.waveform)
         first = (piece.begin + self._frame_samples // 2) // self._frame_samples
         if piece.overlap:
             return log_probs[self._num_settled - first :]
-        # one blank at least: a token may end one piece and begin the next
+        # one blank at least: the same token may end one piece and begin the next
         num_blanks = max(first - self._num_settled, min(1, self._num_settled))
-        blanks = np.full((num_blanks, self._num_outputs), NEVER, np.float32)
+        blanks = np.full((num_blanks, self._num_outputs), IMPOSSIBLE, np.float32)
         blanks[:, BLANK_ID] = 0.0
         return np.concatenate([blanks, log_probs])
 
@@ -169,17 +169,17 @@ class PieceLogits:
         return np.zeros((0, self._num_outputs), np.float32)
 
 
-def seam(*heard: LogProbs) -> int:
-    """The frame at which to go over from one clip to the next, where both heard the same.
+def seam(*overlaps: LogProbs) -> int:
+    """Return the frame at which to switch from one clip to the next, inside the stretch that both contain.
 
-    In the middle half, where a blank is most probable in the frame and in its neighbours; in the middle, if
-    it is all the same.
+    It is the frame of the middle half where a blank is most probable, neighbouring frames included; ties go
+    to the frame nearest to the middle.
 
     Args:
-        heard: (T, V) of the shared stretch, by one of them or by both.
+        overlaps: (T, V) log probabilities of the shared stretch, from one clip or from both.
     """
-    size = min(map(len, heard))
-    blank = np.sum([log_probs[:size, BLANK_ID] for log_probs in heard], axis=0)
+    size = min(map(len, overlaps))
+    blank = np.sum([log_probs[:size, BLANK_ID] for log_probs in overlaps], axis=0)
     around = np.convolve(np.pad(blank, 1, mode="edge"), np.ones(3), "valid")
     places = np.arange(size // 4, max(size // 4 + 1, size - size // 4))
     return int(places[np.argmax(around[places] - 1e-3 * np.abs(places - size // 2) / size)])

@@ -1,4 +1,4 @@
-"""Recognition of sound that is still coming in.
+"""Recognizes speech while the sound is still coming in.
 
 from asr import Recognizer, StreamingRecognizer
 
@@ -8,15 +8,14 @@ for samples in microphone:                       # (n,) int16 at 16 kHz, any n
     print(stream.feed(samples).text)
 print(stream.finish().text)
 
-A model whose logits depend on a bounded stretch of sound (`AcousticModel.receptive_field`) hears in a stream
-what it hears in the whole recording: the result is the same, and a token is final when its stretch is
-complete.
+A model whose logits depend on a bounded stretch of sound (`AcousticModel.receptive_field`) gives the same
+result for a stream as for the whole recording, and a token is final when its stretch is complete.
 
 Other models, those that normalise their features over the clip (as the default configuration does) or have
-gates, are given each stretch of speech between two pauses as a clip of its own, and its tokens are final when
-the pause has come or the stretch has grown to 25 s. A stream without pauses, but for short ones at its ends,
-gives what the whole recording gives; one with pauses usually gives better results than that, as silence
-upsets normalisation.
+gates, receive each stretch of speech between two pauses as a clip of its own, and its tokens are final when
+a pause follows or the stretch has grown to 25 s. A stream without pauses, except short ones at its ends,
+gives the result of the whole recording; one with pauses usually gives better results, because silence
+distorts normalisation.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ PARTIAL_SAMPLES = 5120  # 0.32 s
 
 @dataclass(frozen=True)
 class Partial:
-    """What is heard of a stream so far.
+    """Holds the partial transcript of a stream.
 
     Attributes:
         final: tokens that will not change.
-        provisional: tokens after them that may.
+        provisional: the tokens after them, which may still change.
         text: all of them as one string.
     """
 
@@ -57,7 +56,7 @@ class StreamingRecognizer:
     """Transcribes streams, one after the other or at the same time.
 
     Args:
-        recognizer: whose model and decoder to use.
+        recognizer: provides the model and the decoder.
     """
 
     def __init__(self, recognizer: Recognizer) -> None:
@@ -67,11 +66,11 @@ class StreamingRecognizer:
 
     @property
     def exact(self) -> bool:
-        """Whether results equal those of whole recordings of any length."""
+        """Return whether results equal those of whole recordings of any length."""
         return self.model.receptive_field() is not None
 
     def stream(self, name: str = "-") -> Stream:
-        """A new stream.
+        """Start a new stream.
 
         Args:
             name: for `Hypothesis.utterance_id`.
@@ -80,10 +79,10 @@ class StreamingRecognizer:
 
 
 class Stream:
-    """One stream: feed it what comes in, then finish it.
+    """Transcribes one stream: feed it samples as they come in, then finish it.
 
     Args:
-        recognizer: that made it.
+        recognizer: that started it.
         name: of the stream.
     """
 
@@ -91,49 +90,49 @@ class Stream:
         self._decoder, self._name = recognizer.decoder, name
         self._logits = recognizer.listener.stream()
         self._state = self._decoder.start()
-        self._waiting: list[Waveform] = []  # not yet heard
+        self._waiting: list[Waveform] = []  # not yet recognized
         self._num_waiting = 0  # samples
         self._partial = Partial((), (), "")
         self._finished = False
 
     def feed(self, samples: Waveform) -> Partial:
-        """Take in what is new; what is said so far is told anew every 0.32 s.
+        """Accept new samples, and return the partial transcript, which is updated every 0.32 s.
 
         Args:
-            samples: (n,) int16 at 16 kHz, n as you like.
+            samples: (n,) int16 at 16 kHz, of any length.
 
         Raises:
-            UserError: they are something else.
+            UserError: the samples have another type or shape.
         """
-        assert not self._finished, "a finished stream takes nothing more"
+        assert not self._finished, "a finished stream accepts no samples"
         if samples.dtype != np.int16 or samples.ndim != 1:
             raise UserError(
-                f"{self._name}: expected int16 samples of shape (n,), 16,000 a second, received "
+                f"{self._name}: expected int16 samples of shape (n,) at 16,000 Hz, received "
                 f"{samples.dtype} of shape {samples.shape}; convert them"
             )
         self._waiting.append(samples.copy())
         self._num_waiting += len(samples)
         if self._num_waiting >= PARTIAL_SAMPLES:
-            self._hear()
-            self._partial = self._what_is_said()
+            self._process_waiting()
+            self._partial = self._updated_partial()
         return self._partial
 
     def finish(self) -> Hypothesis:
-        """The result, no more sound coming."""
-        assert not self._finished, "a stream is finished once"
+        """End the stream and return its transcript."""
+        assert not self._finished, "a stream can be finished only once"
         self._finished = True
-        self._hear()
+        self._process_waiting()
         for log_probs in self._logits.finish():
             self._decoder.feed(self._state, log_probs)
         return self._decoder.finish(self._state, self._name)
 
-    def _hear(self) -> None:
+    def _process_waiting(self) -> None:
         samples = np.concatenate([np.zeros(0, np.int16), *self._waiting])
         self._waiting, self._num_waiting = [], 0
         for log_probs in self._logits.feed(samples):
             self._decoder.feed(self._state, log_probs)
 
-    def _what_is_said(self) -> Partial:
+    def _updated_partial(self) -> Partial:
         ahead = copy.deepcopy(self._state)
         self._decoder.feed(ahead, self._logits.ahead())
         (tokens, _), (_, num_final) = self._decoder.partial(ahead), self._decoder.partial(self._state)

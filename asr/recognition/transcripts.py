@@ -1,4 +1,4 @@
-"""Files to transcribe, and transcripts as text, JSON Lines or CSV."""
+"""Finds the files to transcribe, and writes transcripts as text, JSON Lines or CSV."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from asr.base.types import Hypothesis, UserError
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
-SHOWN = ("text", "tokens", "times_s", "confidences", "score")  # of a hypothesis, in JSON Lines
-FIELDS = ("file", "text", "tokens", "score", "error")
+JSON_FIELDS = ("text", "tokens", "times_s", "confidences", "score")  # of a hypothesis
+CSV_COLUMNS = ("file", "text", "tokens", "score", "error")
 
 Format: TypeAlias = Literal["text", "jsonl", "csv"]
 Result: TypeAlias = Hypothesis | UserError
-"""What was heard in a file, or why nothing was."""
+"""The transcript of a file, or the reason why it could not be read."""
 
 
 def audio_files(arguments: Sequence[str]) -> list[Path]:
-    """Files, with each folder replaced by the audio files below it in order of their names.
+    """Return the given paths, with each folder replaced by the audio files below it, sorted by name.
 
-    What of a folder is no audio by its name is counted and logged.
+    Files of a folder whose suffix is not that of audio are skipped, counted and logged.
 
     Raises:
-        UserError: a folder holds no audio file.
+        UserError: a folder contains no audio file.
     """
     files: list[Path] = []
     for argument in arguments:
@@ -44,28 +44,28 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
         everything = sorted(p for p in path.rglob("*") if p.is_file())
         below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
         if not below:
-            raise UserError(f"{path}: no audio file below this folder (looked for *.wav, *.flac, *.mp3, ...)")
+            raise UserError(f"{path}: no audio file below this folder (expected *.wav, *.flac, *.mp3, ...)")
         if len(below) < len(everything):
             others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
             num_others = len(everything) - len(below)
-            logger.info("%s: %d files are no audio by their names: %s", path, num_others, ", ".join(others))
+            logger.info("%s: skipped %d files that are not audio: %s", path, num_others, ", ".join(others))
         files += below
     return files
 
 
 def refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:
-    """Raise a UserError where transcripts cannot be written to a path."""
+    """Raise a UserError if transcripts cannot be written to a path."""
     if out.resolve() in {source.resolve() for source in sources}:
-        raise UserError(f"`out={out}`: one of the recordings; choose another file for the transcripts")
+        raise UserError(f"`out={out}`: this is one of the recordings; choose another file")
     if out.exists() and not out.is_file():
-        raise UserError(f"`out={out}`: a folder or a device, expected a file; choose another path")
+        raise UserError(f"`out={out}`: expected a file, received a folder or a device; choose another path")
 
 
 class TranscriptWriter:
-    """Writes one result after the other.
+    """Writes results one by one.
 
     Args:
-        file: where to.
+        file: open for writing text.
         format_name: text, jsonl or csv.
         with_names: whether text lines begin with the file's name.
     """
@@ -74,10 +74,10 @@ class TranscriptWriter:
         self._file, self._format, self._with_names = file, format_name, with_names
         self._csv = csv.writer(file, lineterminator="\n")
         if format_name == "csv":
-            self._csv.writerow(FIELDS)
+            self._csv.writerow(CSV_COLUMNS)
 
     def write(self, name: str, result: Result) -> None:
-        """Write what was heard in a file, or why nothing was; text leaves failures to standard error."""
+        """Write the transcript of a file, or why there is none; the text format omits failures."""
         if self._format == "csv":
             self._csv.writerow(_row(name, result))
         elif self._format == "jsonl":
@@ -90,13 +90,13 @@ class TranscriptWriter:
 def write_transcripts(
     path: Path, format_name: str, sources: Sequence[Path], results: Iterable[Result]
 ) -> None:
-    """Write a file of results, which takes its name when all are written.
+    """Write a file of results atomically: it appears under its name when all are written.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     with whole_file(path, "list of transcripts") as file:
-        # a file's name may be no UTF-8
+        # the name of a recording need not be valid UTF-8
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
         writer = TranscriptWriter(text, format_name, len(sources) > 1)
         for source, result in zip(sources, results, strict=True):
@@ -114,11 +114,11 @@ def _row(name: str, result: Result) -> tuple[str, ...]:
 def _record(name: str, result: Result) -> dict[str, object]:
     if isinstance(result, UserError):
         return {"file": name, "error": str(result)}
-    heard = hypothesis_as_json(result) | {
+    fields = hypothesis_as_json(result) | {
         "confidences": [round(confidence, 3) for confidence in result.confidences],
         "score": round(result.score, 4),
     }
-    record = {"file": name} | {key: heard[key] for key in SHOWN}
+    record = {"file": name} | {key: fields[key] for key in JSON_FIELDS}
     if result.alternatives:
         record["alternatives"] = [
             {"text": other.text, "tokens": other.tokens, "score": round(other.score, 4)}

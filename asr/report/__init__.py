@@ -1,1 +1,1 @@
-"""Pages that a person reads about a run, an evaluation, or two of them. No TensorFlow here."""
+"""Writes the HTML pages about runs and evaluations, and their comparisons; imports no TensorFlow."""

@@ -1,4 +1,4 @@
-"""The report's section on confidences: whether what is said to be 90 % sure is right nine times of ten."""
+"""Makes the report's section on confidences: whether tokens of confidence 0.9 are right 9 times out of 10."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NUM_BINS = 10
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far confidences agree with what is right.
+    """Holds how well confidences predict which tokens are right.
 
     Attributes:
         num_tokens: that were recognized.
-        right: the share of them that is right.
-        confidence: their mean confidence.
+        right: share of the tokens that are right.
+        confidence: mean confidence.
         error: expected calibration error.
         chart: share of right tokens over confidence.
-        table: the same in figures.
+        table: the figures of the chart.
     """
 
     num_tokens: int
@@ -39,7 +39,7 @@ class Reliability:
 
 
 def reliability(scored: Sequence[Scored]) -> Reliability | None:
-    """Return how far confidences agree with what is right; None where the decoder gives no confidences."""
+    """Measure how well confidences predict right tokens; return None if the decoder gives no confidences."""
     with_confidences = [s for s in scored if s.hypothesis.confidences]
     confidences = [confidence for s in with_confidences for confidence in s.hypothesis.confidences]
     right = [pair.edit == "equal" for s in with_confidences for pair in s.pairs if pair.edit != "deletion"]
@@ -49,11 +49,11 @@ def reliability(scored: Sequence[Scored]) -> Reliability | None:
     middles = [round(100 * (place + 0.5) / NUM_BINS) for place in range(NUM_BINS)]
     accuracies = {round(50 * (one.low + one.high)): one.accuracy for one in measured.bins}
     chart = line_chart(
-        "Is it as sure as it is right?",
+        "Reliability",
         "tokens right",
         middles,
         [
-            Line("as sure as right", "rate", [middle / 100 for middle in middles]),
+            Line("perfect calibration", "rate", [middle / 100 for middle in middles]),
             Line("tokens right", "dev", [accuracies.get(middle, math.nan) for middle in middles]),
         ],
         show=short_percent,

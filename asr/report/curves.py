@@ -1,4 +1,4 @@
-"""The report's curves over epochs: errors, loss, learning rate, throughput, and where the time went."""
+"""Draws the report's curves over epochs: errors, loss, learning rate, throughput and time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NARROW = 240
 
 @dataclass(frozen=True)
 class Curves:
-    """What happened over the epochs of a run.
+    """Holds the charts of a run's epochs.
 
     Attributes:
         learning: charts of errors, loss and learning rate.
-        table: every epoch, in figures.
-        course: charts of time, throughput and gradients; what an old run did not measure is left out.
-        total_s: where times were measured, of the whole run; else 0.
-        time_parts_s: what took these seconds, by name.
+        table: the figures of every epoch.
+        course: charts of time, throughput and gradients, without those that an old run did not measure.
+        total_s: duration of the whole run; 0 if times were not measured.
+        time_parts_s: seconds of each part of the duration, by name.
     """
 
     learning: Sequence[Chart]
@@ -33,7 +33,7 @@ class Curves:
 
 
 def curves(metrics: Sequence[EpochMetrics]) -> Curves | None:
-    """Return what happened over the epochs; None without an epoch."""
+    """Draw the curves over epochs; return None if there are no epochs."""
     if not metrics:
         return None
     course = []
@@ -70,7 +70,7 @@ def learning_charts(metrics: Sequence[EpochMetrics]) -> list[Chart]:
 
 
 def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[str, float]]:
-    """Draw how each epoch's time was shared; also returns the whole run's seconds by what took them."""
+    """Draw the parts of each epoch's time, and return them with the whole run's seconds by part."""
     parts = [time_parts(before_s, m) for before_s, m in zip(seconds_before(metrics), metrics, strict=True)]
     names = {"device": "on the device", "waiting": "waiting for data", "evaluation": "evaluation"}
     layers = [
@@ -83,19 +83,19 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[st
 
 
 def seconds_before(metrics: Sequence[EpochMetrics]) -> list[float]:
-    """Of training, before each epoch."""
+    """Return the seconds of training before each epoch."""
     return [0.0, *(m.train_s for m in metrics)][: len(metrics)]
 
 
 def time_parts(before_s: float, epoch: EpochMetrics) -> tuple[float, float, float]:
-    """Seconds of an epoch: training, waiting for data, evaluation."""
+    """Return the seconds of an epoch: on the device, waiting for data, evaluation."""
     train_s = epoch.train_s - before_s
     waiting_s = train_s * epoch.waiting_share
     return train_s - waiting_s, waiting_s, epoch.dev_s
 
 
 def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], values: Sequence[float]) -> Chart:
-    """One quantity over epochs."""
+    """Draw one quantity over epochs."""
     line = Line(title.lower(), "rate", values)
     epochs = [m.epoch for m in metrics]
     return line_chart(
@@ -104,7 +104,7 @@ def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], valu
 
 
 def epoch_table(metrics: Sequence[EpochMetrics]) -> Table:
-    """What the curves draw, in figures."""
+    """Return a table of the figures that the curves draw."""
     best = best_epoch(metrics)
     headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
     rows = [

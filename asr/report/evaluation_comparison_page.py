@@ -1,4 +1,4 @@
-"""Two systems on the same utterances as one HTML page: rates, their difference, what changed."""
+"""Writes the comparison of two systems as one HTML page: rates, their difference, what changed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from asr.base.types import Hypothesis
 from asr.evaluation.comparison import Change, Comparison
 from asr.evaluation.metrics import AlignedPair, align, is_converted
-from asr.evaluation.tables import comparison_rows, shown_p, span
+from asr.evaluation.tables import comparison_rows, format_interval, format_p_value
 from asr.pages.page import Table, write_page
 
 NUM_SHOWN = 30
 
 
 def write_comparison(path: Path, comparison: Comparison, written: datetime | None = None) -> None:
-    """Write the page, whole or not at all.
+    """Write the comparison of two systems as an HTML page, atomically.
 
     Args:
-        path: of the HTML file; its folder is made.
+        path: of the HTML file; its folder is created.
         comparison: of the two systems.
         written: the date on the page; now by default.
 
@@ -44,20 +44,22 @@ def write_comparison(path: Path, comparison: Comparison, written: datetime | Non
 
 
 def _verdict(comparison: Comparison) -> str:
-    """The first rate's difference in words."""
+    """Return the difference in the first rate as a sentence."""
     rate = comparison.rates[0]
     test, change = rate.test, rate.edits_b.errors - rate.edits_a.errors
     if not change:
-        return f"A and B make equally many {rate.name} errors."
+        return f"A and B make the same number of {rate.name} errors."
     found = f"B makes {abs(change):,} {'fewer' if change < 0 else 'more'} {rate.name} errors than A"
-    far = f"{test.difference:+.2%} in the rate, {span(test.low, test.high, '+')} with 95% confidence"
-    chance = "chance hardly explains it" if test.p_value < 0.05 else "it may well be chance"
-    return f"{found}: {far}; {chance} (p {shown_p(test.p_value)})."
+    far = (
+        f"{test.difference:+.2%} in the rate, {format_interval(test.low, test.high, '+')} with 95% confidence"
+    )
+    chance = "the difference is significant" if test.p_value < 0.05 else "it may be due to chance"
+    return f"{found}: {far}; {chance} (p {format_p_value(test.p_value)})."
 
 
 @dataclass(frozen=True)
 class _Recognized:
-    """An utterance's tokens as one of the systems recognized them, and its text where that differs."""
+    """Holds a system's hypothesis of an utterance: aligned tokens, and text if that differs."""
 
     letter: str
     pairs: Sequence[AlignedPair]
@@ -66,7 +68,7 @@ class _Recognized:
 
 @dataclass(frozen=True)
 class _Card:
-    """An utterance, and what both systems made of it."""
+    """Holds an utterance and the hypotheses of both systems."""
 
     change: Change
     by_system: Sequence[_Recognized]
@@ -74,7 +76,7 @@ class _Card:
 
 @dataclass(frozen=True)
 class _Changes:
-    """Some utterances of many."""
+    """Holds the first of many utterances, and their number."""
 
     cards: Sequence[_Card]
     total: int

@@ -1,12 +1,12 @@
-"""What a model made of a set, and how it came to that, as one HTML page that needs nothing else.
+"""Writes the report of an evaluation as one self-contained HTML page.
 
     write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
                  scores=scores_of(utterances, hypotheses), doubtful=review_candidates(evaluation),
                  metrics=run.metrics(), config_toml=dump_config(config))
 
 The page is `templates/evaluation.html`. Its values come from the modules beside this one: `curves`, `rates`,
-`mandarin` (what Mandarin has of its own), `confidence`, `labels` (those that are probably wrong),
-`utterances` and `sound`.
+`mandarin` (syllables and hanzi), `confidence`, `labels` (those that are probably wrong), `utterances` and
+`sound`.
 """
 
 from __future__ import annotations
@@ -49,19 +49,18 @@ def write_report(
     token_counts: Mapping[str, int] | None = None,
     written: datetime | None = None,
 ) -> None:
-    """Write the page, whole or not at all.
+    """Write the report of an evaluation as an HTML page, atomically.
 
     Args:
-        path: of the HTML file; its folder is made.
-        run_name: the page's heading.
-        set_name: what was evaluated, such as "test".
+        path: of the HTML file; its folder is created.
+        run_name: heading of the page.
+        set_name: name of the evaluated set, such as "test".
         evaluation: of the run's best checkpoint.
-        scores: its rates, as `asr.evaluation.scores.scores_of` reckons them.
-        doubtful: its labels that are probably wrong, as `asr.evaluation.label_review.review_candidates` finds
-            them.
-        metrics: of every epoch; none for a bare evaluation.
+        scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
+        doubtful: labels that are probably wrong, from `asr.evaluation.label_review.review_candidates`.
+        metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
-        token_counts: how often each token is in the training set; none where that is not known.
+        token_counts: how often each token is in the training set; None if unknown.
         written: the date on the page; now by default.
 
     Raises:
@@ -121,7 +120,7 @@ def _facts(
 
 @dataclass(frozen=True)
 class _Part:
-    """What became of some of the tokens said, or how many were recognized beside them."""
+    """Holds the number of tokens that are right, substituted, deleted or inserted."""
 
     edit: str
     mark: str
@@ -130,7 +129,7 @@ class _Part:
 
 
 def _composition(edits: EditCounts) -> list[_Part]:
-    """Return all tokens that were said, by what became of them, and those recognized beside."""
+    """Return the numbers of right, substituted, deleted and inserted tokens."""
     counts = {
         "equal": edits.reference_length - edits.substitutions - edits.deletions,
         "substitution": edits.substitutions,

@@ -1,4 +1,4 @@
-"""The files of an evaluation: its report, the same as data, and the labels to review."""
+"""Writes the files of an evaluation: its report, its data, and the labels to review."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import dump_config
-from asr.evaluation.evaluate import Evaluated
 from asr.evaluation.label_review import write_review_of
+from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import write_csv, write_json
 from asr.report.evaluation_page import write_report
 
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """What was written.
+    """Holds the paths of the files of an evaluation.
 
     Attributes:
         page: the report, HTML.
-        record: the same as JSON.
-        table: the same as CSV.
-        review: labels that may be wrong, as CSV; it exists where there are any.
-        num_to_review: how many there are.
+        record: the evaluation as JSON.
+        table: the evaluation as CSV.
+        review: labels that may be wrong, as CSV; it exists only if there are any.
+        num_to_review: number of labels to review.
     """
 
     page: Path
@@ -32,16 +32,16 @@ class ReportFiles:
 
 
 def report_files(page: Path, num_to_review: int = 0) -> ReportFiles:
-    """Return the paths of the files of an evaluation, by that of its page."""
+    """Return the paths of the files of an evaluation, given the path of its page."""
     review = page.with_name(page.name.replace("report", "review", 1)).with_suffix(".csv")
     return ReportFiles(page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review)
 
 
-def write_report_files(evaluated: Evaluated, page: Path) -> ReportFiles:
+def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     """Write the report of an evaluation, its data and the labels to review beside it.
 
     Args:
-        evaluated: what `asr.evaluation.evaluate.evaluate` returned.
+        evaluated: the result of `asr.evaluation.run_evaluation.evaluate`.
         page: path of the HTML file; the others are named after it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The report's section on labels that are probably wrong, to look at and to listen to."""
+"""Makes the report's section on labels that are probably wrong, with sound to listen to."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from asr.evaluation.label_review import Candidate
 from asr.report.utterances import Scored, UtteranceCard, utterance_card
 
 NUM_SHOWN = 12
-LONGEST_S = 20.0  # of a sound within the page, which must stay small
+MAX_SOUND_S = 20.0  # longer recordings are not embedded, to keep the page small
 
 
 @dataclass(frozen=True)
 class LabelCard:
-    """A label that is probably wrong.
+    """Holds a label that is probably wrong, as the page shows it.
 
     Attributes:
         candidate: the label and what contradicts it.
-        utterance: it beside what was recognized.
-        player: address of its sound, within the page; empty for one that is long or cannot be read.
+        utterance: the label aligned with the hypothesis.
+        player: data URL of the sound; empty if the recording is long or cannot be read.
     """
 
     candidate: Candidate
@@ -35,12 +35,12 @@ class LabelCard:
 
 @dataclass(frozen=True)
 class LabelsToReview:
-    """Labels that are probably wrong.
+    """Holds the labels that are probably wrong.
 
     Attributes:
-        cards: of the likeliest, the likeliest first.
-        total: how many there are.
-        num_readings: those that differ in the reading of the same hanzi.
+        cards: of the first candidates, the most probable mistake first.
+        total: number of candidates.
+        num_readings: candidates that differ only in the reading of the same hanzi.
     """
 
     cards: Sequence[LabelCard]
@@ -49,7 +49,7 @@ class LabelsToReview:
 
 
 def labels_to_review(unit: str, candidates: Sequence[Candidate]) -> LabelsToReview:
-    """Return the labels that are probably wrong; `unit` is that of their tokens."""
+    """Return the labels that are probably wrong; `unit` is the unit of their tokens."""
     cards = [
         LabelCard(one, utterance_card(unit, Scored.of(one.utterance, one.hypothesis)), player(one.utterance))
         for one in candidates[:NUM_SHOWN]
@@ -58,8 +58,8 @@ def labels_to_review(unit: str, candidates: Sequence[Candidate]) -> LabelsToRevi
 
 
 def player(utterance: Utterance) -> str:
-    """Return the recording as an address that holds it; empty for one that is long or cannot be read."""
-    if utterance.duration_s > LONGEST_S:
+    """Return the recording as a data URL; an empty string if it is long or cannot be read."""
+    if utterance.duration_s > MAX_SOUND_S:
         return ""
     try:
         refuse_pipe(utterance.audio_path)

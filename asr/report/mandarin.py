@@ -1,4 +1,4 @@
-"""The report's sections on Mandarin: initials, finals, tones; hanzi apart from the syllables under them."""
+"""Makes the report's sections on Mandarin: initials, finals and tones; hanzi apart from their syllables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NUM_CONFUSIONS, NUM_EXAMPLES, NUM_HANZI = 10, 3, 20
 
 @dataclass(frozen=True)
 class ToneCell:
-    """How often a tone was recognized as another.
+    """Holds how often a tone was recognized as another.
 
     Attributes:
         kind: "right", "wrong" or "lost".
-        depth: of its colour, from 0 to 1; what is wrong is the darker the more it is.
-        share: of its row, as text; empty for none.
-        count: of syllables.
+        depth: of the colour, from 0 to 1; frequent errors are darker.
+        share: of the row, as text; empty for 0.
+        count: number of syllables.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class ToneCell:
 
 @dataclass(frozen=True)
 class ToneRow:
-    """What a tone was recognized as."""
+    """Holds how often a tone was recognized as each tone."""
 
     tone: str
     cells: Sequence[ToneCell]
@@ -50,14 +50,14 @@ class ToneRow:
 
 @dataclass(frozen=True)
 class SyllableTables:
-    """What part of the syllable goes wrong, and what is taken for what.
+    """Holds which parts of syllables are wrong, and which are confused with which.
 
     Attributes:
-        errors: what the tables show.
-        parts: how many of the substituted syllables are wrong in each part, and in nothing else.
-        known: the well-known classes of confusions, and what helps; None without one.
-        confusions: what was most often recognized in the place of what; None for a part without any.
-        tones: which tone was recognized as which, as shares of each row.
+        errors: the counts that the tables show.
+        parts: share of the substituted syllables that are wrong in each part, and only there.
+        known: the well-known classes of confusions, with remedies; None if there are none.
+        confusions: the most frequent confusions in each part; None for a part without any.
+        tones: how often each tone was recognized as each tone, as shares of each row.
     """
 
     errors: SyllableErrors
@@ -68,7 +68,7 @@ class SyllableTables:
 
 
 def syllable_tables(scored: Sequence[Scored]) -> SyllableTables | None:
-    """Return what part of the syllable goes wrong; None where no syllable does."""
+    """Return the tables on wrong syllables; None if no syllable is wrong."""
     errors = syllable_errors(pair for s in scored for pair in s.pairs)
     if not (errors.num_substituted or any(errors.lost_tones)):
         return None
@@ -82,17 +82,17 @@ def syllable_tables(scored: Sequence[Scored]) -> SyllableTables | None:
 
 
 def part_table(errors: SyllableErrors) -> Table:
-    """How many of the substituted syllables are wrong in each part, and in nothing else."""
+    """Return a table of the substituted syllables that are wrong in each part, and only there."""
     total = max(1, errors.num_substituted)
     rows: list[list[str | float]] = []
     for name in PARTS:
         part = errors.parts[name]
         rows.append([name, part.wrong / total, f"{part.wrong:,}", part.only / total, f"{part.only:,}"])
-    return Table(("wrong in its", "of those substituted", "syllables", "in nothing else", "syllables"), rows)
+    return Table(("wrong part", "of those substituted", "syllables", "only this part", "syllables"), rows)
 
 
 def known_table(errors: SyllableErrors) -> Table | None:
-    """The well-known classes of confusions, and what helps."""
+    """Return a table of the well-known classes of confusions, with remedies; None if there are none."""
     known = known_confusions(errors)
     if not known:
         return None
@@ -101,59 +101,59 @@ def known_table(errors: SyllableErrors) -> Table | None:
             one.name,
             f"{one.count:,}",
             one.rate,
-            ", ".join(shown_confusion(example) for example in one.examples[:NUM_EXAMPLES]),
+            ", ".join(format_confusion(example) for example in one.examples[:NUM_EXAMPLES]),
             one.remedy,
         ]
         for one in known
     ]
-    headings = ("well-known confusions", "times", "of the times they could be", "most often", "what helps")
-    return Table(headings, rows, "words told")
+    headings = ("well-known confusions", "times", "of possible times", "most frequent", "remedy")
+    return Table(headings, rows, "words explained")
 
 
-def shown_confusion(confusion: Confusion) -> str:
-    """As it is read: `zh > z (12)`."""
-    said, heard = shown_part(confusion.said), shown_part(confusion.heard)
-    return f"{said} > {heard} ({confusion.count:,})".replace(" ", "\N{NO-BREAK SPACE}")
+def format_confusion(confusion: Confusion) -> str:
+    """Format a confusion as `zh > z (12)`."""
+    said, recognized = format_part(confusion.said), format_part(confusion.recognized)
+    return f"{said} > {recognized} ({confusion.count:,})".replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def shown_part(part: str) -> str:
-    """An initial, final or tone for a person."""
+def format_part(part: str) -> str:
+    """Format an initial, final or tone for people."""
     return part.replace("v", "ü") or "none"
 
 
 def confusion_table(part: Part, confusions: Sequence[Confusion]) -> Table | None:
-    """What was most often heard in the place of what."""
+    """Return a table of the most frequent confusions in a part; None if there are none."""
     rows: list[list[str | float]] = [
-        [shown_part(c.said), shown_part(c.heard), f"{c.count:,} of {c.out_of:,}", c.rate]
+        [format_part(c.said), format_part(c.recognized), f"{c.count:,} of {c.out_of:,}", c.rate]
         for c in confusions[:NUM_CONFUSIONS]
     ]
-    return Table((f"{part} said", "heard", "times", "rate"), rows, "words") if rows else None
+    return Table((f"{part} said", "recognized", "times", "rate"), rows, "words") if rows else None
 
 
 def tone_matrix(errors: SyllableErrors) -> list[ToneRow]:
-    """Return which tone was recognized as which, the tones not recognized in the last column."""
+    """Return how often each tone was recognized as each; the last column counts those not recognized."""
     rows = [[*row, lost] for row, lost in zip(errors.tones, errors.lost_tones, strict=True)]
     shares = [[count / max(1, sum(row)) for count in row] for row in rows]
-    worst = max(share for said, row in enumerate(shares) for heard, share in enumerate(row) if heard != said)
+    worst = max(share for said, row in enumerate(shares) for other, share in enumerate(row) if other != said)
     matrix = []
     for said, tone in enumerate(TONES):
         cells = []
-        for heard, share in enumerate(shares[said]):
-            kind = "right" if heard == said else "lost" if heard == len(TONES) else "wrong"
+        for other, share in enumerate(shares[said]):
+            kind = "right" if other == said else "lost" if other == len(TONES) else "wrong"
             depth = share if kind == "right" else share / (worst or 1.0)
-            cells.append(ToneCell(kind, depth, percent(share) if share else "", rows[said][heard]))
+            cells.append(ToneCell(kind, depth, percent(share) if share else "", rows[said][other]))
         matrix.append(ToneRow(f"{tone}, neutral" if tone == "5" else tone, cells, sum(rows[said])))
     return matrix
 
 
 @dataclass(frozen=True)
 class HanziTables:
-    """Wrong hanzi by whether the syllable under them is right.
+    """Holds wrong hanzi by whether their syllable is right.
 
     Attributes:
-        errors: what the tables show.
+        errors: the counts that the tables show.
         table: shares of all hanzi.
-        examples: the most frequent errors under right syllables; None without one.
+        examples: the most frequent wrong hanzi for right syllables; None if there are none.
     """
 
     errors: HanziErrors
@@ -162,14 +162,14 @@ class HanziTables:
 
 
 def hanzi_tables(scored: Sequence[Scored]) -> HanziTables | None:
-    """Return wrong hanzi by whether their syllable is right; None where nothing was written in hanzi."""
+    """Return the tables on wrong hanzi; None if no text was written in hanzi."""
     errors = hanzi_errors((s.utterance, s.hypothesis) for s in scored)
     if errors is None:
         return None
     total = max(1, errors.num_said)
     kinds = {
-        "right syllable, wrong hanzi: language model": errors.under_right,
-        "wrong syllable, wrong hanzi: acoustics": errors.under_wrong,
+        "right syllable, wrong hanzi: language model": errors.syllable_right,
+        "wrong syllable, wrong hanzi: acoustics": errors.syllable_wrong,
         "wrong syllable, right hanzi: saved": errors.saved,
     }
     rows: list[list[str | float]] = [[kind, count / total, f"{count:,}"] for kind, count in kinds.items()]
@@ -177,5 +177,5 @@ def hanzi_tables(scored: Sequence[Scored]) -> HanziTables | None:
     return HanziTables(
         errors,
         Table(("", "of all hanzi", "hanzi"), rows),
-        Table(("said", "written", "syllable", "times"), examples, "words") if examples else None,
+        Table(("reference", "hypothesis", "syllable", "times"), examples, "words") if examples else None,
     )

@@ -1,4 +1,4 @@
-"""The report's error rates: in all units; by speaker, length of clip, noise, frequency."""
+"""Makes the report's tables of error rates: in all units, by speaker, length, noise and frequency."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FREQUENCY_EDGES = (0, 1, 5, 20, 100, 1000, 10_000)
 
 @dataclass(frozen=True)
 class GroupTable:
-    """Error rates of groups of utterances; the tail of a long table is to be folded."""
+    """Holds error rates of groups of utterances; the tail of a long table is folded."""
 
     shown: Table
     rest: Table
@@ -37,14 +37,14 @@ class GroupTable:
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Error rates in every unit, and those of groups of utterances."""
+    """Holds error rates in every unit, and those of groups of utterances."""
 
     table: Table
     groups: Sequence[GroupTable]
 
 
 def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) -> ErrorRates:
-    """Return the rates in every unit; by speaker, by length of clip and by noise."""
+    """Return the error rates in every unit, and those by speaker, length of clip and noise."""
     rows = [[UNITS.get(score.name, f"{score.name}s"), *score_cells(score)] for score in scores]
     headings = ("", "error rate", "95% interval", "errors", "substituted", "inserted", "deleted", "out of")
     by_length = sorted(scored, key=lambda s: s.utterance.duration_s)
@@ -62,17 +62,17 @@ def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) ->
 
 
 def score_cells(score: Score) -> list[str | float]:
-    """Rate, interval and counts; a sentence is right or wrong, and has no kinds of errors."""
+    """Return the cells of a rate, its interval and counts; sentences have no kinds of errors."""
     edits = score.total
     counts = [f"{count:,}" for count in (edits.substitutions, edits.insertions, edits.deletions)]
     if score.name.endswith("sentence"):
         counts = [""] * 3
-    told = interval(score.interval, len(score.edits))
-    return [edits.rate, told, f"{edits.errors:,}", *counts, f"{edits.reference_length:,}"]
+    ends = interval(score.interval, len(score.edits))
+    return [edits.rate, ends, f"{edits.errors:,}", *counts, f"{edits.reference_length:,}"]
 
 
 def interval(ends: tuple[float, float], num_utterances: int) -> str:
-    """From low to high; nothing where there is none: of one utterance, or of insertions alone."""
+    """Format an interval; return an empty string for a single utterance, or if an end is infinite."""
     if num_utterances < 2 or not all(map(math.isfinite, ends)):
         return ""
     low, high = (percent(end) for end in ends)
@@ -80,7 +80,7 @@ def interval(ends: tuple[float, float], num_utterances: int) -> str:
 
 
 def by_noise(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
-    """Group by how far speech is above the noise; returns nothing where no recording can be read."""
+    """Group utterances by signal-to-noise ratio; return nothing if no recording can be read."""
     paths = [s.utterance.audio_path for s in scored]
     measured = sorted(
         zip(recordings_signal_to_noise_db(paths), scored, strict=True),
@@ -92,7 +92,7 @@ def by_noise(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 
 def noise_bin(snr_db: float) -> str:
-    """Which of a few ranges of decibels a recording falls in; an upper edge belongs to its range."""
+    """Return the name of a recording's range of decibels; an upper edge belongs to its range."""
     if math.isnan(snr_db):
         return "unknown"
     return range_name(NOISE_EDGES_DB, snr_db, "dB")
@@ -100,7 +100,7 @@ def noise_bin(snr_db: float) -> str:
 
 def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> GroupTable:
     """Return the error rates of groups of utterances, in the order given."""
-    headings = (title, "error rate", "95% interval", f"{unit}s", "all right")
+    headings = (title, "error rate", "95% interval", f"{unit}s", "entirely right")
     rows: list[list[str | float]] = []
     for name, members in groups.items():
         edits, num_right = summed(members), sum(not s.edits.errors for s in members)
@@ -111,7 +111,7 @@ def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -
 
 
 def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Scored]]:
-    """Utterances by the names of their groups, in the order in which they come up."""
+    """Group utterances by name, in the order in which the names first appear."""
     groups: dict[str, list[Scored]] = {}
     for name, one in zip(names, scored, strict=True):
         groups.setdefault(name, []).append(one)
@@ -119,17 +119,17 @@ def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Sc
 
 
 def summed(scored: Iterable[Scored]) -> EditCounts:
-    """Edits of them all."""
+    """Sum the edits of utterances."""
     return sum((s.edits for s in scored), EditCounts())
 
 
 def length_bin(duration_s: float) -> str:
-    """Which of a few ranges of seconds a clip falls in; an upper edge belongs to its range."""
+    """Return the name of a clip's range of seconds; an upper edge belongs to its range."""
     return range_name(LENGTH_EDGES_S, duration_s, "s")
 
 
 def range_name(edges: Sequence[float], value: float, measure: str) -> str:
-    """The name of the range between two edges, or beyond the last one on either side."""
+    """Return the name of the range that a value is in: between two edges, or outside of them."""
     place = bisect.bisect_left(edges, value)
     if place == 0:
         return f"up to {edges[0]} {measure}"
@@ -140,13 +140,13 @@ def range_name(edges: Sequence[float], value: float, measure: str) -> str:
 
 @dataclass(frozen=True)
 class FrequencyRates:
-    """How well a token is recognized that was often, seldom or never trained on.
+    """Holds error rates of tokens by how often they are in the training set.
 
     Attributes:
         table: error rates by frequency in training.
-        num_unseen: different tokens of this set that training never held.
-        times_unseen: how often they were said.
-        unseen: the most frequent of them, and how often each was said.
+        num_unseen: number of different tokens that are not in the training set.
+        times_unseen: how often those tokens were said.
+        unseen: the most frequent of those tokens, and how often each was said.
     """
 
     table: Table
@@ -158,7 +158,7 @@ class FrequencyRates:
 def rates_by_frequency(
     unit: str, scored: Sequence[Scored], token_counts: Mapping[str, int]
 ) -> FrequencyRates | None:
-    """Return error rates by how often training held a token; None where that is not known."""
+    """Return error rates by how often a token is in the training set; None if that is unknown."""
     said = Counter(token for s in scored for token in s.utterance.tokens)
     if not (token_counts and said):
         return None
@@ -176,7 +176,7 @@ def rates_by_frequency(
 
 
 def frequency_bin(place: int) -> str:
-    """The name of a range of counts; an upper edge belongs to its range."""
+    """Return the name of a range of counts; an upper edge belongs to its range."""
     if place < 2:
         return ("never", "once")[place]
     low = FREQUENCY_EDGES[place - 1]

@@ -1,4 +1,4 @@
-"""Runs side by side as one HTML page: best figures, curves over one another, settings."""
+"""Writes the comparison of runs as one HTML page: best figures, curves in one chart, settings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from asr.base.wording import short_number, short_percent
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.page import write_page
-from asr.runs.comparison import ComparedRun, differing, leaders, results_of, results_of_run, settings_of
+from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
 from asr.runs.progress import EpochMetrics
 
 NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
 
 
 def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetime | None = None) -> None:
-    """Write the page, whole or not at all.
+    """Write the comparison of runs as an HTML page, atomically.
 
     Args:
-        path: of the HTML file; its folder is made.
+        path: of the HTML file; its folder is created.
         runs: at least two.
         written: the date on the page; now by default.
 
@@ -35,7 +35,7 @@ def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetim
         "run_comparison.html",
         written=written,
         runs=runs,
-        cards=[_card(run, run in leaders(runs)) for run in runs],
+        cards=[_card(run, run in best_runs(runs)) for run in runs],
         colours={run.letter: colour(run) for run in runs},
         charts=_charts(runs),
         results=results_of(runs),
@@ -45,13 +45,13 @@ def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetim
 
 
 def colour(run: ComparedRun) -> str:
-    """The run's class in the style sheet."""
+    """Return the run's class in the stylesheet."""
     return f"run r{(ord(run.letter) - ord('A')) % NUM_COLOURS + 1}"
 
 
 @dataclass(frozen=True)
 class _Card:
-    """A run's best figure."""
+    """Holds a run's best figure."""
 
     run: ComparedRun
     dev_error: str
@@ -68,7 +68,7 @@ def _card(run: ComparedRun, leads: bool) -> _Card:
 
 
 def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
-    """Draw the curves of all runs over one another; those that have not begun have none."""
+    """Draw the curves of all runs in one chart; runs that have not begun have none."""
     last = max((run.metrics[-1].epoch for run in runs if run.metrics), default=0)
     if not last:
         return []
@@ -115,6 +115,6 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
 def over_epochs(
     run: ComparedRun, epochs: Sequence[int], value: Callable[[EpochMetrics], float]
 ) -> list[float]:
-    """A value for each epoch; not a number where the run has not come so far."""
+    """Return a value for each epoch; NaN for epochs that the run has not reached."""
     known = {epoch.epoch: value(epoch) for epoch in run.metrics}
     return [known.get(epoch, math.nan) for epoch in epochs]

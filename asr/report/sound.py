@@ -1,4 +1,4 @@
-"""What was recognized, and what was said, at its time on the picture of the sound.
+"""Places the tokens of hypothesis and reference at their times on a spectrogram.
 
 `templates/cards.html` shows it. The spectrogram is a picture; the tokens on it are HTML, so that they can be
 searched, copied and read aloud.
@@ -20,18 +20,18 @@ from asr.pages.pictures import png_bytes, spectrogram_picture
 
 MARKS = {"equal": "", "substitution": "S", "deletion": "D", "insertion": "I"}
 HEIGHT_PX = 96  # mel bands
-MOST_COLUMNS = 1200  # of the picture; a longer clip's is coarser in time, so that the page stays small
+MAX_COLUMNS = 1200  # of the picture; that of a longer clip is coarser in time, to keep the page small
 PIXELS_PER_S = 75.0  # at least: a clip of more than 12 s is wider than the page, and scrolls
 NARROW_PX, WIDE_PX = 270.0, 640.0
 LANES = 3
 LANE_EM = 1.5
-CHARACTER_PX, BESIDE_PX = 7.5, 9.0  # of a token as it is shown: a hanzi takes two characters
-SECONDS_PX = 70.0  # between two marks of the time
+CHARACTER_PX, BESIDE_PX = 7.5, 9.0  # width of a token's characters (a hanzi counts as two) and padding
+SECONDS_PX = 70.0  # minimal distance between two time marks
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A token at its time; `time_s` is where it points to."""
+    """Holds a token, its edit, and the time that it points to."""
 
     token: str
     edit: str
@@ -39,19 +39,19 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """The letter of its edit."""
+        """Return the letter of the edit."""
         return MARKS[self.edit]
 
     @property
     def width_px(self) -> float:
-        """About as wide as it is drawn."""
+        """Return the approximate width of the flag on the page."""
         wide = sum(unicodedata.east_asian_width(char) in "WF" for char in self.token)
         return (len(self.token) + wide + len(self.mark)) * CHARACTER_PX + BESIDE_PX
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A flag in its lane, 0 being nearest to the picture, to the right of its time or to the left."""
+    """Holds a flag and its lane (0 is nearest to the picture), to the right of its time or to the left."""
 
     flag: Flag
     lane: int
@@ -59,17 +59,17 @@ class Placed:
 
     @property
     def height_em(self) -> float:
-        """From the picture to the far side of its lane."""
+        """Return the distance from the picture to the far side of the lane."""
         return LANE_EM * (self.lane + 1)
 
 
 @dataclass(frozen=True)
 class FlagRow:
-    """One row of flags, above or below the picture.
+    """Holds one row of flags, above or below the picture.
 
     Attributes:
-        kind: "heard" or "said".
-        flags: in their lanes.
+        kind: "hypothesis" or "said", a class in the stylesheet.
+        flags: placed in lanes.
     """
 
     kind: str
@@ -77,47 +77,47 @@ class FlagRow:
 
     @property
     def height_em(self) -> float:
-        """Of all its lanes."""
+        """Return the height of all lanes."""
         return max((one.height_em for one in self.flags), default=LANE_EM)
 
 
 @dataclass(frozen=True)
 class SoundFigure:
-    """The spectrogram, what was recognized above it and what was said below.
+    """Holds the spectrogram of an utterance, with the hypothesis above it and the reference below.
 
     Attributes:
-        utterance_id: whose sound it is.
+        utterance_id: of the utterance.
         duration_s: of the sound.
-        width_px: at least, so that the flags have room.
+        width_px: minimal width at which the flags have room.
         png_base64: the spectrogram.
-        heard: the tokens that were recognized.
-        said: those of the reference.
-        seconds: times to be named.
+        hypothesis: tokens that were recognized.
+        reference: tokens of the label.
+        seconds: times to label.
     """
 
     utterance_id: str
     duration_s: float
     width_px: float
     png_base64: str
-    heard: FlagRow
-    said: FlagRow
+    hypothesis: FlagRow
+    reference: FlagRow
     seconds: Sequence[float]
 
     def left_percent(self, time_s: float) -> float:
-        """Return where a moment is, from the left."""
+        """Return the position of a time, in percent from the left."""
         return 100 * time_s / self.duration_s
 
 
 def sound_figure(
     utterance: Utterance, pairs: Sequence[AlignedPair], times_s: Sequence[float], *, wide: bool
 ) -> SoundFigure:
-    """Return the picture of an utterance's sound with its tokens.
+    """Return the spectrogram of an utterance with its tokens.
 
     Args:
         utterance: whose recording is read.
-        pairs: its reference beside what was recognized.
-        times_s: of each token that was recognized.
-        wide: whether it may fill the page, or only a half of it.
+        pairs: reference and hypothesis, aligned.
+        times_s: of each token of the hypothesis.
+        wide: whether the figure spans the page, or only half of it.
 
     Raises:
         UserError: the recording cannot be read.
@@ -127,26 +127,26 @@ def sound_figure(
     duration_s = len(waveform) / SAMPLE_RATE_HZ
     times_s = times_of_pairs(pairs, times_s, duration_s)
     aligned = list(zip(pairs, times_s, strict=True))
-    heard = [Flag(pair.hypothesis, pair.edit, at_s) for pair, at_s in aligned if pair.edit != "deletion"]
-    said = [Flag(pair.reference, pair.edit, at_s) for pair, at_s in aligned if pair.edit != "insertion"]
-    width_px = fitting_width_px([heard, said], duration_s, WIDE_PX if wide else NARROW_PX)
+    hypothesis = [Flag(pair.hypothesis, pair.edit, at_s) for pair, at_s in aligned if pair.edit != "deletion"]
+    reference = [Flag(pair.reference, pair.edit, at_s) for pair, at_s in aligned if pair.edit != "insertion"]
+    width_px = fitting_width_px([hypothesis, reference], duration_s, WIDE_PX if wide else NARROW_PX)
     picture = spectrogram_picture(waveform, HEIGHT_PX)
-    data = base64.b64encode(png_bytes(picture[:, :: -(-picture.shape[1] // MOST_COLUMNS)])).decode()
+    data = base64.b64encode(png_bytes(picture[:, :: -(-picture.shape[1] // MAX_COLUMNS)])).decode()
     return SoundFigure(
         utterance.id,
         duration_s,
         width_px,
         data,
-        FlagRow("heard", in_lanes(heard, duration_s, width_px)),
-        FlagRow("said", in_lanes(said, duration_s, width_px)),
+        FlagRow("hypothesis", in_lanes(hypothesis, duration_s, width_px)),
+        FlagRow("said", in_lanes(reference, duration_s, width_px)),
         seconds(duration_s, width_px),
     )
 
 
 def times_of_pairs(pairs: Sequence[AlignedPair], times_s: Sequence[float], duration_s: float) -> list[float]:
-    """When each pair is; what was not heard is spread evenly between its neighbours that were."""
-    heard = iter(times_s)
-    known = [None if pair.edit == "deletion" else min(next(heard), duration_s) for pair in pairs]
+    """Return the time of each pair; deleted tokens are spread evenly between their recognized neighbours."""
+    recognized = iter(times_s)
+    known = [None if pair.edit == "deletion" else min(next(recognized), duration_s) for pair in pairs]
     times: list[float] = []
     for place, time_s in enumerate(known):
         if time_s is None:
@@ -160,7 +160,7 @@ def times_of_pairs(pairs: Sequence[AlignedPair], times_s: Sequence[float], durat
 
 
 def fitting_width_px(rows: Sequence[Sequence[Flag]], duration_s: float, least_px: float) -> float:
-    """A width at which a few lanes hold the flags; where they crowd, twice the least and more lanes."""
+    """Return a width at which the flags fit into a few lanes; crowded ones get twice the minimal width."""
     least_px = max(least_px, duration_s * PIXELS_PER_S)
     widths = [least_px * (1 + step / 5) for step in range(6)]
     fits = (
@@ -172,7 +172,7 @@ def fitting_width_px(rows: Sequence[Sequence[Flag]], duration_s: float, least_px
 
 
 def in_lanes(row: Sequence[Flag], duration_s: float, width_px: float) -> list[Placed]:
-    """Each flag in the first lane where it covers no other one."""
+    """Place each flag in the first lane where it covers no other flag."""
     lanes: list[list[tuple[float, float]]] = []
     placed = []
     for flag in row:
@@ -193,7 +193,7 @@ def in_lanes(row: Sequence[Flag], duration_s: float, width_px: float) -> list[Pl
 
 
 def seconds(duration_s: float, width_px: float) -> list[float]:
-    """Return the times to be named: round, and as close as their names have room."""
+    """Return the times to label: round, and as close as their labels have room."""
     step_s = round_up(duration_s / max(1.0, width_px / SECONDS_PX))
-    count = math.ceil(duration_s / step_s - 0.4)  # none at the very end, where its name has no room
+    count = math.ceil(duration_s / step_s - 0.4)  # none at the very end, where its label has no room
     return [number * step_s for number in range(1, count)]

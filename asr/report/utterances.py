@@ -1,4 +1,4 @@
-"""What was recognized beside what was said: confusions of tokens, and single utterances with their sound."""
+"""Compares hypotheses with references: confusions of tokens, and single utterances with their sound."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WIDE_FROM, WIDE_FROM_S = 11, 4.0  # more tokens than that, or a longer clip, spa
 EDITS = {
     "equal": "right",
     "substitution": "substituted",
-    "deletion": "deleted: said, not heard",
-    "insertion": "inserted: heard, not said",
+    "deletion": "deleted: said, not recognized",
+    "insertion": "inserted: recognized, not said",
 }
 
 K = TypeVar("K", str, tuple[str, str])
@@ -27,7 +27,7 @@ K = TypeVar("K", str, tuple[str, str])
 
 @dataclass(frozen=True)
 class Scored:
-    """One utterance beside what was heard."""
+    """Holds an utterance, its hypothesis, and the edits between them."""
 
     utterance: Utterance
     hypothesis: Hypothesis
@@ -36,31 +36,31 @@ class Scored:
 
     @classmethod
     def of(cls, utterance: Utterance, hypothesis: Hypothesis) -> Scored:
-        """Align the two."""
+        """Align an utterance with its hypothesis."""
         tokens = utterance.tokens, hypothesis.tokens
         return cls(utterance, hypothesis, align(*tokens), count_edits(*tokens))
 
 
 @dataclass(frozen=True)
 class AlignedColumn:
-    """A token of the reference over one of the hypothesis, and the letter of the edit between them."""
+    """Holds a token of the reference, one of the hypothesis, and the letter of the edit between them."""
 
     edit: str
-    said: str
-    heard: str
+    reference: str
+    hypothesis: str
     mark: str
 
 
 @dataclass(frozen=True)
 class UtteranceCard:
-    """One utterance with its hypothesis, as `templates/cards.html` shows it.
+    """Holds an utterance with its hypothesis, as `templates/cards.html` shows it.
 
     Attributes:
         scored: the utterance.
         unit: of its tokens, such as "syllable".
         wide: whether the card spans the page.
-        sound: what was recognized and said on the picture of the sound; None where that cannot be read.
-        no_sound: why there is none.
+        sound: tokens on the spectrogram; None if the recording cannot be read.
+        no_sound: why there is no spectrogram.
     """
 
     scored: Scored
@@ -71,14 +71,14 @@ class UtteranceCard:
 
     @property
     def alignment(self) -> list[AlignedColumn]:
-        """The reference over the hypothesis."""
+        """Return the reference aligned with the hypothesis."""
         pairs = self.scored.pairs
         return [AlignedColumn(pair.edit, pair.reference, pair.hypothesis, MARKS[pair.edit]) for pair in pairs]
 
 
 @dataclass(frozen=True)
 class EditKey:
-    """What the colour and the letter of an edit mean."""
+    """Explains the colour and the letter of an edit."""
 
     edit: str
     mark: str
@@ -86,51 +86,53 @@ class EditKey:
 
 
 def edit_key(meanings: Mapping[str, str]) -> list[EditKey]:
-    """Return what the colours and letters of edits mean."""
+    """Return the key to the colours and letters of edits."""
     return [EditKey(edit, MARKS[edit], meaning) for edit, meaning in meanings.items()]
 
 
 def confusions(scored: Sequence[Scored]) -> list[Table]:
-    """Return which token was most often recognized as which other, which were left out, and which put in."""
+    """Return tables of the most frequent substitutions, deletions and insertions of tokens."""
     pairs = [pair for s in scored for pair in s.pairs]
     times_said = Counter(pair.reference for pair in pairs)
     swapped = Counter((p.reference, p.hypothesis) for p in pairs if p.edit == "substitution")
     dropped = Counter(pair.reference for pair in pairs if pair.edit == "deletion")
     added = Counter(pair.hypothesis for pair in pairs if pair.edit == "insertion")
     swaps = [
-        [said, heard, f"{count:,} of {times_said[said]:,}", difference(said, heard)]
-        for (said, heard), count in most_frequent(swapped)
+        [said, recognized, f"{count:,} of {times_said[said]:,}", difference(said, recognized)]
+        for (said, recognized), count in most_frequent(swapped)
     ]
     drops = [[said, f"{count:,} of {times_said[said]:,}"] for said, count in most_frequent(dropped)]
-    additions = [[heard, f"{count:,}"] for heard, count in most_frequent(added)]
+    additions = [[recognized, f"{count:,}"] for recognized, count in most_frequent(added)]
     lists = [
-        (["said", "heard", "times", "differs in"], swaps),
-        (["said, not heard", "times"], drops),
-        (["heard, not said", "times"], additions),
+        (["reference", "hypothesis", "times", "differs in"], swaps),
+        (["deleted", "times"], drops),
+        (["inserted", "times"], additions),
     ]
     return [Table(headings, rows, "words") for headings, rows in lists if rows]
 
 
 def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:
-    """The highest counts; of equal ones the first in the alphabet, so that a page can be made twice."""
+    """Return the highest counts; ties are in alphabetical order, so that the page is reproducible."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_CONFUSIONS]
 
 
-def difference(reference: str, heard: str) -> str:
-    """What two syllables differ in."""
-    if not (is_syllable(reference) and is_syllable(heard)):
+def difference(reference: str, hypothesis: str) -> str:
+    """Return in which parts two syllables differ."""
+    if not (is_syllable(reference) and is_syllable(hypothesis)):
         return ""
-    parts = zip(("initial", "final", "tone"), split_syllable(reference), split_syllable(heard), strict=True)
+    parts = zip(
+        ("initial", "final", "tone"), split_syllable(reference), split_syllable(hypothesis), strict=True
+    )
     return ", ".join(name for name, a, b in parts if a != b)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Some utterances of many.
+    """Holds some of many utterances.
 
     Attributes:
-        cards: of those to show.
-        total: how many there are.
+        cards: of the utterances to show.
+        total: number of utterances.
     """
 
     cards: Sequence[UtteranceCard]
@@ -138,14 +140,14 @@ class Chosen:
 
 
 def worst_utterances(unit: str, scored: Sequence[Scored]) -> Chosen:
-    """Return those with the most errors."""
+    """Return the utterances with the most errors."""
     wrong = [s for s in scored if s.edits.errors]
     wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
     return Chosen([utterance_card(unit, s) for s in wrong[:NUM_WORST]], len(wrong))
 
 
 def utterance_card(unit: str, scored: Scored) -> UtteranceCard:
-    """Return one utterance with its hypothesis on its sound, where that can be read."""
+    """Return the card of an utterance, with its spectrogram if the recording can be read."""
     utterance, times_s = scored.utterance, scored.hypothesis.times_s
     wide = len(scored.pairs) > WIDE_FROM or utterance.duration_s > WIDE_FROM_S
     try:
@@ -156,5 +158,5 @@ def utterance_card(unit: str, scored: Scored) -> UtteranceCard:
 
 
 def right_utterances(scored: Sequence[Scored]) -> list[Scored]:
-    """Return those without an error, the longest first."""
+    """Return the utterances without an error, the longest first."""
     return sorted((s for s in scored if not s.edits.errors), key=lambda s: -len(s.utterance.tokens))

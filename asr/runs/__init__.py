@@ -1,1 +1,1 @@
-"""A run's directory: what is in it, its state, its checkpoints."""
+"""Read and write a run's directory: its settings, state, metrics and checkpoints."""

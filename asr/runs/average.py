@@ -1,7 +1,7 @@
-"""The mean of the weights of a run's best epochs: one model, as fast as each of them, and often better.
+"""Average the weights of a run's best epochs into one model, as fast as each of them and often better.
 
 Averaging checkpoints is from Vaswani et al., 2017 (arXiv:1706.03762), section 6.1. The moving means and
-variances of batch normalisation are averaged as well, not computed anew on the training set.
+variances of batch normalisation are averaged as well, not recomputed on the training set.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FILE = "average.json"
 
 @dataclass(frozen=True)
 class Average:
-    """A mean of weights.
+    """Holds the mean of the weights of several epochs.
 
     Attributes:
-        weights: by the paths of variables.
-        progress: of the run when the latest of the epochs was done.
-        epochs: averaged, the one with the lowest dev error first.
+        weights: mean weights by the paths of variables.
+        progress: progress of the run after the latest of these epochs.
+        epochs: the averaged epochs, the one with the lowest dev error first.
     """
 
     weights: Arrays
@@ -43,34 +43,34 @@ class Average:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run directory that holds an average is made of.
+    """Describes what the average in a run directory is made of.
 
     Attributes:
-        run: directory of the run.
-        epochs: averaged.
-        dev_error: of the average; None where it was not evaluated.
+        run: directory of the original run.
+        epochs: the averaged epochs.
+        dev_error: dev error rate of the average; None if it was not evaluated.
     """
 
     run: str
     epochs: tuple[int, ...]
     dev_error: float | None = None
 
-    def in_words(self) -> str:
-        """For a person."""
+    def describe(self) -> str:
+        """Return a description such as "of epochs 3, 5 of runs/demo"."""
         return f"of epochs {', '.join(map(str, sorted(self.epochs)))} of {self.run}"
 
 
 def average_best(run: Run, num_best: int) -> Average:
     """Average the epochs with the lowest dev error whose checkpoints are kept.
 
-    A checkpoint that cannot be read is logged, and so is a run that keeps too few.
+    A warning is logged for a checkpoint that cannot be read, and for a run that has too few.
 
     Args:
-        run: trained for two epochs at least.
-        num_best: how many, or all that there are.
+        run: a run of at least two epochs.
+        num_best: number of epochs; all if there are fewer.
 
     Raises:
-        UserError: fewer than two can be read, or they are of different models.
+        UserError: fewer than two checkpoints can be read, or they are of different models.
     """
     mean = _Mean()
     for metrics in kept_epochs(run):
@@ -79,17 +79,17 @@ def average_best(run: Run, num_best: int) -> Average:
         try:
             checkpoint = read_checkpoint(run.epoch_checkpoint(metrics.epoch), ("model", "ema"))
         except UserError as error:
-            logger.warning("left out: %s", error)
+            logger.warning("skipped a checkpoint: %s", error)
             continue
         mean.add(metrics.epoch, checkpoint)
     if len(mean.epochs) < 2:
         raise UserError(
-            f"{run.directory}: expected the checkpoints of 2 epochs at least to average, received "
+            f"{run.directory}: expected the checkpoints of at least 2 epochs to average, received "
             f"{len(mean.epochs)}; train for more epochs, with a higher train.keep_best"
         )
     if len(mean.epochs) < num_best:
         logger.warning(
-            "%s: only %d epochs have checkpoints, which are averaged; train.keep_best is how many are kept",
+            "%s: only %d epochs have checkpoints to average; a higher train.keep_best keeps more",
             run.directory,
             len(mean.epochs),
         )
@@ -97,21 +97,21 @@ def average_best(run: Run, num_best: int) -> Average:
 
 
 def kept_epochs(run: Run) -> list[EpochMetrics]:
-    """The epochs whose checkpoints are there, the lowest dev error first; of equals the later."""
+    """Return the epochs whose checkpoints exist, the lowest dev error first; of equal ones the later."""
     kept = [metrics for metrics in run.metrics() if run.epoch_checkpoint(metrics.epoch).exists()]
     return best_first(kept)
 
 
 def write_average(run: Run, average: Average, target: Path) -> None:
-    """Make a run directory that holds the average, whole or not at all; it decodes as every other.
+    """Write a run directory with the average, completely or not at all; it decodes like any other.
 
     Args:
-        run: that it is an average of.
-        average: of its weights.
+        run: the original run.
+        average: the average of its weights.
         target: the new directory.
 
     Raises:
-        UserError: something is there already, or it cannot be written.
+        UserError: the target exists, or cannot be written.
     """
     refuse_existing(target)
     try:
@@ -127,19 +127,19 @@ def write_average(run: Run, average: Average, target: Path) -> None:
 
 
 def refuse_existing(target: Path) -> None:
-    """Raise a UserError where something is there already."""
+    """Raise a UserError where a file or folder exists."""
     if target.exists() or target.is_symlink():
-        raise UserError(f"{target}: exists already, and is kept; remove it, or choose another `out`")
+        raise UserError(f"{target}: already exists; remove it, or choose another `out`")
 
 
 def write_origin(directory: Path, origin: Origin) -> None:
-    """Keep what an average is made of."""
+    """Write what an average is made of."""
     with whole_file(directory / FILE, "origin of the average") as file:
         file.write(json.dumps(dataclasses.asdict(origin), indent=2).encode() + b"\n")
 
 
 def read_origin(directory: Path) -> Origin | None:
-    """What an average is made of; None of a run that is none.
+    """Read what an average is made of; return None for a run that is not an average.
 
     Raises:
         UserError: the file cannot be read.
@@ -156,13 +156,13 @@ def read_origin(directory: Path) -> Origin | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UserError(f"{path}: cannot read this ({error.strerror}); mend its rights") from None
+        raise UserError(f"{path}: cannot read this ({error.strerror}); correct its permissions") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UserError(f"{path}: damaged; remove {directory}, and make the average anew") from None
+        raise UserError(f"{path}: damaged; remove {directory}, and average again") from None
 
 
 class _Mean:
-    """A running sum of weights, in double precision."""
+    """Sums up weights in double precision."""
 
     def __init__(self) -> None:
         self.epochs: list[int] = []
@@ -170,12 +170,12 @@ class _Mean:
         self._latest: Checkpoint | None = None
 
     def add(self, epoch: int, checkpoint: Checkpoint) -> None:
-        """Add the weights that one would decode with after an epoch."""
+        """Add the weights to decode with after an epoch."""
         weights = checkpoint.decoding_weights
         if self._latest and _shapes(weights) != _shapes(self._latest.decoding_weights):
             raise UserError(
-                f"{checkpoint.path}: holds other variables than {self._latest.path}; one of them is another "
-                "run's: remove it"
+                f"{checkpoint.path}: holds other variables than {self._latest.path}; remove the one that is "
+                "from another run"
             )
         for name, value in weights.items():
             if np.issubdtype(value.dtype, np.floating):
@@ -185,7 +185,7 @@ class _Mean:
         self.epochs.append(epoch)
 
     def result(self) -> Average:
-        """The mean, in the precision of the weights; what is no real number is the latest epoch's."""
+        """Return the mean in the precision of the weights; integers are those of the latest epoch."""
         assert self._latest
         weights = {
             name: (self._sums[name] / len(self.epochs)).astype(value.dtype) if name in self._sums else value

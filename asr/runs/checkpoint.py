@@ -1,14 +1,14 @@
-"""A run's whole state in one file, written so that it is there whole or not at all.
+"""Store a run's whole state in one file, which is written completely or not at all.
 
 checkpoints/epoch-0012.npz              after an epoch
 checkpoints/epoch-0013-batch-00345.npz  within one
 
-Each is an archive of NumPy arrays, every one with its checksum:
+Each is an archive of NumPy arrays, each with a checksum:
 
     model/PATH        weights and batch statistics, by the path of the variable
-    ema/PATH          their moving average, where one is kept
-    seed/NNNN         states of the generators that dropout and masks draw from
-    optimizer/NNNN    momenta, step and loss scale
+    ema/PATH          their moving average, if one is kept
+    seed/NNNN         states of the random generators of dropout and masks
+    optimizer/NNNN    moments, step and loss scale
     about             the run's progress and the names of the arrays, as JSON
 """
 
@@ -32,17 +32,17 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class DamagedCheckpointError(UserError):
-    """A file whose bytes have changed, or of which a part is missing."""
+    """Raised for a file whose bytes have changed, or of which a part is missing."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds.
+    """Holds the contents of a checkpoint file.
 
     Attributes:
-        path: of the file.
-        arrays: by name, see above.
-        progress: of the run.
+        path: path of the file.
+        arrays: arrays by name, see the module's docstring.
+        progress: progress of the run.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class Checkpoint:
     progress: Progress
 
     def part(self, name: str) -> Arrays:
-        """The arrays of "model", "ema", "seed" or "optimizer", without that in their names."""
+        """Return the arrays of "model", "ema", "seed" or "optimizer", without that prefix in their names."""
         prefix = f"{name}/"
         return {
             key.removeprefix(prefix): value for key, value in self.arrays.items() if key.startswith(prefix)
@@ -58,20 +58,20 @@ class Checkpoint:
 
     @property
     def decoding_weights(self) -> Arrays:
-        """What to decode with, by the paths of variables: the moving average where there is one."""
+        """Return the weights to decode with by variable path: the moving average if there is one."""
         return self.part("ema") or self.part("model")
 
 
 def state_of(model: Any, optimizer: Any, average: Sequence[Any] | None = None) -> Arrays:
-    """A copy of all that a step changes.
+    """Copy everything that a training step changes.
 
     Args:
-        model: with its weights.
-        optimizer: built.
-        average: of `model.weights`, in their order; None where none is kept.
+        model: a built model.
+        optimizer: a built optimizer.
+        average: moving averages of `model.weights`, in their order; None if none is kept.
     """
     arrays = {f"model/{variable.path}": _copy(variable) for variable in model.weights}
-    assert len(arrays) == len(model.weights), "variables of one path"
+    assert len(arrays) == len(model.weights), "two variables have the same path"
     if average is not None:
         arrays |= {f"ema/{v.path}": _copy(a) for v, a in zip(model.weights, average, strict=True)}
     arrays |= {f"seed/{index:04d}": _copy(v) for index, v in enumerate(seeds_of(model))}
@@ -81,10 +81,10 @@ def state_of(model: Any, optimizer: Any, average: Sequence[Any] | None = None) -
 def restore_state(
     checkpoint: Checkpoint, model: Any, optimizer: Any, average: Sequence[Any] | None = None
 ) -> None:
-    """Give everything that `state_of` copied back.
+    """Restore everything that `state_of` copied.
 
     Raises:
-        UserError: the checkpoint is another model's or another optimiser's.
+        UserError: the checkpoint is of another model or optimizer.
     """
     weights = model.weights
     paths = [weight.path for weight in weights]
@@ -96,7 +96,7 @@ def restore_state(
 
 
 def load_decoding_weights(path: Path, model: Any) -> None:
-    """Give a model the weights of a checkpoint to decode with.
+    """Load the weights to decode with from a checkpoint into a model.
 
     Raises:
         UserError: the file is missing or damaged, or belongs to another model.
@@ -108,24 +108,24 @@ def load_decoding_weights(path: Path, model: Any) -> None:
 
 
 def write_checkpoint(path: Path, arrays: Mapping[str, npt.NDArray[Any]], progress: Progress) -> None:
-    """Write what `state_of` copied, whole or not at all.
+    """Write what `state_of` copied, completely or not at all.
 
     Raises:
-        UserError: the disk is full or the folder cannot be written; what was there stays.
+        UserError: the disk is full or the folder cannot be written; an existing file remains.
     """
     about = {"progress": progress.to_json(), "arrays": list(arrays)}
-    told = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    encoded = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with whole_file(path, "checkpoint") as file:
-        np.savez(file, about=told, **arrays)  # type: ignore[arg-type]  # its stub takes the names for flags
+        np.savez(file, about=encoded, **arrays)  # type: ignore[arg-type]  # its stub mistakes the names for options
 
 
 def write_weights(path: Path, weights: Mapping[str, npt.NDArray[Any]], progress: Progress) -> None:
-    """Write a model alone, to decode with.
+    """Write only the weights of a model, to decode with.
 
     Args:
         path: of the file.
-        weights: by the paths of variables.
-        progress: of the run that they are from.
+        weights: weights by the paths of variables.
+        progress: progress of the run that they are from.
 
     Raises:
         UserError: the disk is full or the folder cannot be written.
@@ -134,15 +134,15 @@ def write_weights(path: Path, weights: Mapping[str, npt.NDArray[Any]], progress:
 
 
 def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", "optimizer")) -> Checkpoint:
-    """Read and check a file.
+    """Read and check a checkpoint.
 
     Args:
         path: of the file.
-        parts: the arrays to read.
+        parts: groups of arrays to read.
 
     Raises:
-        DamagedCheckpointError: its bytes have changed, or a part is missing.
-        UserError: there is none, or it cannot be read.
+        DamagedCheckpointError: the file's bytes have changed, or a part is missing.
+        UserError: there is no such file, or it cannot be read.
     """
     try:
         with np.load(path) as stored:
@@ -157,18 +157,18 @@ def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", 
             f"{path}: no checkpoint; train this run first, or name the run directory that holds one"
         ) from None
     except MemoryError:
-        raise UserError(f"{path}: cannot read this checkpoint, memory does not suffice") from None
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds where bytes have changed
+        raise UserError(f"{path}: cannot read this checkpoint: out of memory") from None
+    except Exception as error:  # NumPy, zipfile and json raise many kinds of errors for damaged files
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise UserError(
-                f"{path}: cannot read this checkpoint ({error.strerror}); mend that and try again"
+                f"{path}: cannot read this checkpoint ({error.strerror}); correct that and try again"
             ) from None
         raise DamagedCheckpointError(f"{path}: damaged checkpoint ({error})") from None
     return Checkpoint(path, arrays, progress)
 
 
 def seeds_of(model: Any) -> list[Any]:
-    """The states of a model's random generators: variables that are no weights."""
+    """Return the states of a model's random generators: its variables that are not weights."""
     weights = {id(weight) for weight in model.weights}
     return [variable for variable in model.variables if id(variable) not in weights]
 
@@ -176,22 +176,22 @@ def seeds_of(model: Any) -> list[Any]:
 def _progress_of(path: Path, record: Any) -> Progress:
     try:
         return Progress.from_json(record)
-    except TypeError as error:  # its bytes are right
+    except TypeError as error:  # the file is intact
         raise UserError(
-            f"{path}: written by another version of Polyphone ({error}); continue with that one, or begin a "
-            f"new run with these weights by train.init_from={path.parent.parent}"
+            f"{path}: written by another version of Polyphone ({error}); resume with that version, or start "
+            f"a new run from these weights by train.init_from={path.parent.parent}"
         ) from None
 
 
 def _copy(variable: Any) -> npt.NDArray[Any]:
     array = np.asarray(variable)
-    return array if array.flags.owndata else array.copy()  # it may be the variable's own memory
+    return array if array.flags.owndata else array.copy()  # the array may share the variable's memory
 
 
 def _assign(checkpoint: Checkpoint, part: str, names: Sequence[str], variables: Sequence[Any]) -> None:
-    """Give variables the arrays of these names, if all fit."""
+    """Assign the arrays of these names to variables, if all fit."""
     stored = checkpoint.part(part)
-    changed = "the model's configuration has changed since"
+    changed = "the model's configuration has changed since it was written"
     if len(stored) != len(variables):
         raise UserError(
             f"{checkpoint.path}: holds {len(stored)} {part} variables, expected {len(variables)}; {changed}"

@@ -1,4 +1,4 @@
-"""Which checkpoints a run has: written in the background, the latest and the best kept, damaged ones told.
+"""Keep a run's latest and best checkpoints: write them in the background, and skip damaged ones.
 
 with CheckpointStore(run, keep_last=2, keep_best=5) as store:
     store.save(state_of(model, optimizer), progress)   # returns at once
@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointStore:
-    """The checkpoints of a run.
+    """Writes, keeps and finds the checkpoints of a run.
 
     Args:
-        run: its directory.
-        keep_last: of the latest.
-        keep_best: of the epochs with the lowest dev error.
+        run: the run's directory.
+        keep_last: number of latest checkpoints to keep.
+        keep_best: number of checkpoints to keep of the epochs with the lowest dev error.
     """
 
     def __init__(self, run: Run, keep_last: int, keep_best: int) -> None:
@@ -44,14 +44,14 @@ class CheckpointStore:
         if error is None:
             self._writer.finish()
         elif not (isinstance(error, Interrupted) and error.at_once):
-            with contextlib.suppress(Exception):  # what ends the run is told, not what comes of it
+            with contextlib.suppress(Exception):  # the error that ends the run matters more
                 self._writer.finish()
 
     def save(self, arrays: Arrays, progress: Progress) -> None:
-        """Write a checkpoint and the metrics, in this order, after those that are being written.
+        """Write a checkpoint, then the metrics, after those that are being written.
 
         Raises:
-            UserError: the one before could not be written.
+            UserError: the previous checkpoint could not be written.
         """
 
         def write() -> None:
@@ -66,28 +66,28 @@ class CheckpointStore:
         """Wait until everything is written.
 
         Raises:
-            UserError: something could not be.
+            UserError: a checkpoint could not be written.
         """
         self._writer.finish()
 
     def raise_if_failed(self) -> None:
-        """Raise what the writer met, if it met anything.
+        """Raise the writer's error, if there was one.
 
         Raises:
             UserError: a checkpoint could not be written.
         """
         self._writer.raise_if_failed()
 
-    def newest(self, mend: bool = True) -> Checkpoint | None:
-        """Return the latest that is whole, or None where there is none yet; each damaged one is logged.
+    def newest(self, repair: bool = True) -> Checkpoint | None:
+        """Return the latest intact checkpoint, or None if there is none yet; log each damaged one.
 
         Args:
-            mend: whether damaged ones are put aside, under another name, with what a killed process left.
+            repair: whether to rename damaged checkpoints, and to remove a killed process' unfinished files.
 
         Raises:
-            UserError: all are damaged.
+            UserError: all checkpoints are damaged or missing.
         """
-        if mend:
+        if repair:
             self._remove_unfinished()
         paths = self.run.checkpoints()
         for number, path in enumerate(reversed(paths), 1):
@@ -96,19 +96,19 @@ class CheckpointStore:
             except DamagedCheckpointError as error:
                 if number == len(paths):
                     raise UserError(
-                        f"{error}, and no other is left: start another run under another `name`"
+                        f"{error}, and no other is left: start a new run under another `name`"
                     ) from None
                 logger.warning("%s; using the one before it", error)
-                if mend:
+                if repair:
                     with contextlib.suppress(OSError):
                         path.replace(path.with_name(f"{path.name}.damaged"))
             except UserError:
-                if path.exists():  # else another worker has put it aside meanwhile
+                if path.exists():  # else another worker has renamed it meanwhile
                     raise
         if metrics := self.run.metrics():
             raise UserError(
-                f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; bring one back, or "
-                "start another run under another `name`"
+                f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; restore one, or "
+                "start a new run under another `name`"
             )
         return None
 
@@ -131,28 +131,28 @@ class CheckpointStore:
 
 
 class BackgroundWriter:
-    """Runs one job after the other, beside the caller."""
+    """Runs jobs one after another in a background thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
     def start(self, job: Callable[[], None]) -> None:
-        """Run a job when the one before it is done; waits for that one."""
+        """Start a job after waiting for the previous one."""
         self.finish()
-        # a daemon: where the disk hangs, the program can still be stopped
+        # a daemon, so that the program can be stopped even if the disk hangs
         self._thread = threading.Thread(target=self._run, args=(job,), name="checkpoint", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait for the job, and raise what it raised."""
+        """Wait for the job, and raise its error if there was one."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         self.raise_if_failed()
 
     def raise_if_failed(self) -> None:
-        """Raise what a job raised."""
+        """Raise the error of a finished job, if there was one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error

@@ -1,4 +1,4 @@
-"""Runs side by side: in what settings they differ, and what came of it.
+"""Compare runs: the settings in which they differ, and their results.
 
 runs = read_runs([Path("runs/a"), Path("runs/b")])
 differing(settings_of(runs))  # {"train.epochs": ("40", "60")}
@@ -22,20 +22,20 @@ from asr.runs.progress import EpochMetrics, best_epoch, throughput
 from asr.runs.run import Run
 
 Rows = Mapping[str, tuple[str, ...]]
-"""By the name of a setting or of a result, its value in each run."""
+"""Maps the name of a setting or of a result to its value in each run."""
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs.
+    """Holds one of the compared runs.
 
     Attributes:
-        letter: stands for it in tables and charts.
-        name: as short as tells it apart from the others.
-        directory: of the run.
-        config: its settings; what an old run does not know has its default.
-        metrics: of the epochs so far.
-        origin: what it is an average of; None for a run that was trained.
+        letter: names the run in tables and charts.
+        name: the shortest name that distinguishes it from the others.
+        directory: directory of the run.
+        config: its settings; keys that are missing in an old run have their defaults.
+        metrics: metrics of its epochs so far.
+        origin: description of the average; None for a run that was trained.
     """
 
     letter: str
@@ -47,23 +47,23 @@ class ComparedRun:
 
     @property
     def best(self) -> EpochMetrics | None:
-        """The epoch whose weights are those to decode with."""
+        """Return the epoch whose weights to decode with."""
         best = best_epoch(self.metrics)
         return next((epoch for epoch in self.metrics if epoch.epoch == best), None)
 
     @property
     def dev_error(self) -> float | None:
-        """Of these weights; None before the first epoch."""
+        """Return the dev error rate of the weights to decode with; None before the first epoch."""
         if self.origin:
             return self.origin.dev_error
         return self.best.dev_error if self.best else None
 
 
 def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
-    """The runs to be compared, in their order.
+    """Read the runs to be compared, in their order.
 
     Raises:
-        UserError: there are fewer than 2 or more than 26; one is named twice; one is no run, or is damaged.
+        UserError: there are fewer than 2 or more than 26; one is given twice, is not a run, or is damaged.
     """
     if not 2 <= len(directories) <= len(ascii_uppercase):
         raise UserError(
@@ -74,7 +74,7 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
     for directory in directories:
         first = seen.setdefault(directory.resolve(), directory)
         if first is not directory:
-            same = f"the same run as {first}" if first != directory else "named twice"
+            same = f"the same run as {first}" if first != directory else "given twice"
             raise UserError(f"{directory}: {same}; name each run once")
     names = short_names(directories)
     runs = []
@@ -86,41 +86,41 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
 
 
 def short_names(directories: Sequence[Path]) -> list[str]:
-    """The last part of each path, or where two have the same, the paths as they were given."""
+    """Return the last part of each path, or the whole paths where two are equal."""
     names = [directory.resolve().name for directory in directories]
     return names if len(set(names)) == len(names) else [str(directory) for directory in directories]
 
 
 def settings_of(runs: Sequence[ComparedRun]) -> Rows:
-    """Every setting, as `section.key`."""
+    """Return every setting as `section.key`, with its value in each run."""
     return {
         f"{section.name}.{key.name}": tuple(
-            shown(getattr(getattr(run.config, section.name), key.name)) for run in runs
+            format_setting(getattr(getattr(run.config, section.name), key.name)) for run in runs
         )
         for section in dataclasses.fields(Config)
         for key in dataclasses.fields(getattr(runs[0].config, section.name))
     }
 
 
-def shown(value: object) -> str:
-    """A setting's value as TOML, a bare word without its quotes."""
+def format_setting(value: object) -> str:
+    """Format a setting's value as TOML, a word without its quotes."""
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def differing(rows: Rows) -> Rows:
-    """Those that are not the same in all runs."""
+    """Return the rows whose values differ between runs."""
     return {name: values for name, values in rows.items() if len(set(values)) > 1}
 
 
 def results_of(runs: Sequence[ComparedRun]) -> Rows:
-    """What came of each run so far; empty where a run has no epoch behind it."""
+    """Return the results of each run so far; empty text for a run without epochs."""
     columns = [results_of_run(run) for run in runs]
     names = dict.fromkeys(name for column in columns for name in column)
     return {name: tuple(column.get(name, "") for column in columns) for name in names}
 
 
 def results_of_run(run: ComparedRun) -> dict[str, str]:
-    """By name."""
+    """Return the results of a run by name."""
     if run.origin:
         results = {"epochs": f"average of {len(run.origin.epochs)}"}
     else:
@@ -141,7 +141,7 @@ def results_of_run(run: ComparedRun) -> dict[str, str]:
     }
 
 
-def leaders(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """Those with the lowest dev error: more than one where they are equal, none before the first epoch."""
+def best_runs(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
+    """Return the runs with the lowest dev error: several if equal, none before the first epoch."""
     errors = [math.inf if run.dev_error is None else run.dev_error for run in runs]
     return [run for run, error in zip(runs, errors, strict=True) if error == min(errors) < math.inf]

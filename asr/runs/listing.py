@@ -1,4 +1,4 @@
-"""Which runs there are, how far each has come, and how to go on with it."""
+"""List runs, with how far each has come and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from asr.runs.state import RunState, read_state
 
 T = TypeVar("T")
 
-DEPTH = 2  # runs stand in a folder, or in the folders below it
-CAN_GO_ON = ("interrupted", "failed", "killed", "unknown")
-WORKED_ON = ("config.toml", "metrics.jsonl", "state.json", "checkpoints/*")
+DEPTH = 2  # runs are in the folder, or in its subfolders
+RESUMABLE = ("interrupted", "failed", "killed", "unknown")
+FILES_OF_ACTIVITY = ("config.toml", "metrics.jsonl", "state.json", "checkpoints/*")
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in a line.
+    """Describes a run in one row.
 
     Attributes:
-        directory: of the run.
-        state: of `asr.runs.state.RunState`; or "damaged", or "average" for what `asr average` made.
-        reason: for the state, where there is one.
-        epochs_done: None where that cannot be read.
-        num_epochs: to train; None where that cannot be read.
-        best_dev_error: the lowest; None before the first.
-        best_epoch: the one that has it; None for an average.
+        directory: directory of the run.
+        state: see `asr.runs.state.RunState`; or "damaged", or "average" for a result of `asr average`.
+        reason: reason for the state, if there is one.
+        epochs_done: number of finished epochs; None where it cannot be read.
+        num_epochs: number of epochs to train; None where it cannot be read.
+        best_dev_error: lowest dev error; None before the first epoch.
+        best_epoch: the epoch with this error; None for an average.
         train_s: seconds of training.
-        worked_on_s: when something changed last, since 1970.
-        command: goes on with the run; empty where there is nothing to go on with.
+        last_modified_s: time of the last change, in seconds since 1970.
+        command: shell command that resumes the run; empty where nothing is left to train.
     """
 
     directory: Path
@@ -49,30 +49,30 @@ class RunSummary:
     best_dev_error: float | None
     best_epoch: int | None
     train_s: float
-    worked_on_s: float
+    last_modified_s: float
     command: str
 
 
 def list_runs(folders: Iterable[Path]) -> list[RunSummary]:
-    """The runs of some folders, each of which may be a run itself; the last worked on comes last."""
+    """Return the runs in some folders, which may also be runs themselves; the last modified one is last."""
     found = {directory.resolve(): directory for folder in folders for directory in _find(folder)}
     runs = [summarize(directory) for directory in found.values()]
-    return sorted(runs, key=lambda run: (run.worked_on_s, str(run.directory)))
+    return sorted(runs, key=lambda run: (run.last_modified_s, str(run.directory)))
 
 
 def summarize(directory: Path) -> RunSummary:
-    """A run in a line, in whatever condition it is."""
-    run, said = Run(directory), read_state(directory)
-    config, config_trouble = _readable(run.config)
-    metrics, metrics_trouble = _readable(lambda: _metrics(run))
-    origin, origin_trouble = _readable(lambda: read_origin(directory))
+    """Summarize a run in one row, even if it is damaged."""
+    run, recorded = Run(directory), read_state(directory)
+    config, config_trouble = _read_or_reason(run.config)
+    metrics, metrics_trouble = _read_or_reason(lambda: _metrics(run))
+    origin, origin_trouble = _read_or_reason(lambda: read_origin(directory))
     troubles = [*filter(None, (config_trouble, metrics_trouble, origin_trouble))]
-    state: str = said.state
-    reason = said.reason
+    state: str = recorded.state
+    reason = recorded.reason
     if troubles:
         state, reason = "damaged", ". ".join(troubles)
     elif origin:
-        state, reason = "average", origin.in_words()
+        state, reason = "average", origin.describe()
     best = next(iter(best_first(metrics or ())), None)
     return RunSummary(
         directory=directory,
@@ -83,27 +83,27 @@ def summarize(directory: Path) -> RunSummary:
         best_dev_error=best.dev_error if best else origin.dev_error if origin else None,
         best_epoch=best.epoch if best else None,
         train_s=metrics[-1].train_s if metrics else 0.0,
-        worked_on_s=_worked_on_s(directory),
-        command=_command(run, said, config, len(metrics or ())) if state in CAN_GO_ON and config else "",
+        last_modified_s=_last_modified_s(directory),
+        command=_command(run, recorded, config, len(metrics or ())) if state in RESUMABLE and config else "",
     )
 
 
 def _find(folder: Path) -> list[Path]:
-    """Directories of runs, hidden ones left aside."""
-    if Run(folder).is_there:
+    """Return the directories of runs, without hidden ones."""
+    if Run(folder).exists:
         return [folder]
     patterns = ["/".join(["*"] * depth + ["config.toml"]) for depth in range(1, DEPTH + 1)]
     found = (path.parent for pattern in patterns for path in folder.glob(pattern))
     return [run for run in found if not any(part.startswith(".") for part in run.relative_to(folder).parts)]
 
 
-def _readable(read: Callable[[], T]) -> tuple[T | None, str]:
-    """Return what is read, or why it cannot be."""
+def _read_or_reason(read: Callable[[], T]) -> tuple[T | None, str]:
+    """Return what a function reads, or an error message why it cannot be read."""
     try:
         return read(), ""
     except UserError as error:
         return None, str(error)
-    except RecursionError:  # of JSON that is nested without end
+    except RecursionError:  # JSON that is nested too deeply
         return None, "nested too deeply"
 
 
@@ -112,23 +112,23 @@ def _metrics(run: Run) -> list[EpochMetrics]:
     for line, epoch in enumerate(metrics, 1):
         if not all(isinstance(value, int | float) for value in (epoch.epoch, epoch.dev_error, epoch.train_s)):
             path = run.directory / "metrics.jsonl"
-            raise UserError(f"{path}: damaged (line {line}: expected numbers); mend or remove it")
+            raise UserError(f"{path}: damaged (line {line}: expected numbers); repair or remove it")
     return metrics
 
 
-def _command(run: Run, said: RunState, config: Config, epochs_done: int) -> str:
-    """What to type to go on with a run, and where."""
-    if said.command and said.directory == str(run.directory.resolve()):
-        is_here = said.folder == str(Path.cwd())
-        return said.command if is_here else f"cd {shlex.quote(said.folder)} && {said.command}"
-    if said.state == "unknown" and epochs_done >= config.train.epochs:
+def _command(run: Run, recorded: RunState, config: Config, epochs_done: int) -> str:
+    """Return the shell command that resumes a run, with a change of directory if needed."""
+    if recorded.command and recorded.directory == str(run.directory.resolve()):
+        is_here = recorded.folder == str(Path.cwd())
+        return recorded.command if is_here else f"cd {shlex.quote(recorded.folder)} && {recorded.command}"
+    if recorded.state == "unknown" and epochs_done >= config.train.epochs:
         return ""
     return resume_command(run.directory.resolve())
 
 
-def _worked_on_s(directory: Path) -> float:
+def _last_modified_s(directory: Path) -> float:
     times_s = [0.0]
-    for path in (path for pattern in WORKED_ON for path in directory.glob(pattern)):
-        with contextlib.suppress(OSError):  # a checkpoint may go at any time
+    for path in (path for pattern in FILES_OF_ACTIVITY for path in directory.glob(pattern)):
+        with contextlib.suppress(OSError):  # a checkpoint may be removed at any time
             times_s.append(path.stat().st_mtime)
     return max(times_s)

@@ -1,7 +1,7 @@
-"""How far a run has come: what its epochs brought, and the one that is being trained so far.
+"""Record the progress of a run: the metrics of its epochs, and the sums of the epoch in training.
 
-All of it stands in every checkpoint, and what is not the time of day is the same in a run that was stopped
-and resumed as in one that was not.
+Every checkpoint holds all of it. Apart from times, it is the same in a run that was stopped and resumed as in
+one that was not.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 
 from asr.base.types import EditCounts
 
-TIMES = ("audio_s_per_s", "train_s", "waiting_share", "dev_s")  # of EpochMetrics: never the same twice
+TIMES = ("audio_s_per_s", "train_s", "waiting_share", "dev_s")  # fields of EpochMetrics that vary by run
 
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """One line of metrics.jsonl.
+    """Holds one line of metrics.jsonl.
 
     Attributes:
-        epoch: from 1.
-        loss: mean CTC loss of a training utterance, as met in training.
-        train_error: greedy token error rate met in training, augmentation and dropout on; where several
-            processes train together, on the chief's rows.
+        epoch: number of the epoch, from 1.
+        loss: mean CTC loss of a training utterance, measured during training.
+        train_error: greedy token error rate measured during training, with augmentation and dropout; where
+            several processes train together, on the chief's rows.
         dev_loss: mean CTC loss of a dev utterance.
         dev_error: greedy token error rate on dev.
-        learning_rate: at the epoch's end.
-        audio_s_per_s: seconds of recordings trained on, per second.
+        learning_rate: learning rate at the epoch's end.
+        audio_s_per_s: seconds of recordings trained on per second.
         train_s: seconds of training so far.
-        best: whether its weights became those to decode with.
-        step: batches trained on so far.
-        gradient_norm: mean over the epoch's batches, before clipping.
-        skipped: batches left out because their loss or gradients were infinite.
-        waiting_share: of the training time, what was spent waiting for batches.
+        best: whether its weights became the ones to decode with.
+        step: number of batches trained on so far.
+        gradient_norm: mean of the epoch's batches, before clipping.
+        skipped: number of batches skipped because their loss or gradients were infinite.
+        waiting_share: share of the training time spent waiting for batches.
         dev_s: seconds of evaluation on dev.
     """
 
@@ -58,16 +58,16 @@ class EpochMetrics:
 
 @dataclass(frozen=True)
 class EpochSoFar:
-    """Sums over the batches of an epoch that are done.
+    """Sums up the finished batches of the current epoch.
 
     Attributes:
-        batches: how many, those that were skipped included.
-        skipped: how many of them.
-        utterances: of the batches that were not.
-        loss: summed over these utterances.
-        gradient_norm: summed over the batches where it is finite.
-        finite_norms: how many these are.
-        edits: greedy errors on the way.
+        batches: number of batches, including skipped ones.
+        skipped: number of skipped batches.
+        utterances: number of utterances in the other batches.
+        loss: sum over these utterances.
+        gradient_norm: sum over the batches where it is finite.
+        finite_norms: number of these batches.
+        edits: errors of greedy decoding during training.
         train_s: seconds, waiting included.
         waiting_s: seconds of waiting for batches.
     """
@@ -83,7 +83,7 @@ class EpochSoFar:
     waiting_s: float = 0.0
 
     def with_batch(self, size: int, loss: float, gradient_norm: float, edits: EditCounts) -> EpochSoFar:
-        """After a batch of so many utterances and this mean loss."""
+        """Return the sums after a batch of `size` utterances with this mean loss."""
         is_finite = math.isfinite(gradient_norm)
         return dataclasses.replace(
             self,
@@ -96,33 +96,33 @@ class EpochSoFar:
         )
 
     def with_skipped(self) -> EpochSoFar:
-        """After a batch that changed nothing."""
+        """Return the sums after a skipped batch."""
         return dataclasses.replace(self, batches=self.batches + 1, skipped=self.skipped + 1)
 
     def with_time(self, train_s: float, waiting_s: float) -> EpochSoFar:
-        """After so many more seconds."""
+        """Return the sums after more seconds of training and of waiting."""
         return dataclasses.replace(self, train_s=self.train_s + train_s, waiting_s=self.waiting_s + waiting_s)
 
     @property
     def mean_loss(self) -> float:
-        """Of an utterance."""
+        """Return the mean loss of an utterance."""
         return self.loss / self.utterances if self.utterances else float("nan")
 
     @property
     def mean_gradient_norm(self) -> float:
-        """Of a batch."""
+        """Return the mean gradient norm of a batch."""
         return self.gradient_norm / self.finite_norms if self.finite_norms else float("nan")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """Describes how far a run has come.
 
     Attributes:
-        history: the epochs that are done.
-        epoch: the one after them.
-        data_checksum: of the training set; another set has other batches.
-        reported: signs of trouble that were reported, see `asr.training.trouble`; "told" in checkpoints.
+        history: metrics of the finished epochs.
+        epoch: sums of the current epoch.
+        data_checksum: checksum of the training set, which determines the batches.
+        reported: warning signs that were reported, see `asr.training.trouble`; key "told" in checkpoints.
     """
 
     history: tuple[EpochMetrics, ...] = ()
@@ -132,52 +132,52 @@ class Progress:
 
     @property
     def epochs_done(self) -> int:
-        """Whole epochs."""
+        """Return the number of finished epochs."""
         return len(self.history)
 
     @property
     def step(self) -> int:
-        """Batches trained on so far."""
+        """Return the number of batches trained on so far."""
         return (self.history[-1].step if self.history else 0) + self.epoch.batches
 
     @property
     def skipped(self) -> int:
-        """Batches left out so far."""
+        """Return the number of batches skipped so far."""
         return sum(metrics.skipped for metrics in self.history) + self.epoch.skipped
 
     @property
     def train_s(self) -> float:
-        """Seconds of training so far, over all its sessions."""
+        """Return the seconds of training so far, over all sessions."""
         return (self.history[-1].train_s if self.history else 0.0) + self.epoch.train_s
 
     @property
     def best_dev_error(self) -> float:
-        """The lowest dev error rate so far; infinite before the first."""
+        """Return the lowest dev error rate so far; infinity before the first epoch."""
         return min((metrics.dev_error for metrics in self.history), default=float("inf"))
 
     @property
     def best_epoch(self) -> int:
-        """The epoch whose weights are those to decode with, counted from 1; 0 before the first."""
+        """Return the epoch whose weights to decode with, counted from 1; 0 before the first."""
         return best_epoch(self.history)
 
     def place(self) -> str:
-        """In words."""
+        """Describe the current position, such as "epoch 3, batch 40"."""
         if self.epoch.batches:
             return f"epoch {self.epochs_done + 1}, batch {self.epoch.batches}"
         return f"the end of epoch {self.epochs_done}" if self.history else "the beginning"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values that a checkpoint keeps."""
+        """Return the values that a checkpoint stores."""
         values = dataclasses.asdict(self)
         values["told"] = values.pop("reported")
         return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Progress:
-        """What `to_json` made.
+        """Return the progress of values that `to_json` made.
 
         Raises:
-            TypeError: a field is not known.
+            TypeError: a field is unknown.
         """
         history = tuple(EpochMetrics(**metrics) for metrics in values["history"])
         epoch = {**values["epoch"], "edits": EditCounts(**values["epoch"]["edits"])}
@@ -188,24 +188,24 @@ class Progress:
 
 
 def best_first(history: Iterable[EpochMetrics]) -> list[EpochMetrics]:
-    """Epochs in the order of their dev errors, the lowest first; of equals the latest."""
+    """Sort epochs by their dev errors, the lowest first; of equal ones the latest first."""
     return sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
 
 
 def throughput(history: Sequence[EpochMetrics]) -> float:
-    """Seconds of recordings trained on per second, over all epochs."""
+    """Return the seconds of recordings trained on per second, over all epochs."""
     return statistics.harmonic_mean([metrics.audio_s_per_s for metrics in history])
 
 
 def is_best(dev: EditCounts, lowest_rate: float) -> bool:
-    """Whether an epoch's weights are kept as the best: the latest no worse than the best but by chance.
+    """Return whether an epoch is the new best: within one standard error of the lowest dev error.
 
-    The one-standard-error rule (Breiman et al., 1984). Of epochs that a small dev set cannot tell apart the
-    last is the best guess: its weights moved the least.
+    This is the one-standard-error rule (Breiman et al., 1984). Among epochs that a small dev set cannot
+    distinguish, the last is the best guess: its weights moved the least.
     """
     return dev.rate <= lowest_rate + dev.standard_error
 
 
 def best_epoch(history: Sequence[EpochMetrics]) -> int:
-    """The epoch whose weights are those to decode with, counted from 1; 0 before the first."""
+    """Return the epoch whose weights to decode with, counted from 1; 0 before the first."""
     return max((metrics.epoch for metrics in history if metrics.best), default=0)

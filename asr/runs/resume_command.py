@@ -1,4 +1,4 @@
-"""The shell command that resumes a run, as a person types it."""
+"""Build the shell command that resumes a run, as a person types it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def asr_command() -> str:
-    """Return how the user types `asr`: as it is where the shell finds ours, else through this Python."""
+    """Return how the user calls `asr`: by name if the shell finds ours, else through this Python."""
     ours = Path(sys.executable).with_name("asr")
     found = shutil.which("asr")
     return "asr" if found and Path(found) == ours else f"{shlex.quote(sys.executable)} -m asr"
@@ -21,9 +21,9 @@ def resume_command(
     """Return the command that resumes a run on the same devices.
 
     Args:
-        directory: of the run, as it is found from where the command is typed.
-        devices: see `asr.training.train.train`, and so for the others.
-        simulate: whether to cut the machine's one device into as many.
+        directory: directory of the run, relative to where the command is typed.
+        devices: see `asr.training.train.train`, as for the other arguments.
+        simulate: whether to split the machine's one device.
         engine: how devices share the work.
     """
     options = ["--gpus", str(devices)] if devices is not None else []

@@ -1,14 +1,14 @@
-"""A run's directory: what a person reads, and what a program needs to go on or to decode.
+"""Read and write a run's directory: what a person reads, and what is needed to resume or to decode.
 
 runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
-runs/demo/token_counts.tsv how often each token was in the training set
+runs/demo/token_counts.tsv how often each token occurs in the training set
 runs/demo/checkpoints/     the latest and the best, see asr/runs/checkpoint.py
 runs/demo/metrics.jsonl    one line an epoch
-runs/demo/state.json       which process works on it, or how that ended
-runs/demo/left_out.txt     which recordings cannot be trained on, and why; if there are any
+runs/demo/state.json       which process trains it, or how the last session ended
+runs/demo/left_out.txt     recordings that cannot be trained on, with reasons, if there are any
 runs/demo/tensorboard/     curves, sound and pictures for TensorBoard
-runs/demo/decoder.toml     how to decode, if `asr tune-decoder` has found that
+runs/demo/decoder.toml     decoder settings, if `asr tune-decoder` was run
 runs/demo/report.html      curves, error rates, worst utterances
 """
 
@@ -34,16 +34,16 @@ CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, new or old."""
+    """Gives access to the files of a run directory."""
 
     directory: Path
 
     @classmethod
     def create(cls, directory: Path, config: Config, vocabulary: Vocabulary) -> Run:
-        """Make the directory and write what describes the run.
+        """Create the directory, and write the configuration and the vocabulary.
 
         Raises:
-            UserError: a run is there already, or the directory cannot be written.
+            UserError: the directory already contains a run, or cannot be written.
         """
         cls.refuse_existing(directory)
         vocabulary.save(directory / "vocabulary.txt")
@@ -53,55 +53,56 @@ class Run:
 
     @staticmethod
     def refuse_existing(directory: Path) -> None:
-        """Raise a UserError where a run is there already."""
-        if Run(directory).is_there:
+        """Raise a UserError if the directory already contains a run."""
+        if Run(directory).exists:
             raise UserError(
-                f"{directory}: a run exists there already; resume it (`resume`), or start another under "
+                f"{directory}: already contains a run; resume it (`resume`), or start a new one under "
                 "another `name`"
             )
 
     @classmethod
     def open(cls, directory: Path) -> Run:
-        """An existing run.
+        """Open an existing run.
 
         Raises:
-            UserError: there is none.
+            UserError: the directory contains no run.
         """
-        if not Run(directory).is_there:
-            raise UserError(f"{directory}: no run here (no config.toml); `asr train` makes one in runs/")
+        if not Run(directory).exists:
+            raise UserError(f"{directory}: no run here (no config.toml); `asr train` creates runs in runs/")
         return cls(directory)
 
     @property
-    def is_there(self) -> bool:
-        """Whether there is a run in the directory."""
+    def exists(self) -> bool:
+        """Return whether the directory contains a run."""
         return (self.directory / "config.toml").exists()
 
     def config(self) -> Config:
-        """The run's configuration."""
+        """Load the run's configuration."""
         return load_config(self.directory / "config.toml")
 
     def vocabulary(self) -> Vocabulary:
-        """The run's vocabulary."""
+        """Load the run's vocabulary."""
         return Vocabulary.load(self.directory / "vocabulary.txt")
 
     @property
     def decoder_path(self) -> Path:
-        """The file of the decoder's settings, which need not be there."""
+        """Return the path of the decoder's settings, which may not exist."""
         return self.directory / "decoder.toml"
 
     def decoder_settings(self) -> DecoderSettings:
-        """What `asr tune-decoder` found, or greedy decoding."""
+        """Return the settings that `asr tune-decoder` found, or greedy decoding."""
         return load_settings(self.decoder_path) if self.decoder_path.exists() else DecoderSettings()
 
     def require(self) -> None:
-        """Raise a UserError where the directory is gone: it must not be made anew in a mount point."""
-        if not self.is_there:
+        """Raise a UserError if the directory no longer exists, as after a disk was unmounted."""
+        if not self.exists:
             raise UserError(
-                f"{self.directory}: the run's directory is gone; bring its disk back, then resume (`resume`)"
+                f"{self.directory}: the run's directory no longer exists; mount its disk again, then resume "
+                "(`resume`)"
             )
 
     def checkpoints(self) -> list[Path]:
-        """Of all checkpoints, the path; the latest last."""
+        """Return the paths of all checkpoints, the latest last."""
         found = []
         for path in self.directory.glob("checkpoints/epoch-*.npz"):
             if match := CHECKPOINT_NAME.fullmatch(path.name):
@@ -110,21 +111,21 @@ class Run:
         return [path for *_, path in sorted(found)]
 
     def epoch_checkpoint(self, epoch: int) -> Path:
-        """Path of the checkpoint after an epoch, counted from 1."""
+        """Return the path of the checkpoint after an epoch, counted from 1."""
         return self.directory / "checkpoints" / f"epoch-{epoch:04d}.npz"
 
     def checkpoint_at(self, progress: Progress) -> Path:
-        """Path of the checkpoint at some point of the run."""
+        """Return the path of the checkpoint at this point of the run."""
         if not progress.epoch.batches:
             return self.epoch_checkpoint(progress.epochs_done)
         name = f"epoch-{progress.epochs_done + 1:04d}-batch-{progress.epoch.batches:05d}.npz"
         return self.directory / "checkpoints" / name
 
     def best_checkpoint(self) -> Path:
-        """Path of the checkpoint to decode with: of the epoch marked best, or the latest before there is one.
+        """Return the path of the checkpoint to decode with: the best epoch's, or the latest so far.
 
         Raises:
-            UserError: there is none yet.
+            UserError: there is no checkpoint yet.
         """
         best = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.best]
         candidates = [*self.checkpoints(), *(path for path in best if path.exists())]
@@ -137,22 +138,22 @@ class Run:
 
     @property
     def report_path(self) -> Path:
-        """Path of the report."""
+        """Return the path of the report."""
         return self.directory / "report.html"
 
     @property
     def tensorboard_dir(self) -> Path:
-        """Path of TensorBoard's event files."""
+        """Return the folder of TensorBoard's event files."""
         return self.directory / "tensorboard"
 
     def write_metrics(self, history: Sequence[EpochMetrics]) -> None:
-        """Keep what all epochs so far brought."""
+        """Write the metrics of all epochs so far."""
         lines = [json.dumps(dataclasses.asdict(metrics)) + "\n" for metrics in history]
         with whole_file(self.directory / "metrics.jsonl", "list of metrics") as file:
             file.write("".join(lines).encode())
 
     def metrics(self) -> list[EpochMetrics]:
-        """All epochs so far."""
+        """Read the metrics of all epochs so far."""
         path = self.directory / "metrics.jsonl"
         if not path.exists():
             return []
@@ -160,23 +161,23 @@ class Run:
             lines = read_lines(path, "list of metrics")
             return [EpochMetrics(**json.loads(line)) for line in lines if line]
         except (json.JSONDecodeError, TypeError) as error:
-            raise UserError(f"{path}: damaged ({error}); mend or remove it") from None
+            raise UserError(f"{path}: damaged ({error}); repair or remove it") from None
 
     def write_left_out(self, reasons: Sequence[str]) -> None:
-        """Keep the list of recordings that are not trained on; nothing where there are none."""
+        """Write the list of recordings that are not trained on; nothing if there are none."""
         if reasons:
             with whole_file(self.directory / "left_out.txt", "list") as file:
                 file.write("".join(f"{reason}\n" for reason in reasons).encode(errors="backslashreplace"))
 
     def write_token_counts(self, utterances: Iterable[Utterance]) -> None:
-        """Keep how often each token is in the training set, for the report."""
+        """Write how often each token occurs in the training set, for the report."""
         counts = Counter(token for utterance in utterances for token in utterance.tokens)
         lines = [f"{token}\t{count}\n" for token, count in counts.most_common()]
         with whole_file(self.directory / "token_counts.tsv", "list of tokens") as file:
             file.write("".join(lines).encode(errors="backslashreplace"))
 
     def token_counts(self) -> Mapping[str, int]:
-        """How often each token is in the training set; empty for a run that does not say.
+        """Read how often each token occurs in the training set; empty for an old run without the file.
 
         Raises:
             UserError: the file is damaged.

@@ -1,7 +1,7 @@
-"""What a run's directory says of the process that trains it: at work, finished, interrupted, failed, killed.
+"""Record the state of the process that trains a run: running, finished, interrupted, failed or killed.
 
 runs/demo/state.json        written when a session begins and when it ends
-runs/demo/.asr-train.lock   held while it is at work: one that was killed holds it no longer
+runs/demo/.asr-train.lock   locked while the process runs; the system unlocks it when the process is killed
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import UnionType
 from typing import Any, Literal
 
 from asr.base.files import whole_file
-from asr.base.lock import alone_in, is_anyone_in
+from asr.base.lock import exclusive_lock, is_locked
 from asr.base.types import UserError
 from asr.base.version import __version__
 
@@ -39,19 +39,19 @@ NOT_TEXT: dict[str, type | UnionType] = {
 
 @dataclass(frozen=True)
 class RunState:
-    """What became of a run's last session.
+    """Describes a run's last session.
 
     Attributes:
-        state: killed where it ended without a word; unknown where nothing that can be read tells.
-        reason: why it failed, or why the state is unknown, in a line.
-        command: goes on with the run.
-        folder: where to give it.
-        directory: of the run at that time: a copy of it has another one.
-        host: the machine.
-        pid: of its process there.
-        begun_s: since 1970.
-        ended_s: since 1970; None where it has not, or without a word.
-        version: of Polyphone.
+        state: "killed" if it ended without recording an end; "unknown" if that cannot be determined.
+        reason: one line on why it failed, or why the state is unknown.
+        command: shell command that resumes the run.
+        folder: working directory for the command.
+        directory: directory of the run at that time, which differs from that of a copy.
+        host: name of the machine.
+        pid: process id on that machine.
+        begun_s: begin of the session, in seconds since 1970.
+        ended_s: end of the session, in seconds since 1970; None if none was recorded.
+        version: version of Polyphone.
         locked: whether the folder's disk keeps a second process out.
     """
 
@@ -69,27 +69,27 @@ class RunState:
 
 
 @contextlib.contextmanager
-def tracked(
+def track_state(
     directory: Path,
     command: str,
     is_chief: bool = True,
     interrupted_by: tuple[type[BaseException], ...] = (KeyboardInterrupt,),
 ) -> Iterator[None]:
-    """Keep a second process off a run, and keep its state up to date.
+    """Lock a run against a second process, and keep its state up to date.
 
     Args:
-        directory: of the run.
-        command: goes on with it.
-        is_chief: of several processes, the one that writes; the others do nothing here.
-        interrupted_by: exceptions by which a person, or the machine, stops a run.
+        directory: directory of the run.
+        command: shell command that resumes it.
+        is_chief: whether this process writes; of several processes, the others do nothing here.
+        interrupted_by: exceptions by which a person or the system stops a run.
 
     Raises:
-        UserError: another process works on the run, or its directory cannot be written.
+        UserError: another process trains the run, or its directory cannot be written.
     """
     if not is_chief:
         yield
         return
-    with alone_in(directory, LOCK) as locked:
+    with exclusive_lock(directory, LOCK) as locked:
         begun = RunState(
             state="running",
             command=command,
@@ -110,38 +110,38 @@ def tracked(
             reason = "" if is_stopped else _one_line(error)
             try:
                 _write(directory, _ended(begun, state, reason))
-            except UserError as unwritten:  # it must not take the place of what ended the run
+            except UserError as unwritten:  # must not replace the error that ended the run
                 logger.warning("%s", unwritten)
             raise
         _write(directory, _ended(begun, "finished"))
 
 
 def read_state(directory: Path) -> RunState:
-    """The state of a run, made by whatever version, at work or not.
+    """Return the state of a run that any version of Polyphone made, whether it is running or not.
 
-    Never raises: a file that is damaged or not there makes the state unknown.
+    Never raises: with a damaged or missing file the state is unknown.
     """
-    said = _read(directory)
-    while not is_anyone_in(directory, LOCK):
-        if said.state != "running":
-            return said
+    recorded = _read(directory)
+    while not is_locked(directory, LOCK):
+        if recorded.state != "running":
+            return recorded
         again = _read(directory)
-        if again == said:  # had it ended with a word, the word would have been there before the lock went
-            return _ended_in_silence(said)
-        said = again
-    return dataclasses.replace(said, state="running", reason="", ended_s=None)
+        if again == recorded:  # a recorded end is written before the lock is released
+            return _without_recorded_end(recorded)
+        recorded = again
+    return dataclasses.replace(recorded, state="running", reason="", ended_s=None)
 
 
-def _ended_in_silence(said: RunState) -> RunState:
-    """The state of a run whose file says "running", and whose lock nobody holds as far as can be seen."""
-    if said.host != socket.gethostname():
-        # many a network disk keeps locks within one machine
-        reason = f"at work on {said.host} when last heard of, which cannot be asked from here"
-    elif not said.locked:
-        reason = "at work, or killed: its disk has no locks that would tell"
+def _without_recorded_end(recorded: RunState) -> RunState:
+    """Return the state of a run that recorded no end, and whose lock seems to be free."""
+    if recorded.host != socket.gethostname():
+        # the locks of many network disks are visible only on one machine
+        reason = f"running on {recorded.host} when last recorded, which cannot be checked from here"
+    elif not recorded.locked:
+        reason = "running or killed: its disk has no locks that would show which"
     else:
-        return dataclasses.replace(said, state="killed")
-    return dataclasses.replace(said, state="unknown", reason=reason)
+        return dataclasses.replace(recorded, state="killed")
+    return dataclasses.replace(recorded, state="unknown", reason=reason)
 
 
 def _ended(begun: RunState, state: State, reason: str = "") -> RunState:
@@ -156,8 +156,8 @@ def _one_line(error: BaseException) -> str:
 
 
 def _write(directory: Path, state: RunState) -> None:
-    if not directory.is_dir():  # it must not be made anew in a mount point
-        raise UserError(f"{directory}: the run's directory is gone")
+    if not directory.is_dir():  # it must not be created in the mount point of an unmounted disk
+        raise UserError(f"{directory}: the run's directory no longer exists")
     with whole_file(directory / FILE, "state of the run") as file:
         file.write(json.dumps(dataclasses.asdict(state), indent=2).encode() + b"\n")
 
@@ -175,10 +175,10 @@ def _read(directory: Path) -> RunState:
 
 
 def _parsed(record: Any) -> RunState:
-    """What a file holds; keys of later versions are left aside.
+    """Return the state in a parsed file; ignore keys of later versions.
 
     Raises:
-        ValueError, TypeError: it is not what `_write` wrote.
+        ValueError, TypeError: the file was not written by `_write`.
     """
     if not isinstance(record, dict) or record.get("state") not in WRITTEN:
         raise ValueError(record)

@@ -1,1 +1,1 @@
-"""Training: the loop, its step, and what watches it."""
+"""Train acoustic models: the training loop, its step, and the checks that watch it."""

@@ -1,4 +1,4 @@
-"""A picture of a CTC alignment: how probable each token is in every frame, under the spectrogram.
+"""Draw a CTC alignment: how probable each token is in every frame, below the spectrogram.
 
 picture = alignment_picture(waveform, alignment_of(probabilities, reference, vocabulary, frame_s))
 """
@@ -15,31 +15,32 @@ from pypinyin import Style, lazy_pinyin
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.base.vocabulary import BLANK_ID, Vocabulary
+from asr.base.wording import counted
 from asr.evaluation.metrics import AlignedPair, align
-from asr.pages.pictures import HOP_SAMPLES, Picture, heat_picture, spectrogram_picture
+from asr.pages.pictures import HOP_SAMPLES, Picture, heatmap, spectrogram_picture
 from asr.recognition.decoding.greedy import collapse
 
 PX_PER_S = 200
 WIDEST_PX = 3000
-NARROWEST_PX = 400  # the words below the picture need as much
+NARROWEST_PX = 400  # room for the legend below the picture
 SPECTROGRAM_PX, ROW_PX, GAP_PX, LINE_PX = 128, 18, 4, 16
 FONT_PX = 12
 TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 TICK_GAP_PX = 80
 
 PAPER, INK, FAINT, MARK = (20, 22, 26), (233, 230, 224), (130, 136, 146), (64, 224, 255)
-SAID_INK, HEARD_INK = (255, 159, 180), (255, 208, 138)
+REFERENCE_INK, HYPOTHESIS_INK = (255, 159, 180), (255, 208, 138)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A token in every frame.
+    """Holds a token's probability in every frame.
 
     Attributes:
         token: of the vocabulary, or of the reference alone.
-        sign: "" where it was said and heard; "-" said, not heard; "+" heard, not said.
+        sign: "" if reference and hypothesis have it; "-" only the reference; "+" only the hypothesis.
         probabilities: (T,)
-        frame: in which it was heard; -1 where it was not.
+        frame: in which it was recognized; -1 if it was not.
     """
 
     token: str
@@ -50,13 +51,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What a model makes of one utterance.
+    """Holds the posteriors and the alignment of one utterance.
 
     Attributes:
         pairs: reference and hypothesis side by side.
         rows: their tokens in this order.
-        blank: (T,) probabilities of no token.
-        blank_share: of the frames, where no token is more probable than the blank.
+        blank: (T,) probabilities of the blank.
+        blank_share: share of the frames in which the blank is most probable.
         frame_s: seconds from one frame to the next.
     """
 
@@ -68,7 +69,7 @@ class Alignment:
 
     @property
     def num_errors(self) -> int:
-        """Tokens that differ."""
+        """Return the number of tokens that differ."""
         return sum(pair.edit != "equal" for pair in self.pairs)
 
 
@@ -78,11 +79,11 @@ def alignment_of(
     vocabulary: Vocabulary,
     frame_s: float,
 ) -> Alignment:
-    """Greedy alignment of an utterance.
+    """Return the greedy alignment of an utterance.
 
     Args:
-        probabilities: (T, V), at least one frame; what is not a number counts as none.
-        reference: tokens, of which some may not be in the vocabulary.
+        probabilities: (T, V), at least one frame; NaN counts as 0.
+        reference: tokens, some of which may not be in the vocabulary.
         vocabulary: of the V outputs.
         frame_s: seconds from one frame to the next.
     """
@@ -90,7 +91,7 @@ def alignment_of(
     frame_ids = probabilities.argmax(axis=1)  # (T,)
     ids, frames = collapse(frame_ids)
     pairs = align(reference, vocabulary.decode(ids.tolist()))
-    heard_in = iter(frames.tolist())
+    hypothesis_frames = iter(frames.tolist())
 
     def row(token: str, sign: str, frame: int = -1) -> Row:
         known = vocabulary.encode_known([token])
@@ -99,29 +100,29 @@ def alignment_of(
     rows: list[Row] = []
     for pair in pairs:
         if pair.edit == "equal":
-            rows.append(row(pair.reference, "", next(heard_in)))
+            rows.append(row(pair.reference, "", next(hypothesis_frames)))
             continue
         if pair.reference:
             rows.append(row(pair.reference, "-"))
         if pair.hypothesis:
-            rows.append(row(pair.hypothesis, "+", next(heard_in)))
+            rows.append(row(pair.hypothesis, "+", next(hypothesis_frames)))
     blank_share = float(np.mean(frame_ids == BLANK_ID))
     return Alignment(pairs, rows, probabilities[:, BLANK_ID], blank_share, frame_s)
 
 
 def alignment_picture(waveform: Waveform, alignment: Alignment, title: str = "") -> Picture:
-    """The spectrogram, below it a row for each token and one for the blank, and the time.
+    """Draw the spectrogram, below it a row for each token and one for the blank, and a time axis.
 
     Args:
         waveform: (S,) int16 samples at 16 kHz.
         alignment: of the same utterance.
-        title: ASCII, put before the number of errors.
+        title: ASCII text before the number of errors.
     """
     return _Drawing(waveform, alignment).picture(title)
 
 
 def labels_of_tokens(tokens: Sequence[str]) -> list[str]:
-    """Tokens as the built-in font can write them: each itself, or else its pinyin, or else its number."""
+    """Return tokens as the built-in font can draw them: each itself, or else its pinyin, or its number."""
     labels = []
     for number, token in enumerate(tokens, start=1):
         pinyin = "".join(lazy_pinyin(token, style=Style.TONE3, neutral_tone_with_five=True))
@@ -131,7 +132,7 @@ def labels_of_tokens(tokens: Sequence[str]) -> list[str]:
 
 
 class _Drawing:
-    """One picture in the making; x is 0 where the clip begins, right of the labels."""
+    """Lays out and draws one picture; x is 0 where the clip begins, to the right of the labels."""
 
     def __init__(self, waveform: Waveform, alignment: Alignment) -> None:
         self.waveform, self.alignment = waveform, alignment
@@ -163,11 +164,11 @@ class _Drawing:
         self._draw_labels()
         self._draw_marks()
         self._draw_time()
-        self._draw_words(title)
+        self._draw_legend(title)
         return np.asarray(image)
 
     def _spectrogram(self) -> Picture:
-        """At the pace of the frames; dark beyond the clip's end."""
+        """Return the spectrogram stretched to the frames' width; it is dark beyond the clip's end."""
         columns = spectrogram_picture(self.waveform, SPECTROGRAM_PX)
         px_s = self.alignment.frame_s / self.frame_px
         places = ((np.arange(self.width) + 0.5) * px_s * SAMPLE_RATE_HZ / HOP_SAMPLES).astype(int)
@@ -177,18 +178,20 @@ class _Drawing:
         return dark
 
     def _heat(self, values: npt.NDArray[np.float32]) -> Picture:
-        picture = heat_picture(values, ROW_PX, self.width).copy()
-        picture[ROW_PX - 1 :: ROW_PX] = PAPER  # rows apart
+        picture = heatmap(values, ROW_PX, self.width).copy()
+        picture[ROW_PX - 1 :: ROW_PX] = PAPER  # a gap between rows
         return picture
 
     def _draw_labels(self) -> None:
-        colours = [{"": INK, "-": SAID_INK, "+": HEARD_INK}[row.sign] for row in self.alignment.rows]
+        colours = [
+            {"": INK, "-": REFERENCE_INK, "+": HYPOTHESIS_INK}[row.sign] for row in self.alignment.rows
+        ]
         tops = [self.rows_top + ROW_PX * index for index in range(len(colours))]
         for label, colour, top in zip(self.labels, [*colours, FAINT], [*tops, self.blank_top], strict=True):
             self._text(self.margin - 8, top + ROW_PX // 2, label, colour, "rm")
 
     def _draw_marks(self) -> None:
-        """A box where a token is heard, and a line above it across the spectrogram."""
+        """Draw a box where each token is recognized, and a tick at the bottom of the spectrogram."""
         for index, row in enumerate(self.alignment.rows):
             if row.frame < 0:
                 continue
@@ -205,22 +208,21 @@ class _Drawing:
             self.draw.line((x, self.axis_top, x, self.axis_top + GAP_PX), fill=FAINT)
             self._text(x, self.axis_top + GAP_PX + LINE_PX // 2, f"{index * tick_s:g} s", FAINT, "mm")
 
-    def _draw_words(self, title: str) -> None:
-        """What is seen, on the two lines at the bottom."""
-        said = sum(bool(pair.reference) for pair in self.alignment.pairs)
-        errors = self.alignment.num_errors
+    def _draw_legend(self, title: str) -> None:
+        """Write the title, the error count and the meaning of the marks on the two lines at the bottom."""
+        num_tokens = sum(bool(pair.reference) for pair in self.alignment.pairs)
         facts = [
             title,
-            f"{errors} error{'s' * (errors != 1)} in {said}",
+            f"{counted(self.alignment.num_errors, 'error')} in {num_tokens}",
             f"blank in {self.alignment.blank_share:.0%} of the frames",
         ]
         line = self.axis_top + GAP_PX + LINE_PX + LINE_PX // 2
         self._text(8, line, "   ".join(fact for fact in facts if fact), INK, "lm")
         x = 8.0
         for words, colour in (
-            ("box: heard here", MARK),
-            ("- said, not heard", SAID_INK),
-            ("+ heard, not said", HEARD_INK),
+            ("box: recognized here", MARK),
+            ("- only reference", REFERENCE_INK),
+            ("+ only hypothesis", HYPOTHESIS_INK),
         ):
             self._text(x, line + LINE_PX, words, colour, "lm")
             x += self.font.getlength(words) + 16

@@ -1,7 +1,7 @@
-"""The search for the largest batch that fits: sizes are tried in a process that may die of it.
+"""Search for the largest batch that fits; sizes are tried in a process that may be killed by the trial.
 
 with Worker(serve, settings) as worker:
-    for trial in search(worker.ask, 30.0, total_s):
+    for trial in search(worker.try_size, 30.0, total_s):
         ...
 """
 
@@ -23,25 +23,25 @@ from typing import Any
 
 from asr.base.types import UserError
 
-FIRST_S = 60.0  # sizes begin below it, or at the configured one where that is less
-PRECISE = 1.12  # between what fits and what does not
-WORTH_IT = 1.05  # what a doubling must bring in throughput
-LARGE_SHARE = 0.25  # of the training set: larger batches leave an epoch a handful of steps
+FIRST_S = 60.0  # the first size is at most this, and the configured size divided by a power of two
+PRECISION = 1.12  # the search ends when the smallest size that fails is this many times one that fits
+WORTHWHILE_GAIN = 1.05  # in throughput, for sizes to keep doubling
+LARGE_SHARE = 0.25  # of the training set: with larger batches an epoch has only a handful of steps
 USABLE_SHARE = 0.8  # of the machine's memory
-_ENDED = (EOFError, BrokenPipeError, ConnectionResetError)  # what a connection says of a process that is gone
+_ENDED = (EOFError, BrokenPipeError, ConnectionResetError)  # a connection's errors when its process has died
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a size.
+    """Holds the result of trying one batch size.
 
     Attributes:
-        batch_s: seconds of audio in a batch, padding counted.
-        num_batches: of an epoch.
-        num_rows: of the batch with the most clips; 0 where that is not known.
-        audio_s_per_s: seconds of audio trained on per second; 0 where it was not measured.
-        peak_bytes: of memory, of the device, or of the process where that is the CPU.
-        failure: why the size does not fit; empty where it does.
+        batch_s: seconds of audio in a batch, including padding.
+        num_batches: in an epoch.
+        num_rows: clips in the batch with the most of them; 0 if unknown.
+        audio_s_per_s: seconds of audio trained on per second; 0 if not measured.
+        peak_bytes: peak memory of the device, or of the process if the device is the CPU.
+        failure: why the size does not fit; empty if it fits.
     """
 
     batch_s: float
@@ -54,11 +54,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Started:
-    """What a worker says before its first trial.
+    """Holds what a worker reports before its first trial.
 
     Attributes:
-        on_cpu: whether batches take the machine's own memory.
-        base_bytes: what the process took before the first batch.
+        on_cpu: whether batches use the machine's own memory.
+        base_bytes: memory of the process before the first batch.
     """
 
     on_cpu: bool
@@ -66,11 +66,11 @@ class Started:
 
 
 def search(attempt: Callable[[float], Trial], configured_s: float, total_s: float) -> Iterator[Trial]:
-    """Try sizes: twice as large each time, then between the last that fits and the first that does not.
+    """Try sizes: double the size while it fits, then bisect between the last that fits and the first failure.
 
     Args:
         attempt: tries a size.
-        configured_s: the size of now, which is one of those tried.
+        configured_s: the configured size, which is one of those tried.
         total_s: seconds of audio in the training set.
     """
     size = configured_s / 2.0 ** max(0, math.ceil(math.log2(configured_s / FIRST_S)))
@@ -78,12 +78,12 @@ def search(attempt: Callable[[float], Trial], configured_s: float, total_s: floa
     while not (trial := attempt(size)).failure:
         yield trial
         fitting.append(trial)
-        if stops_growing(fitting, total_s):
+        if reason_to_stop(fitting, total_s):
             return
         size *= 2
     yield trial
     too_large = size
-    while not fitting and trial.num_rows != 1 and size > 1:  # a single clip is no smaller in any batch
+    while not fitting and trial.num_rows != 1 and size > 1:  # no batch is smaller than a single clip
         size /= 2
         yield (trial := attempt(size))
         if trial.failure:
@@ -91,7 +91,7 @@ def search(attempt: Callable[[float], Trial], configured_s: float, total_s: floa
         else:
             fitting.append(trial)
     fits = fitting[-1].batch_s if fitting else too_large
-    while too_large / fits > PRECISE:
+    while too_large / fits > PRECISION:
         middle = float(f"{math.sqrt(fits * too_large):.2g}")
         if not fits < middle < too_large:
             return
@@ -99,30 +99,30 @@ def search(attempt: Callable[[float], Trial], configured_s: float, total_s: floa
         fits, too_large = (fits, middle) if trial.failure else (middle, too_large)
 
 
-def stops_growing(fitting: Sequence[Trial], total_s: float) -> str:
-    """Why larger sizes than the last that fits are of no use; empty where they may be."""
+def reason_to_stop(fitting: Sequence[Trial], total_s: float) -> str:
+    """Return why sizes larger than the last that fits are useless; empty if they may be useful."""
     last = fitting[-1]
     if last.num_batches == 1 or last.batch_s >= total_s:
         return "the whole training set is one batch"
     best_before = max((trial.audio_s_per_s for trial in fitting[:-1]), default=0.0)
-    if last.batch_s >= LARGE_SHARE * total_s and last.audio_s_per_s <= WORTH_IT * best_before:
+    if last.batch_s >= LARGE_SHARE * total_s and last.audio_s_per_s <= WORTHWHILE_GAIN * best_before:
         share = last.batch_s / total_s
-        return f"a batch is {share:.0%} of the training set, and throughput grows no longer"
+        return f"a batch is {share:.0%} of the training set, and throughput no longer grows"
     return ""
 
 
 def worst_batches(
     plan: Sequence[Sequence[int]], padded: Sequence[int], num_labels: Sequence[int]
 ) -> list[int]:
-    """Which batches of a plan need the most memory.
+    """Return which batches of a plan need the most memory.
 
     Args:
-        plan: places of the clips of each batch.
+        plan: indices of the clips in each batch.
         padded: samples that each clip is padded to.
         num_labels: of each clip.
 
     Returns:
-        Numbers of the batches with the most samples, the longest clip, the most label places.
+        Indices of the batches with the most samples, the longest clip, and the most labels with padding.
     """
     longest = [max(padded[place] for place in places) for places in plan]
     samples = [length * len(places) for length, places in zip(longest, plan, strict=True)]
@@ -132,7 +132,7 @@ def worst_batches(
 
 
 def predicted_bytes(fitting: Sequence[Trial], base_bytes: int, batch_s: float) -> float:
-    """Memory that a size will need, by the last two that fit and by what the process took at its start."""
+    """Return the memory that a size will need, extrapolated from the last two that fit and the base."""
     if not fitting:
         return 0.0
     last = fitting[-1]
@@ -144,15 +144,15 @@ def predicted_bytes(fitting: Sequence[Trial], base_bytes: int, batch_s: float) -
 
 
 class Worker:
-    """Tries sizes in a process of its own, and in another one after each that failed.
+    """Tries sizes in a child process, and in a new one after each failure.
 
-    The process hears no Ctrl-C; it ends with the `with` block, or when this process is gone.
+    The child ignores Ctrl-C; it ends with the `with` block, or when this process ends.
 
     Args:
-        serve: (connection, *arguments), run in the process: sends a `Started` or an exception, then a
+        serve: (connection, *arguments), run in the child: sends a `Started` or an exception, then a
             `Trial` for each size that it receives, until one fails or the connection ends.
-        arguments: for it, to be pickled.
-        limit_bytes: what the process may take where it works on the CPU; sizes beyond are not tried.
+        arguments: for `serve`; they are pickled.
+        limit_bytes: memory that the child may use on the CPU; sizes that need more are not tried.
     """
 
     def __init__(self, serve: Callable[..., None], *arguments: Any, limit_bytes: float) -> None:
@@ -168,12 +168,12 @@ class Worker:
     def __exit__(self, *exception: object) -> None:
         self._end()
 
-    def ask(self, batch_s: float) -> Trial:
-        """Try a size."""
+    def try_size(self, batch_s: float) -> Trial:
+        """Try a batch size in the child process."""
         needed = predicted_bytes(self._fitting, self._started.base_bytes, batch_s)
         if self._started.on_cpu and needed > self._limit_bytes:
             limit = _gb(self._limit_bytes)
-            return Trial(batch_s, failure=f"not tried: would take about {_gb(needed)}, {limit} may be used")
+            return Trial(batch_s, failure=f"not tried: needs about {_gb(needed)}, {limit} may be used")
         connection = self._connected()
         try:
             connection.send(batch_s)
@@ -181,10 +181,10 @@ class Worker:
         except _ENDED:
             return Trial(batch_s, failure=self._cause_of_death())
         if self._started.on_cpu and not trial.failure and trial.peak_bytes > self._limit_bytes:
-            took = f"took {_gb(trial.peak_bytes)}, {_gb(self._limit_bytes)} may be used"
-            trial = dataclasses.replace(trial, failure=took)
+            used = f"used {_gb(trial.peak_bytes)}, {_gb(self._limit_bytes)} may be used"
+            trial = dataclasses.replace(trial, failure=used)
         if trial.failure:
-            self._end()  # what is left of a failed size must not count against the next
+            self._end()  # memory that a failed size left behind must not count against the next
         else:
             self._fitting = sorted([*self._fitting, trial], key=lambda trial: trial.batch_s)
         return trial
@@ -195,31 +195,31 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=self._serve, args=(theirs, *self._arguments), daemon=True)
-        with _deaf_children():
+        with _children_ignore_interrupts():
             self._process.start()
         theirs.close()
         try:
             started = self._connection.recv()
         except _ENDED:
-            raise UserError(f"before the first batch, {self._cause_of_death()}") from None
+            raise UserError(f"before the first batch: {self._cause_of_death()}") from None
         if isinstance(started, Exception):
             raise started
         if started.on_cpu and started.base_bytes > self._limit_bytes:
             raise UserError(
-                f"training takes {_gb(started.base_bytes)} before its first batch, and "
-                f"{_gb(self._limit_bytes)} may be used: free memory, or take a smaller model.size"
+                f"training uses {_gb(started.base_bytes)} before its first batch, and "
+                f"{_gb(self._limit_bytes)} may be used: free memory, or choose a smaller model.size"
             )
         self._started = started
         return self._connection
 
     def _cause_of_death(self) -> str:
-        """Why the process is gone; only where it is not by a mistake of ours."""
+        """Return which signal killed the child; raise a UserError if the child failed by itself."""
         self._process.join()
         code = self._process.exitcode
         self._end()
         if code >= 0:
-            raise UserError("the process that tries batches has failed; what it says stands above")
-        return f"its process was ended by {Signals(-code).name}, as happens where memory is short"
+            raise UserError("the process that tries batches has failed; its own error message is above")
+        return f"its process was killed by {Signals(-code).name}, which usually means too little memory"
 
     def _end(self) -> None:
         if self._process is not None and self._process.pid is not None:  # started
@@ -231,7 +231,7 @@ class Worker:
 
 
 def available_bytes() -> int:
-    """Memory that a new process can take without swapping, within the limits of this container."""
+    """Return the memory that a new process can use without swapping, within the limits of this container."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         table = {key: int(rest.split()[0]) * 1024 for key, rest in (line.split(":") for line in lines)}
@@ -250,18 +250,18 @@ def available_bytes() -> int:
 
 
 @contextlib.contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started here do not hear Ctrl-C; this one hears it when they are started."""
-    heard: list[int] = []
-    resource_tracker.ensure_running()  # it would let signals in again
-    handler = signal.signal(SIGINT, lambda number, frame: heard.append(number))  # any thread may receive it
+def _children_ignore_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C; this process handles a Ctrl-C after they have started."""
+    received: list[int] = []
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    handler = signal.signal(SIGINT, lambda number, frame: received.append(number))  # in any thread
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {SIGINT})  # which the new process inherits
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(SIGINT, handler)
-    if heard:
+    if received:
         raise KeyboardInterrupt
 
 

@@ -1,4 +1,4 @@
-"""Find the largest batch that the devices hold, and the fastest: `asr tune-batch` is this and a table.
+"""Find the largest and the fastest batch size that fits the devices: `asr tune-batch` prints the result.
 
 sizes = tune_batch(load_config("demo"), devices="0,1", on_trial=print)
 print(sizes.largest.batch_s, sizes.fastest.batch_s)
@@ -26,8 +26,8 @@ from asr.training.batch_search import (
     Trial,
     Worker,
     available_bytes,
+    reason_to_stop,
     search,
-    stops_growing,
     worst_batches,
 )
 from asr.training.data import with_manifests
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from asr.training.trainer import Trainer
     from data_pipeline.dataset import Dataset
 
-TIMED_S = 1.0  # at least, of each size
-NUM_TYPICAL = 3  # batches that are timed beside the worst
+TIMED_S = 1.0  # each size is timed for at least this long
+NUM_TYPICAL = 3  # batches that are timed in addition to the worst
 
 
 class DeviceChoice(NamedTuple):
-    """The devices to try batches on; see `asr.training.train.train`."""
+    """Says on which devices batches are tried; see `asr.training.train.train`."""
 
     devices: str | int | None = None
     simulate: bool = False
@@ -52,10 +52,10 @@ class DeviceChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """What the trials showed.
+    """Holds the results of all trials.
 
     Attributes:
-        config: whose batch was tried, with its manifests.
+        config: the configuration that was tried, with its manifests.
         trials: in the order in which they were made.
         longest: the longest clip of the training set.
         total_s: seconds of audio in the training set.
@@ -68,29 +68,29 @@ class BatchSizes:
 
     @property
     def fitting(self) -> list[Trial]:
-        """Return the trials that fit, the smallest first."""
+        """Return the trials that fit, the smallest batch first."""
         return sorted((trial for trial in self.trials if not trial.failure), key=lambda trial: trial.batch_s)
 
     @property
     def largest(self) -> Trial:
-        """Return the largest that fits."""
+        """Return the trial of the largest batch that fits."""
         return self.fitting[-1]
 
     @property
     def fastest(self) -> Trial:
-        """Return the fastest that fits."""
+        """Return the trial with the highest throughput."""
         return max(self.fitting, key=lambda trial: trial.audio_s_per_s)
 
     @property
     def why_no_larger(self) -> str:
-        """Return why larger ones were not tried, where all fit that were; else nothing."""
-        return stops_growing(self.fitting, self.total_s) if len(self.fitting) == len(self.trials) else ""
+        """Return why larger batches were not tried if all that were tried fit; else an empty string."""
+        return reason_to_stop(self.fitting, self.total_s) if len(self.fitting) == len(self.trials) else ""
 
     @property
     def learning_rates(self) -> tuple[float, float]:
-        """Return the learning rates for the fastest size: by the square root, and in proportion.
+        """Return the learning rates for the fastest size: scaled by the square root, and linearly.
 
-        Linear scaling (Goyal et al., 2017); for Adam, the square root (Malladi et al., 2022).
+        The square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017).
         """
         times = self.fastest.batch_s / self.config.train.batch_s
         rate = self.config.train.learning_rate
@@ -108,15 +108,15 @@ def tune_batch(
     on_trial: Callable[[Trial], None] = lambda _: None,
     on_progress: OnProgress = ignore_progress,
 ) -> BatchSizes:
-    """Try sizes of a batch, each in a process that may run out of memory.
+    """Try batch sizes, each in a process that may run out of memory.
 
     Args:
-        config: of the training.
+        config: to be trained.
         devices: how many, which, or "all"; None for one.
-        simulate: whether to cut the machine's one device into as many.
-        engine: one of `multigpu.ENGINES` but multi-worker; empty for the usual one.
-        limit_bytes: memory to be used where the device is the CPU; None for most of what is free.
-        on_data: receives the training manifest, its utterances and its seconds of audio.
+        simulate: whether to split the machine's single device into that many.
+        engine: one of `multigpu.ENGINES` except multi-worker; empty for the default.
+        limit_bytes: memory that may be used if the device is the CPU; None for most of the free memory.
+        on_data: receives the training manifest, its number of utterances and its seconds of audio.
         on_trial: receives each trial when it is done.
         on_progress: receives how far the preparation of a corpus has come.
 
@@ -126,7 +126,7 @@ def tune_batch(
     if engine == "multi-worker":
         raise UserError("`engine=multi-worker`: tune one machine's share with `engine=mirrored` instead")
     config = with_manifests(config, on_progress)
-    utterances = _trained_on(config)
+    utterances = _trainable_utterances(config)
     total_s = sum(utterance.duration_s for utterance in utterances)
     on_data(config.data.train, len(utterances), total_s)
     limit_bytes = USABLE_SHARE * available_bytes() if limit_bytes is None else limit_bytes
@@ -136,7 +136,7 @@ def tune_batch(
         tempfile.TemporaryDirectory() as folder,
         Worker(serve, config, choice, folder, limit_bytes=limit_bytes) as worker,
     ):
-        for trial in search(worker.ask, config.train.batch_s, total_s):
+        for trial in search(worker.try_size, config.train.batch_s, total_s):
             on_trial(trial)
             trials.append(trial)
     longest = max(utterances, key=lambda utterance: utterance.duration_s)
@@ -144,8 +144,8 @@ def tune_batch(
 
 
 def serve(connection: Connection, config: Config, devices: DeviceChoice, folder: str) -> None:
-    """Try the sizes that are asked for, until one fails; runs in a process of its own."""
-    with contextlib.suppress(BrokenPipeError, EOFError):  # who asked is gone
+    """Try the sizes that the connection sends, until one fails; runs in a process of its own."""
+    with contextlib.suppress(BrokenPipeError, EOFError):  # the parent has ended
         _serve(connection, config, devices, Path(folder))
 
 
@@ -164,7 +164,7 @@ def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder
 
 
 def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
-    """As `asr train` makes it, but for the check of every recording."""
+    """Make the trainer that `asr train` would make, without checking every recording."""
     engine = start_engine(devices.devices, simulate=devices.simulate, engine=devices.engine)
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
@@ -177,13 +177,13 @@ def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed)
-    data = Dataset(_trained_on(config), vocabulary, config.train.batch_s, augmenter)
+    data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_s, augmenter)
     setup = TrainingSetup(config, vocabulary, model, data, data)
     return Trainer(engine, setup, Run(folder)), data
 
 
-def _trained_on(config: Config) -> list[Utterance]:
-    """The training manifest, without what training leaves out for its length."""
+def _trainable_utterances(config: Config) -> list[Utterance]:
+    """Return the utterances of the training manifest, without those that are too long to be trained on."""
     from data_pipeline.doctor.quick import LONGEST_S
     from data_pipeline.manifest import read_manifest
 
@@ -191,7 +191,7 @@ def _trained_on(config: Config) -> list[Utterance]:
 
 
 def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
-    """Train on the worst batches that an epoch has at this size, then on typical ones against the clock."""
+    """Train on the worst batches of an epoch at this size, then time them with typical ones."""
     import tensorflow as tf
 
     from asr.training.out_of_memory import device_of, is_out_of_memory
@@ -207,7 +207,7 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     for device in _gpus(trainer):
         tf.config.experimental.reset_memory_stats(device.strip("/"))
     try:
-        batches = [_noise(data, plan[number], lengths) for number in dict.fromkeys(numbers)]
+        batches = [_noise_batch(data, plan[number], lengths) for number in dict.fromkeys(numbers)]
         for batch in batches:
             _step(trainer, batch)
         audio_s, elapsed_s = 0.0, 0.0
@@ -224,15 +224,15 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
 
 
 def _lengths(data: Dataset) -> list[int]:
-    """Samples of each clip as the first epoch plays it."""
+    """Return the number of samples of each clip at its speed in the first epoch."""
     from data_pipeline.augment.augmenter import num_samples_at, speed_factors
 
     speeds = speed_factors(data.augmenter.config, data.augmenter.seed, 0, data.keys).tolist()
     return [num_samples_at(own, speed) for own, speed in zip(data.num_samples.tolist(), speeds, strict=True)]
 
 
-def _noise(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
-    """A batch of those lengths and labels; no recording is read."""
+def _noise_batch(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
+    """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
     from data_pipeline.dataset import pad_batch
@@ -243,7 +243,7 @@ def _noise(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
 
 
 def _step(trainer: Trainer, batch: Batch) -> float:
-    """Train on a batch; returns its seconds of audio."""
+    """Train on a batch and return its seconds of audio."""
     from asr.audio.recording import SAMPLE_RATE_HZ
 
     float(trainer.train_step(batch, num_rows=len(batch.audio)).loss)  # waits for the device
@@ -255,7 +255,7 @@ def _gpus(trainer: Trainer) -> list[str]:
 
 
 def _peak_bytes(trainer: Trainer) -> int:
-    """Of the fullest GPU, or of this process where it works on the CPU."""
+    """Return the peak memory of the fullest GPU, or of this process if it trains on the CPU."""
     import resource
     import sys
 

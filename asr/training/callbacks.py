@@ -1,4 +1,4 @@
-"""Plain Keras callbacks in our own loop.
+"""Call plain Keras callbacks from the training loop.
 
     # my_callbacks.py
     def stop_early():
@@ -6,7 +6,7 @@
 
 asr train demo --set train.callbacks=my_callbacks:stop_early
 
-They are told of loss and error, in training and as val_loss and val_error on dev, and of the learning rate.
+Their logs hold loss and error of training, val_loss and val_error on dev, and the learning rate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import keras
 
-from asr.base.config import TrainConfig, nearest
+from asr.base.config import TrainConfig, did_you_mean
 from asr.base.types import UserError
 from asr.model.keras_internals import learning_rate_given_to
 from asr.runs.progress import EpochMetrics
@@ -30,14 +30,14 @@ ERRORS = ("error", "val_error")
 
 
 def load_callbacks(spec: str) -> list[keras.callbacks.Callback]:
-    """Call the user's function.
+    """Return the callbacks that the user's function makes.
 
     Args:
-        spec: "module:function"; the module may lie in the current directory. "" for no callbacks.
+        spec: "module:function"; the module may be in the current directory. "" for no callbacks.
 
     Raises:
-        UserError: there is no such module or function, it fails, or it returns something else than a list
-            of callbacks.
+        UserError: there is no such module or function, it fails, or it returns anything but a list of
+            callbacks.
     """
     if not spec:
         return []
@@ -45,7 +45,7 @@ def load_callbacks(spec: str) -> list[keras.callbacks.Callback]:
     try:
         callbacks = make()
     except Exception as error:
-        raise UserError(f"{SETTING}: {spec} failed:\n{_told(error)}") from None
+        raise UserError(f"{SETTING}: {spec} failed:\n{_traceback_of(error)}") from None
     advice = "return a list such as [keras.callbacks.TerminateOnNaN()]"
     if not isinstance(callbacks, list | tuple):
         raise UserError(f"{SETTING}: {spec}: expected a list of callbacks, received {callbacks!r}; {advice}")
@@ -55,8 +55,8 @@ def load_callbacks(spec: str) -> list[keras.callbacks.Callback]:
     return list(callbacks)
 
 
-def refuse_ruled(callbacks: Sequence[keras.callbacks.Callback], config: TrainConfig) -> None:
-    """Raise a UserError where one would set a learning rate that a schedule rules."""
+def refuse_rate_setters(callbacks: Sequence[keras.callbacks.Callback], config: TrainConfig) -> None:
+    """Raise a UserError where a callback would set a learning rate that a schedule controls."""
     if config.schedule == "constant" and not config.warmup_share:
         return
     setters = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
@@ -64,20 +64,20 @@ def refuse_ruled(callbacks: Sequence[keras.callbacks.Callback], config: TrainCon
         if isinstance(callback, setters):
             raise UserError(
                 f"{SETTING}: {type(callback).__name__} sets the learning rate, which train.schedule = "
-                f"{config.schedule} rules; set train.schedule=constant and train.warmup_share=0"
+                f"{config.schedule} controls; set train.schedule=constant and train.warmup_share=0"
             )
 
 
 class Callbacks:
-    """Tells Keras callbacks of our loop what `Model.fit` would tell them.
+    """Calls Keras callbacks as `Model.fit` would call them.
 
-    What they do to weights and learning rate is part of the run, and of its checkpoints; what they remember
-    themselves (the epochs without progress of an `EarlyStopping`) is not: a resumed run begins with new ones.
+    Their changes to weights and learning rate are part of the run and of its checkpoints; their own state
+    (the epochs without progress of an `EarlyStopping`) is not: a resumed run begins with new callbacks.
 
     Args:
         callbacks: of the user; without any, every method returns at once.
-        model: that they see, as the one they may save.
-        optimizer: that they see as the model's; of one that scales the loss, the one within.
+        model: that the callbacks receive, and may save.
+        optimizer: that they see as the model's; if it scales the loss, they see its inner optimiser.
         num_epochs: of the run.
         num_steps: of an epoch.
     """
@@ -99,38 +99,38 @@ class Callbacks:
         model.optimizer, model.stop_training = optimizer, False
         for callback in self.callbacks:
             if getattr(callback, "mode", "") == "auto" and getattr(callback, "monitor", "") in ERRORS:
-                callback.mode = "min"  # of metrics that are not its own, Keras knows no direction
+                callback.mode = "min"  # Keras knows the direction of its own metrics only
             callback.set_params({"verbose": 0, "epochs": num_epochs, "steps": num_steps})
             self._call(callback, "set_model", model)
 
     @property
     def stop_training(self) -> bool:
-        """Whether one of them wants training to end, after the batch or the epoch that it was told of."""
+        """Return whether a callback has asked to end training after the batch or epoch it was called for."""
         return bool(self.callbacks) and bool(self.model.stop_training)
 
     def train_begin(self) -> None:
-        """Before the first batch of a session."""
-        self._tell("on_train_begin")
+        """Call `on_train_begin` before the first batch of a session."""
+        self._call_all("on_train_begin")
 
     def epoch_begin(self, epoch: int) -> None:
-        """Before an epoch, counted from 0."""
-        self._tell("on_epoch_begin", epoch)
+        """Call `on_epoch_begin` with the epoch, counted from 0."""
+        self._call_all("on_epoch_begin", epoch)
 
     def batch_begin(self, batch: int) -> None:
-        """Before a batch, counted from 0 in every epoch."""
-        self._tell("on_train_batch_begin", batch)
+        """Call `on_train_batch_begin` with the batch, counted from 0 in every epoch."""
+        self._call_all("on_train_batch_begin", batch)
 
     def batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
-        """After a batch.
+        """Call `on_train_batch_end` after a batch.
 
         Args:
             batch: from 0 in every epoch.
-            logs: its numbers: loss, error.
+            logs: the batch's loss and error.
         """
-        self._tell("on_train_batch_end", batch, logs)
+        self._call_all("on_train_batch_end", batch, logs)
 
     def epoch_end(self, epoch: int, metrics: EpochMetrics) -> None:
-        """After an epoch and its evaluation on dev.
+        """Call `on_epoch_end` after an epoch and its evaluation on dev.
 
         Args:
             epoch: from 0.
@@ -143,34 +143,34 @@ class Callbacks:
             "val_error": metrics.dev_error,
             "learning_rate": metrics.learning_rate,
         }
-        self._tell("on_epoch_end", epoch, logs)
+        self._call_all("on_epoch_end", epoch, logs)
 
     def train_end(self) -> None:
-        """After the last batch of a session."""
-        self._tell("on_train_end")
+        """Call `on_train_end` after the last batch of a session."""
+        self._call_all("on_train_end")
 
-    def _tell(self, event: str, *about: Any) -> None:
-        """Call a method of every callback; each may change the logs that the next one gets."""
+    def _call_all(self, event: str, *arguments: Any) -> None:
+        """Call a method of every callback; each may change the logs that the next one receives."""
         if not self.callbacks:
             return
-        if about and isinstance(about[-1], Mapping):
-            about = (*about[:-1], dict(about[-1]))
+        if arguments and isinstance(arguments[-1], Mapping):
+            arguments = (*arguments[:-1], dict(arguments[-1]))
         for callback in self.callbacks:
-            self._call(callback, event, *about)
+            self._call(callback, event, *arguments)
 
-    def _call(self, callback: keras.callbacks.Callback, event: str, *about: Any) -> None:
+    def _call(self, callback: keras.callbacks.Callback, event: str, *arguments: Any) -> None:
         try:
-            getattr(callback, event)(*about)
+            getattr(callback, event)(*arguments)
         except UserError:
             raise
         except Exception as error:
             name = f"{SETTING}: {type(callback).__name__}"
             if self._is_scheduled() and "LearningRateSchedule" in str(error):
                 raise UserError(
-                    f"{name} sets the learning rate, which train.schedule rules; to leave it to the "
+                    f"{name} sets the learning rate, which train.schedule controls; to leave it to the "
                     'callback, set train.schedule="constant" and train.warmup_share=0'
                 ) from None
-            raise UserError(f"{name} failed in {event}:\n{_told(error)}") from None
+            raise UserError(f"{name} failed in {event}:\n{_traceback_of(error)}") from None
 
     def _is_scheduled(self) -> bool:
         rate = learning_rate_given_to(self.optimizer)
@@ -178,7 +178,7 @@ class Callbacks:
 
 
 def _function(spec: str) -> Callable[[], Any]:
-    """The function that "module:function" names."""
+    """Return the function that "module:function" names."""
     module_name, colon, function_name = spec.partition(":")
     if not (module_name and colon and function_name):
         raise UserError(f"{SETTING}: expected module:function, such as my_callbacks:make, received {spec!r}")
@@ -189,26 +189,26 @@ def _function(spec: str) -> Callable[[], Any]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        # a module that it imports may be what is missing
+        # the missing module may be one that it imports
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             raise UserError(
-                f"{SETTING}: no module {module_name} in {here} nor among what is installed; "
-                f"write {module_name.replace('.', '/')}.py there, or start from the folder that holds it"
+                f"{SETTING}: no module {module_name} in {here} or among the installed packages; "
+                f"write {module_name.replace('.', '/')}.py there, or start from the folder that contains it"
             ) from None
-        raise UserError(f"{SETTING}: importing {module_name} failed:\n{_told(error)}") from None
+        raise UserError(f"{SETTING}: importing {module_name} failed:\n{_traceback_of(error)}") from None
     function = getattr(module, function_name, None)
     if not callable(function):
-        there = [name for name, value in vars(module).items() if callable(value)]
+        functions = [name for name, value in vars(module).items() if callable(value)]
         raise UserError(
             f"{SETTING}: {getattr(module, '__file__', module_name)} has no function {function_name}"
-            f"{nearest(function_name, there)}"
+            f"{did_you_mean(function_name, functions)}"
         )
     return function  # type: ignore[no-any-return]
 
 
-def _told(error: Exception) -> str:
-    """An error and where it came up, without the lines that lead to it here and in Python's import."""
+def _traceback_of(error: Exception) -> str:
+    """Return the traceback of an error, without the frames of this module and of Python's import."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
-    lines = [*traceback.format_list(own), *traceback.format_exception_only(error)]
+    users = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
+    lines = [*traceback.format_list(users), *traceback.format_exception_only(error)]
     return "".join(lines).rstrip()

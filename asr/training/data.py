@@ -1,4 +1,4 @@
-"""What a configuration trains on: its corpus prepared, its vocabulary, the recordings that can be used."""
+"""Load the data of a configuration: prepare its corpus, make its vocabulary, select usable recordings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) -> Config:
-    """Return the configuration with a manifest for each split; its corpus is prepared if need be.
+    """Return the configuration with a manifest for each split; its corpus is prepared if necessary.
 
     Raises:
-        UserError: a split has neither a manifest nor a corpus that holds it.
+        UserError: a split has no manifest, and the corpus does not contain it.
     """
     from data_pipeline.prepare import prepare_corpus
     from data_pipeline.types import SPLITS
@@ -34,7 +34,8 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     missing = [split for split, path in given.items() if not path]
     if missing and not config.data.corpus:
         raise UserError(
-            f"data.{missing[0]}: no manifest; set data.{missing[0]}=FILE.jsonl, or a corpus by data.corpus"
+            f"data.{missing[0]}: no manifest; set data.{missing[0]}=FILE.jsonl, or name a corpus in "
+            "data.corpus"
         )
     if missing:
         target = Path(config.data.prepared_dir) / config.data.corpus
@@ -45,15 +46,15 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
         for split in missing:
             if split not in prepared.manifests:
                 raise UserError(
-                    f"{target}: nothing is there for {split}; bring that part of {config.data.corpus}, or "
-                    f"set data.{split}=FILE.jsonl"
+                    f"{target}: has no {split} manifest; add that part of {config.data.corpus}, or set "
+                    f"data.{split}=FILE.jsonl"
                 )
             given[split] = str(prepared.manifests[split])
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 
 def make_vocabulary(config: Config) -> Vocabulary:
-    """Return the output units that `data.vocabulary` asks for."""
+    """Return the vocabulary that `data.vocabulary` asks for."""
     from data_pipeline.manifest import read_manifest
 
     if config.data.vocabulary == "train":
@@ -66,10 +67,10 @@ def make_vocabulary(config: Config) -> Vocabulary:
 def training_data(
     config: Config, vocabulary: Vocabulary, model: AcousticModel, on_progress: OnProgress = ignore_progress
 ) -> tuple[Dataset, list[str]]:
-    """Return what can be trained on of the training manifest, and why the rest cannot, which is logged.
+    """Return the usable utterances of the training manifest, and why the others were left out (also logged).
 
     Raises:
-        UserError: nothing can be trained on.
+        UserError: no utterance can be trained on.
     """
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
@@ -82,12 +83,12 @@ def training_data(
     sound, problems = check_utterances(utterances, vocabulary, model.fits, on_progress=on_progress)
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:
-        raise UserError(f"{manifest}: no utterance can be trained on; the reasons are above")
+        raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
     return Dataset(sound, vocabulary, config.train.batch_s, augmenter), problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:
-    """Log which sets hold sentences of the training set: their error rates flatter.
+    """Log which sets contain sentences of the training set: their error rates are too optimistic.
 
     Args:
         train: the training set.
@@ -98,8 +99,8 @@ def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Se
     for manifest, utterances in others.items():
         if count := shared_sentences(train, utterances):
             logger.warning(
-                "%s: %s of %s utterances are sentences of the training set, so that their error rate "
-                "flatters; `asr doctor` names them",
+                "%s: the sentences of %s of %s utterances are in the training set too, so the error rate is "
+                "too optimistic; `asr doctor` lists them",
                 manifest,
                 f"{count:,}",
                 f"{len(utterances):,}",

@@ -1,4 +1,4 @@
-"""How steps run on devices: what the loop needs of an engine, and the start of one of `multigpu.engines`."""
+"""Define what the training loop needs of an engine, and start one of `multigpu.engines`."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ logger = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
-    """Runs training steps on some devices; every method as `multigpu.engines.Engine` explains it."""
+    """Runs training steps on devices; `multigpu.engines.Engine` documents every method."""
 
     @property
     def name(self) -> str:
-        """Of the engine."""
+        """Return the engine's name."""
 
     @property
     def devices(self) -> Sequence[str]:
-        """Names of this process's devices."""
+        """Return the names of this process's devices."""
 
     @property
     def num_devices(self) -> int:
-        """Number of devices, those of other processes included."""
+        """Return the number of devices, including those of other processes."""
 
     @property
     def num_workers(self) -> int:
-        """Number of processes that train together."""
+        """Return the number of processes that train together."""
 
     @property
     def worker(self) -> int:
-        """The number of this process among them, from 0."""
+        """Return the index of this process among them, from 0."""
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Return whether this process is the one that writes files."""
 
     def scope(self) -> AbstractContextManager[Any]:
-        """To make variables in."""
+        """Return the context in which variables must be made."""
 
     def train_step(
         self,
@@ -54,19 +54,19 @@ class Engine(Protocol):
         signature: Sequence[Any],
         num_parts: int = 1,
     ) -> Callable[..., tuple[Tensor, Any, Any]]:
-        """(number of rows, *batch) -> (loss, outputs, what `prepare` tells), compiled."""
+        """Return a compiled step: (number of rows, *batch) -> (loss, outputs, second result of `prepare`)."""
 
     def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of a batch, on all devices."""
+        """Return a function of a batch that runs on all devices."""
 
     def own_rows(self, rows: Sequence[int]) -> list[int]:
-        """Those of a batch that this process reads."""
+        """Return the rows of a batch that this process reads."""
 
-    def refuse_parts(self, model: Any, num_parts: int) -> None:
-        """Raise an error where a step cannot be made in so many parts."""
+    def check_num_parts(self, model: Any, num_parts: int) -> None:
+        """Raise an error if a step cannot be split into that many parts."""
 
     def wait_for_all(self) -> None:
-        """Return when every process has called it."""
+        """Wait until every process has called this method."""
 
 
 def start_engine(devices: str | int | None = None, *, simulate: bool = False, engine: str = "") -> Engine:
@@ -74,16 +74,16 @@ def start_engine(devices: str | int | None = None, *, simulate: bool = False, en
 
     Args:
         devices: how many, which, or "all"; see `asr.model.devices.start_devices`.
-        simulate: whether to cut the machine's one device into as many.
-        engine: one of `multigpu.ENGINES`; empty for the usual one for as many devices.
+        simulate: whether to split the machine's single device into that many.
+        engine: one of `multigpu.ENGINES`; empty for the default for that many devices.
 
     Raises:
-        UserError: a device does not exist, or the processes of a multi-worker run cannot meet.
+        UserError: a device does not exist, or the processes of a multi-worker run cannot connect.
     """
     if engine == "multi-worker":
         if devices is not None or simulate:
             raise UserError(
-                "`engine=multi-worker`: takes all GPUs that its process sees; choose them by "
+                "`engine=multi-worker`: uses all GPUs that its process sees; choose them with "
                 "CUDA_VISIBLE_DEVICES instead of `devices` and `simulate`"
             )
         return _join_workers()
@@ -105,7 +105,7 @@ def _join_workers() -> Engine:
         others = [address for index, address in enumerate(cluster.addresses) if index != cluster.worker]
         if others:
             logger.info("worker %d: waiting for %s", cluster.worker, ", ".join(others))
-        # TensorFlow waits without end, and would not notice Ctrl-C; there is nothing to be saved yet
+        # TensorFlow waits forever and would ignore Ctrl-C; there is nothing to save yet
         handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
         engines.append(MultiWorkerEngine(cluster))
         signal.signal(signal.SIGINT, handler)

@@ -1,4 +1,4 @@
-"""Event files, as TensorBoard reads them: points with a step, as records of a TFRecord file."""
+"""Write event files for TensorBoard: points with a step, as records of a TFRecord file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.base.files import cannot_write, whole_file
 from asr.pages.pictures import Picture, png_bytes
 
-PREFIX = "events.out.tfevents"  # TensorBoard knows its files by the last part
-VERSION = "brain.Event:2"  # from this one on it honours the start of a session
+PREFIX = "events.out.tfevents"  # TensorBoard recognizes its files by "tfevents"
+VERSION = "brain.Event:2"  # the first version in which TensorBoard respects the start of a session
 FLUSH_S = 10.0
 
 
 class EventFile:
-    """What one session adds to a folder, which TensorBoard shows as one run.
+    """Writes the points of one session into a folder, which TensorBoard shows as one run.
 
-    The file is made when its first point comes, and begins with the start of a session at that point's
-    step. TensorBoard then drops the points of earlier sessions from there on, so that steps which are taken
-    again after a resume show once. Only points that count by the same steps belong in one folder, therefore.
+    The file is created with its first point, and begins with a session start at that point's step.
+    TensorBoard then drops points of earlier sessions from that step on, so that steps repeated after a resume
+    appear once. Therefore all points in a folder must count the same kind of steps.
 
     Args:
         folder: of the run.
@@ -48,16 +48,16 @@ class EventFile:
         self._flushed_s = 0.0
 
     def write(self, step: int, values: Sequence[Any]) -> None:
-        """Add the points of a step; they are in the file within seconds, as long as others come.
+        """Add the points of a step; they are in the file within seconds if further calls follow.
 
         Args:
-            step: no lower than that of the call before.
-            values: from `scalar`, `image`, `audio` and `text`; none begin the session all the same.
+            step: not lower than that of the previous call.
+            values: from `scalar`, `image`, `audio` and `text`; an empty list only starts the session.
 
         Raises:
             UserError: the file cannot be written.
         """
-        with self._named_errors():
+        with self._errors_as_user_errors():
             if self._records is None:
                 self._records = self._begin(step)
             if values:
@@ -66,29 +66,29 @@ class EventFile:
                 self._flush()
 
     def flush(self) -> None:
-        """Put into the file what has been written.
+        """Flush all points to the file.
 
         Raises:
-            UserError: it cannot be written, or is gone.
+            UserError: the file cannot be written, or has been removed.
         """
-        with self._named_errors():
+        with self._errors_as_user_errors():
             self._flush()
 
     def close(self) -> None:
-        """End the file.
+        """Write the remaining points and close the file.
 
         Raises:
-            UserError: what is left cannot be written.
+            UserError: the remaining points cannot be written.
         """
         if self._records is not None:
-            with self._named_errors():
+            with self._errors_as_user_errors():
                 self._records.close()
             self._records = None
 
     def _begin(self, step: int) -> RecordWriter:
-        self._folder.parent.mkdir(exist_ok=True)  # not the run's directory, which may have vanished
+        self._folder.parent.mkdir(exist_ok=True)  # fails if the run's directory has been removed
         self._folder.mkdir(exist_ok=True)
-        # TensorBoard reads files by name: numbers keep their order where a clock may go backwards
+        # TensorBoard reads files in the order of their names: numbers keep it even if the clock is set back
         suffixes = [path.suffix[1:] for path in self._folder.glob(f"{PREFIX}.*")]
         numbers = [int(suffix) for suffix in suffixes if suffix.isdecimal()]
         self._path = self._folder / f"{PREFIX}.{max(numbers, default=0) + 1:06d}"
@@ -101,12 +101,12 @@ class EventFile:
         if self._records is None:
             return
         self._records.flush()
-        if not self._path.exists():  # Linux would go on writing to a file that no one can find
+        if not self._path.exists():  # Linux would continue to write to a removed file
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         self._flushed_s = time.monotonic()
 
     @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def _errors_as_user_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -114,14 +114,14 @@ class EventFile:
 
 
 def write_once(path: Path, make_values: Callable[[], Sequence[Any]]) -> None:
-    """A whole event file of points that no step changes; nothing where it is there already.
+    """Write an event file of points that hold for the whole run, unless it exists already.
 
     Args:
-        path: named `PREFIX` and something after a point.
-        make_values: makes them by `scalar`, `image`, `audio` and `text`.
+        path: its name is `PREFIX`, a dot and a suffix.
+        make_values: makes the points with `scalar`, `image`, `audio` and `text`.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     if path.exists():
         return
@@ -132,12 +132,12 @@ def write_once(path: Path, make_values: Callable[[], Sequence[Any]]) -> None:
 
 
 def scalar(tag: str, value: float) -> Any:
-    """A number."""
+    """Return the point of a number."""
     return Summary.Value(tag=tag, simple_value=value)
 
 
 def image(tag: str, picture: Picture, description: str = "") -> Any:
-    """A picture; its description is Markdown."""
+    """Return the point of a picture; its description is Markdown."""
     height, width, _ = picture.shape
     tensor = [str(width).encode(), str(height).encode(), png_bytes(picture)]
     return Summary.Value(
@@ -148,7 +148,7 @@ def image(tag: str, picture: Picture, description: str = "") -> Any:
 
 
 def audio(tag: str, waveform: Waveform, description: str = "") -> Any:
-    """A recording at 16 kHz; its description is Markdown."""
+    """Return the point of a recording at 16 kHz; its description is Markdown."""
     wav = io.BytesIO()
     soundfile.write(wav, waveform, SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
     return Summary.Value(
@@ -161,7 +161,7 @@ def audio(tag: str, waveform: Waveform, description: str = "") -> Any:
 
 
 def text(tag: str, markdown: str) -> Any:
-    """A text."""
+    """Return the point of a Markdown text."""
     return text_pb(tag, markdown).value[0]
 
 

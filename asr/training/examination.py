@@ -1,4 +1,4 @@
-"""Every check of manifests, recordings and labels that can be made before the first step.
+"""Run every check of manifests, recordings and labels that is possible before training.
 
 diagnosis = examine(load_config("demo"), [Path("train.jsonl"), Path("test.jsonl")])
 print(diagnosis.counts())
@@ -16,7 +16,7 @@ from asr.base.work import OnProgress, ignore_progress
 from asr.model.features import make_features
 from asr.model.loss import frames_needed
 from asr.model.networks import make_network
-from data_pipeline.doctor.diagnosis import Contents, Diagnosis, diagnose, listen_to_entries, read_contents
+from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
 
@@ -32,24 +32,24 @@ def examine(
     """Return everything that is wrong with manifests, their recordings and their labels.
 
     Args:
-        config: whose vocabulary, model and batches the labels are checked against.
-        manifests: to examine; those of the configuration where none is named.
-        config_name: what people call the configuration.
-        check_batches: whether utterances longer than `train.batch_s` are found.
+        config: labels are checked against its vocabulary, model and batch size.
+        manifests: to examine; empty for those of the configuration.
+        config_name: name of the configuration in the report.
+        check_batches: whether utterances longer than `train.batch_s` are reported.
         on_progress: receives how many recordings are decoded.
 
     Raises:
-        UserError: there is no manifest, or one is named twice; broken ones are findings.
+        UserError: there is no manifest, or one is given twice; broken manifests are findings, not errors.
     """
     contents = read_contents(sources_to_examine(manifests, config.data))
     vocabulary, findings = _vocabulary(contents, config)
     rules = _label_rules(config, vocabulary, config_name, check_batches)
-    heard = listen_to_entries(contents.entries, on_progress=on_progress)
-    return diagnose(contents, heard, rules, findings)
+    checkups = check_entries(contents.entries, on_progress=on_progress)
+    return diagnose(contents, checkups, rules, findings)
 
 
 def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, list[Finding]]:
-    """Return the vocabulary that training would use, as far as it can be known."""
+    """Return the vocabulary that training would use (None if it cannot be read), and findings about it."""
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables()), []
     if config.data.vocabulary != "train":
@@ -63,9 +63,9 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
 def _label_rules(
     config: Config, vocabulary: Vocabulary | None, config_name: str, check_batches: bool
 ) -> LabelRules:
-    """Return what labels are checked against; the model itself says how many frames it gives."""
+    """Return the rules for labels; the network's own formula gives the number of frames."""
     features = make_features(config.features)
-    network = make_network(config.model, Vocabulary([]))  # its weights are never made
+    network = make_network(config.model, Vocabulary([]))  # its weights are never created
     size = f" {config.model.size}" if config.model.family == "separable" else ""
     name = f" of the configuration {config_name!r}" if config_name else ""
     return LabelRules(

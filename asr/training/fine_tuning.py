@@ -1,11 +1,11 @@
-"""Fine-tuning: a model begins with the weights of another run, whose vocabulary may be another.
+"""Fine-tune: initialize a model with the weights of another run, whose vocabulary may differ.
 
 loaded = load_matching(model, vocabulary, source, source_vocabulary)
 for line in loaded.lines():
     print(line)
 
-Layers go by name, outputs by token: a token that both runs know keeps what was learned of it, wherever it
-stands among the others.
+Layers are matched by name, outputs by token: a token of both vocabularies keeps its learned weights, whatever
+its id in either.
 """
 
 from __future__ import annotations
@@ -25,70 +25,70 @@ from asr.model.acoustic_model import AcousticModel
 Array = npt.NDArray[Any]
 
 OUTPUT = "output"  # the layer whose weights belong to tokens
-NETWORK = "acoustic_model/network/"  # what paths begin with
+NETWORK = "acoustic_model/network/"  # the prefix of paths
 SEED = "seed_generator_state"
-MAX_LISTED = 6  # tokens, and layers in a line
+MAX_LISTED = 6  # tokens or layers in a line
 
 
 class Weight(NamedTuple):
-    """A weight and what became of it."""
+    """Names a weight, and says why it was not loaded."""
 
     path: str
     shape: tuple[int, ...]
-    reason: str = ""  # why it is not taken, or not as a whole
+    reason: str = ""  # why it is not loaded, or only in part; empty if it is loaded
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a model took from another run.
+    """Lists which weights a model loaded from another run.
 
     Attributes:
         taken: weights that are now the other run's.
-        in_part: those of the output layer, where some tokens are new.
-        anew: those that keep their initial values.
-        unused: the other run's for which this model has no place.
-        shared_tokens: tokens that both runs know; the blank, which they share as well, is none.
-        new_tokens: those that only this run knows.
-        dropped_tokens: those that only the other one knows.
+        in_part: weights of the output layer where some tokens are new.
+        initialized: weights that keep their initial values.
+        unused: weights of the other run that this model does not have.
+        shared_tokens: tokens of both vocabularies, without the blank.
+        new_tokens: tokens of this run's vocabulary alone.
+        dropped_tokens: tokens of the other run's vocabulary alone.
     """
 
     taken: tuple[Weight, ...]
     in_part: tuple[Weight, ...]
-    anew: tuple[Weight, ...]
+    initialized: tuple[Weight, ...]
     unused: tuple[Weight, ...]
     shared_tokens: tuple[str, ...]
     new_tokens: tuple[str, ...]
     dropped_tokens: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """A few lines for a person, layers grouped."""
+        """Return a summary in a few lines, grouped by layer."""
         taken = [*self.taken, *self.in_part]
         lines = [
-            f"taken: {len(taken)} of {len(taken) + len(self.anew)} weights, in "
+            f"loaded: {len(taken)} of {len(taken) + len(self.initialized)} weights, in "
             f"{_some(dict.fromkeys(_layer(weight.path) for weight in taken))}"
         ]
         if any(_layer(weight.path) == OUTPUT for weight in taken):
             lines.append(self._token_line())
-        lines += [f"begins anew: {line}" for line in _by_layer(self.anew)]
-        return lines + [f"left out: {line}" for line in _by_layer(self.unused)]
+        lines += [f"initialized: {line}" for line in _by_layer(self.initialized)]
+        return lines + [f"not used: {line}" for line in _by_layer(self.unused)]
 
     def _token_line(self) -> str:
-        told = [f"{len(self.shared_tokens):,} keep what was learned"]
+        counts = [f"{len(self.shared_tokens):,} loaded"]
         if self.new_tokens:
-            told.append(f"{len(self.new_tokens):,} begin anew ({_some(self.new_tokens)})")
+            counts.append(f"{len(self.new_tokens):,} initialized ({_some(self.new_tokens)})")
         if self.dropped_tokens:
-            told.append(f"{len(self.dropped_tokens):,} are left out ({_some(self.dropped_tokens)})")
+            counts.append(f"{len(self.dropped_tokens):,} not used ({_some(self.dropped_tokens)})")
         parts = next((f"; {weight.reason}" for weight in self.in_part if weight.path.endswith("/rows")), "")
-        return f"tokens: {', '.join(told)}{parts}"
+        return f"tokens: {', '.join(counts)}{parts}"
 
 
 class _Rows(NamedTuple):
-    """Which rows of the output layers belong to the same token, or part of one."""
+    """Pairs the rows of two output layers that belong to the same token, or part of one."""
 
     ours: list[int]
     theirs: list[int]
-    num_ours: int  # in all
-    unit: str  # what a row belongs to
+    num_ours: int  # rows of our output layer, paired or not
+    unit: str  # what a row belongs to: "outputs" or "parts"
 
 
 def load_matching(
@@ -97,19 +97,19 @@ def load_matching(
     source: Mapping[str, Array],
     source_vocabulary: Vocabulary,
 ) -> Loaded:
-    """Give a model the weights of another run that fit it, moving statistics among them.
+    """Load the matching weights of another run into a model, including moving statistics.
 
-    A weight fits where path and shape are the same. The output layer goes by token or, where it is a sum of
-    parts, by part: what is new keeps its initial values. Seeds are never taken.
+    A weight matches if path and shape are equal. The output layer is matched by token or, if it is a sum of
+    parts, by part; new tokens keep their initial values. Seeds are never loaded.
 
     Args:
-        model: its weights made.
+        model: with its weights created.
         vocabulary: of its outputs.
         source: the other run's variables by their `path`.
         source_vocabulary: of the other run's outputs.
 
     Raises:
-        UserError: no layer fits, or the other run's weights are not those of its vocabulary.
+        UserError: no layer matches, or the other run's weights do not fit its vocabulary.
     """
     variables = {v.path: v for v in model.variables if not v.path.endswith(SEED)}
     ours = {path: np.asarray(variable) for path, variable in variables.items()}
@@ -118,10 +118,10 @@ def load_matching(
     values = {path: _value(path, initial, theirs.get(path), rows) for path, initial in ours.items()}
     weights = [Weight(path, ours[path].shape, reason) for path, (_, reason) in values.items()]
     found = [weight for weight in weights if values[weight.path][0] is not None]
-    if not any(_makes_a_network(weight) for weight in found):
+    if not any(_shows_a_match(weight) for weight in found):
         raise UserError(
-            f"no layer of the other run's model fits this one's: it has {_described(theirs)}, this one has "
-            f"{_described(ours)}; give both the same [model], or leave train.init_from out"
+            f"no layer of the other run's model fits this model: it has {_described(theirs)}, this one has "
+            f"{_described(ours)}; use the same [model] settings for both, or leave out train.init_from"
         )
     for weight in found:
         variables[weight.path].assign(values[weight.path][0])
@@ -129,7 +129,7 @@ def load_matching(
     return Loaded(
         taken=tuple(weight for weight in found if not weight.reason),
         in_part=tuple(weight for weight in found if weight.reason),
-        anew=tuple(weight for weight in weights if weight not in found),
+        initialized=tuple(weight for weight in weights if weight not in found),
         unused=tuple(Weight(p, a.shape, "not in this model") for p, a in theirs.items() if p not in ours),
         shared_tokens=tuple(token for token in vocabulary.tokens[1:] if token in there),
         new_tokens=tuple(token for token in vocabulary.tokens if token not in there),
@@ -138,7 +138,7 @@ def load_matching(
 
 
 def _value(path: str, initial: Array, array: Array | None, rows: _Rows | str) -> tuple[Array | None, str]:
-    """What a weight becomes, None for its initial value; and why it is not all of the other run's."""
+    """Return a weight's new value (None to keep the initial one), and why it is not loaded as a whole."""
     if _layer(path) == OUTPUT:
         return (None, rows) if isinstance(rows, str) else _with_rows(path, initial, array, rows)
     if array is None:
@@ -147,8 +147,8 @@ def _value(path: str, initial: Array, array: Array | None, rows: _Rows | str) ->
 
 
 def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> tuple[Array, str]:
-    """An output weight with the rows that the other run has."""
-    assert array is not None, path  # there are rows only where both have the same output weights
+    """Return an output weight with the other run's rows where they match, and why others do not."""
+    assert array is not None, path  # rows are matched only if both runs have the same output weights
     value = initial.copy()
     _rows_first(path, value)[rows.ours] = _rows_first(path, array)[rows.theirs]
     if len(rows.ours) == rows.num_ours:
@@ -159,7 +159,7 @@ def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> t
 def _matching_rows(
     ours: Mapping[str, Array], theirs: Mapping[str, Array], vocabulary: Vocabulary, other: Vocabulary
 ) -> _Rows | str:
-    """The rows of the output layers that belong together, or why none do."""
+    """Return the rows of the output layers that belong together, or a reason why none do."""
     here, there = (
         {path: _rows_first(path, array) for path, array in arrays.items() if _layer(path) == OUTPUT}
         for arrays in (ours, theirs)
@@ -172,8 +172,8 @@ def _matching_rows(
     for path, array in there.items():
         if len(array) != len(other_names):
             raise UserError(
-                f"the other run's {path} has {len(array)} rows, but its vocabulary makes "
-                f"{len(other_names)} {unit}: it is not the one that the run was trained with; bring that back"
+                f"the other run's {path} has {len(array)} rows, but its vocabulary makes {len(other_names)} "
+                f"{unit}: its vocabulary file has changed since training; restore the original"
             )
         if array.shape[1:] != here[path].shape[1:]:
             return f"{here[path].shape[1]} inputs here, {array.shape[1]} there"
@@ -183,7 +183,7 @@ def _matching_rows(
 
 
 def _part_names(one: Vocabulary, other: Vocabulary) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """For both vocabularies, what each part is called: its id among the parts of all their tokens."""
+    """Return, for both vocabularies, each part's id among the parts of the tokens of both."""
     both = Vocabulary(dict.fromkeys([*one.tokens[1:], *other.tokens[1:]]))
     common = dict(zip(both.tokens, both.syllable_parts(), strict=True))
 
@@ -197,27 +197,27 @@ def _part_names(one: Vocabulary, other: Vocabulary) -> tuple[tuple[Any, ...], tu
 
 
 def _rows_first(path: str, array: Array) -> Array:
-    """A view of an output weight with tokens, or their parts, first: a dense kernel (C, V) has them last."""
+    """Return a view of an output weight with tokens (or parts) first: a dense kernel (C, V) has them last."""
     return array.T if path.endswith("/kernel") else array
 
 
-def _makes_a_network(weight: Weight) -> bool:
-    """Whether it says something that it is taken: any two networks have norms and tokens in common."""
+def _shows_a_match(weight: Weight) -> bool:
+    """Return whether loading this weight shows a match: any two networks share norms and tokens."""
     return len(weight.shape) > 1 and _layer(weight.path) != OUTPUT
 
 
 def _layer(path: str) -> str:
-    """The outermost layer of the network that a weight is in: stage0."""
+    """Return the outermost layer of the network that contains a weight, such as "stage0"."""
     return path.removeprefix(NETWORK).split("/")[0]
 
 
 def _some(names: Iterable[str]) -> str:
-    """Return the first few, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     return listed(list(names), MAX_LISTED)
 
 
 def _by_layer(weights: Iterable[Weight]) -> list[str]:
-    """A line for each of the first layers, another for the rest."""
+    """Return a line for each of the first layers, and one for the rest."""
     layers: dict[str, list[Weight]] = {}
     for weight in weights:
         layers.setdefault(_layer(weight.path), []).append(weight)

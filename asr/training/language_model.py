@@ -1,4 +1,4 @@
-"""N-gram language models and pronunciations from raw text, as a folder.
+"""Train n-gram language models on raw text, and write them with its pronunciations as a folder.
 
 train_language_models(["news.txt.gz", "books"], Path("lm"), order=4, max_size_mb=20)
 """
@@ -42,15 +42,15 @@ DEFAULT_MEMORY_SHARE, MAX_DEFAULT_MEMORY_MB = 1 / 8, 2000
 
 @dataclass(frozen=True)
 class UnitModel:
-    """The model over one unit.
+    """Describes the trained model over one unit.
 
     Attributes:
         num_tokens: in the text.
-        num_different: tokens that differ.
+        num_different: different tokens.
         num_unpruned: n-grams of each order before the size was limited.
         counts: n-grams of each order.
         discounts: see `asr.language.ngram.training.Trained`.
-        fallback_orders: see there.
+        fallback_orders: see `asr.language.ngram.training.Trained`.
         num_bytes: of the file.
     """
 
@@ -65,16 +65,16 @@ class UnitModel:
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """A folder of language models, and the text they were trained on.
+    """Describes a folder of language models, and the text they were trained on.
 
     Attributes:
-        folder: as it was named.
-        units: the model over each.
+        folder: as the caller named it.
+        units: the model over each unit.
         num_sentences: of the text.
         num_words: of the text.
         num_bytes: of the text in UTF-8.
-        left_out: number of characters by reason, most first; sentences were cut there.
-        taken_s: seconds that all of it took.
+        left_out: number of characters by reason, most frequent first; they split their sentences.
+        taken_s: seconds from reading the text to writing the folder.
     """
 
     folder: Path
@@ -102,23 +102,23 @@ def train_language_models(
     Args:
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
         out: the folder; one that this function wrote before is replaced when the new one is complete.
-        units: of which a model each is made; writing syllables as hanzi needs words.
+        units: units to train a model each over; converting syllables to hanzi needs words.
         order: length of the longest n-grams.
         prune: see `TrainingOptions`.
         max_size_mb: of each model; None for any size.
-        memory_mb: that counting may take; None for an eighth of the machine's, 2000 at most.
-        on_progress: is called as the text is read and counted.
+        memory_mb: memory for counting; None for an eighth of the machine's memory, 2000 at most.
+        on_progress: receives how much of the text is read and counted.
 
     Raises:
-        UserError: a text cannot be read or holds no hanzi; the folder cannot be written, or is not one to
-            replace; a parameter is out of its range.
+        UserError: a text cannot be read or contains no hanzi; the folder cannot be written, or contains other
+            files; a parameter is out of range.
     """
     started = time.monotonic()
-    asked = _checked_units(units)
+    checked_units = _checked_units(units)
     options = _options(order, prune, max_size_mb, memory_mb)
     with _whole_folder(out) as folder:
         text = SpokenText(texts, folder, on_progress)
-        trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in asked}
+        trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in checked_units}
         readings = text.pronunciations()
         _write_pronunciations(folder, readings)
         _write_info(folder, text, trained, len(readings))
@@ -134,9 +134,9 @@ def train_language_models(
 
 
 def _checked_units(units: Sequence[str]) -> list[Unit]:
-    strangers = [unit for unit in units if unit not in UNITS]
-    if strangers or not units:
-        received = repr(strangers[0]) if strangers else "none"
+    unknown = [unit for unit in units if unit not in UNITS]
+    if unknown or not units:
+        received = repr(unknown[0]) if unknown else "none"
         raise UserError(f"`units`: expected some of {', '.join(UNITS)}, received {received}")
     return [unit for unit in UNITS if unit in units]
 
@@ -153,8 +153,8 @@ def _options(
         memory_mb = _default_memory_mb()
     if not MIN_MEMORY_MB <= memory_mb < MAX_MB:
         raise UserError(
-            f"`memory_mb`: expected at least {MIN_MEMORY_MB} megabytes, and not more than a machine has, "
-            f"received {memory_mb:g}; leave it out for the default"
+            f"`memory_mb`: expected at least {MIN_MEMORY_MB} megabytes and fewer than {MAX_MB:g}, received "
+            f"{memory_mb:g}; leave it out for the default"
         )
     return TrainingOptions(order, tuple(prune), int((max_size_mb or 0) * MB), int(memory_mb * MB))
 
@@ -162,15 +162,15 @@ def _options(
 def _default_memory_mb() -> float:
     try:
         machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MB
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not every system reports its memory
         return MIN_MEMORY_MB * 10
     return max(MIN_MEMORY_MB, min(MAX_DEFAULT_MEMORY_MB, machine_mb * DEFAULT_MEMORY_SHARE))
 
 
 @contextlib.contextmanager
 def _whole_folder(out: Path) -> Iterator[Path]:
-    """A folder to write to, which takes its name when it is complete; an older one of this kind goes."""
-    out = Path(os.path.realpath(out))  # a link stays, what it leads to is replaced
+    """Yield a temporary folder that replaces `out`, an older folder of models, once it is complete."""
+    out = Path(os.path.realpath(out))  # a link is kept, its target is replaced
     _refuse_other_folders(out)
     part = out.with_name(f".{out.name}.part")
     try:
@@ -193,19 +193,19 @@ def _refuse_other_folders(out: Path) -> None:
     if not os.path.lexists(out):
         return
     if not out.is_dir():
-        raise UserError(f"`out={out}`: a file; name a folder for the models")
+        raise UserError(f"`out={out}`: expected a folder for the models, found a file; name another")
     if Path.cwd().is_relative_to(out) or out.is_mount():
         raise UserError(
-            f"`out={out}`: expected a folder that can be replaced, received the current one, one above it "
-            "or a whole disk; name a new folder in it"
+            f"`out={out}`: expected a folder that can be replaced, received the current directory, one above "
+            "it, or a mount point; name a new folder in it"
         )
     ours = {INFO, PRONUNCIATIONS, *(model_path(out, unit).name for unit in UNITS)}
     names = {path.name for path in out.iterdir()}
     if names and (INFO not in names or names - ours):
-        stranger = min(names - ours, default="no " + INFO)
+        found = min(names - ours, default="no " + INFO)
         raise UserError(
             f"`out={out}`: expected a new folder, an empty one, or one of language models to replace; "
-            f"found {stranger} there; name another folder"
+            f"found {found} in it; name another folder"
         )
     if names:
         read_info(out)

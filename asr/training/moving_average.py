@@ -1,4 +1,4 @@
-"""An exponential moving average of weights (Polyak & Juditsky, 1992), to evaluate and decode with."""
+"""Keep an exponential moving average of weights (Polyak & Juditsky, 1992), to evaluate and decode with."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from asr.base.types import Tensor
 
 
 class MovingAverage:
-    """The average of weights and batch statistics over the steps of training.
+    """Averages weights and batch statistics over the steps of training.
 
-    Early on it forgets faster, by a decay of (1 + steps) / (10 + steps), so that the first weights, which
-    are random, do not linger.
+    At first the decay is lower, (1 + steps) / (10 + steps), so that the random initial weights are soon
+    forgotten.
 
     Args:
-        model: with its weights made.
-        decay: share of the average that a step leaves as it was.
-        device: name of the one to keep it on.
+        model: with its weights created.
+        decay: share of the average that a step keeps.
+        device: name of the device that holds the average.
     """
 
     def __init__(self, model: Any, decay: float, device: str) -> None:
@@ -32,16 +32,16 @@ class MovingAverage:
             self.variables = [tf.Variable(np.asarray(weight).copy()) for weight in self._weights]
 
     def update(self, step: int) -> None:
-        """Take the weights after a step in.
+        """Update the average with the weights after a step.
 
         Args:
-            step: how many there have been, this one included.
+            step: number of steps so far, including this one.
         """
         self._update(tf.constant(step, tf.float32))
 
     @contextlib.contextmanager
     def in_model(self) -> Iterator[None]:
-        """Within, the model's weights are the average."""
+        """Put the average into the model for the duration of the context."""
         own = [np.asarray(weight).copy() for weight in self._weights]
         try:
             for weight, average in zip(self._weights, self.variables, strict=True):

@@ -1,4 +1,4 @@
-"""What training reports while it runs, to whoever wants to show it.
+"""Report what happens in training while it runs, to an observer that may show it.
 
 class Printer(TrainingObserver):
     def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
@@ -20,20 +20,20 @@ from asr.runs.progress import EpochMetrics
 
 @dataclass(frozen=True)
 class TrainingStart:
-    """What is about to be trained, on what.
+    """Describes the model, the data and the devices of a run that is about to start.
 
     Attributes:
         directory: of the run.
         config: of the run.
         num_parameters: of the network.
-        num_tokens: that it can write, without the blank.
+        num_tokens: number of its output tokens, without the blank.
         train_s: seconds of audio in the training set.
         num_train: utterances in the training set.
         num_dev: utterances in the dev set.
-        engine: its name.
-        devices: of this process.
-        num_devices: of all processes.
-        num_workers: processes that train together.
+        engine: name of the engine.
+        devices: names of this process's devices.
+        num_devices: number of devices of all processes.
+        num_workers: number of processes that train together.
     """
 
     directory: Path
@@ -50,14 +50,14 @@ class TrainingStart:
 
 
 class TrainingObserver:
-    """Does nothing with what is reported: override the methods of interest.
+    """Ignores every report: override the methods of interest.
 
-    Of several processes that train together, only the chief's observer is called, except `on_work` and
+    If several processes train together, only the chief's observer is called, except for `on_work` and
     `on_stop_requested`.
     """
 
     def on_work(self, work: Work) -> None:
-        """Receive how far preparation has come: a corpus, the check of its recordings."""
+        """Receive the progress of the preparation: of a corpus, or of the check of its recordings."""
 
     def on_start(self, start: TrainingStart) -> None:
         """Receive what will be trained, before the first step."""
@@ -67,24 +67,24 @@ class TrainingObserver:
 
         Args:
             total_s: seconds of audio in all epochs.
-            done_s: those of them that an earlier session has trained on.
-            num_devices: of all processes.
+            done_s: seconds of them that earlier sessions have trained on.
+            num_devices: number of devices of all processes.
         """
 
     def on_step(self, audio_s: float, loss: float, edits: EditCounts) -> None:
         """Receive the seconds of audio, mean loss and greedy errors of a step."""
 
     def on_skipped_step(self, audio_s: float) -> None:
-        """Receive the seconds of audio of a step that changed nothing."""
+        """Receive the seconds of audio of a step that was skipped."""
 
     def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
         """Receive the metrics of an epoch and its evaluation on dev."""
 
     def on_stop_requested(self) -> None:
-        """Learn that the step at work is the last, as a signal asked for it.
+        """Learn that a signal has asked to stop after the current step.
 
-        It is called in the signal handler and must not print: what it interrupts may hold the stream.
+        It is called in the signal handler and must not print: the code it interrupts may be printing.
         """
 
     def on_session_end(self) -> None:
-        """Learn that no further step follows in this session, whatever the reason."""
+        """Learn that the session has no further step, whatever the reason."""

@@ -1,4 +1,4 @@
-"""Optimisers and learning rates by configuration; a step whose gradients are not finite is skipped."""
+"""Make the optimiser and the learning rate of a configuration; a step with infinite gradients is skipped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
@@ -14,16 +15,16 @@ from asr.base.config import TrainConfig
 from asr.base.types import Tensor
 from asr.model.keras_internals import UnscaledOptimizer, learning_rate_given_to
 
-FLOAT16_SCALE = 2.0**15  # of the loss at first: small gradients are far from 0, and few overflow
+FLOAT16_SCALE = 2.0**15  # the initial loss scale: small gradients are far from 0, and few overflow
 NOT_DECAYED = ["bias", "gamma", "beta", "moving"]
-BETA_2 = 0.98  # a gradient is forgotten sooner than by Adam's usual 0.999, as schedules with a warm-up want
+BETA_2 = 0.98  # forgets gradients sooner than Adam's default 0.999, which suits schedules with a warm-up
 
 
 def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.LossScaleOptimizer:
-    """The optimiser of a configuration under its learning rate.
+    """Return the optimiser of a configuration, with its learning rate.
 
-    A step with a gradient that is infinite or NaN leaves the weights and the inner optimiser as they were.
-    With float16 the loss is scaled, by half after each such step and by twice after 2,000 good ones.
+    A step with an infinite or NaN gradient leaves the weights and the inner optimiser unchanged. With float16
+    the loss is scaled; the scale is halved after each such step and doubled after 2,000 finite ones.
 
     Args:
         config: of the run.
@@ -34,12 +35,12 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Loss
     inner = {
         # Loshchilov & Hutter, 2019
         "adamw": lambda: optimizers.AdamW(rate, weight_decay=decay, beta_2=BETA_2),
-        # Kingma & Ba, 2015: without decay, which Adam would only scale away
+        # Kingma & Ba, 2015; without decay, whose effect Adam's scaling would cancel
         "adam": lambda: optimizers.Adam(rate, beta_2=BETA_2),
         "sgd": lambda: optimizers.SGD(rate, momentum=0.9, nesterov=True, weight_decay=decay),
         # Chen et al., 2023
         "lion": lambda: optimizers.Lion(rate, weight_decay=decay),
-        # Shazeer & Stern, 2018; the schedule alone says how far a step goes
+        # Shazeer & Stern, 2018; the schedule alone sets the step size
         "adafactor": lambda: optimizers.Adafactor(rate, weight_decay=decay, relative_step=False),
     }[config.optimizer]()
     inner.exclude_from_weight_decay(var_names=NOT_DECAYED)
@@ -49,7 +50,7 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Loss
 
 
 def warmup_steps_of(config: TrainConfig, num_steps: int) -> int:
-    """Until the learning rate is at its highest; 0 for none.
+    """Return the number of steps until the learning rate is at its peak; 0 for no warm-up.
 
     Args:
         config: of the run.
@@ -61,7 +62,7 @@ def warmup_steps_of(config: TrainConfig, num_steps: int) -> int:
 def make_learning_rate(
     config: TrainConfig, num_steps: int
 ) -> float | keras.optimizers.schedules.LearningRateSchedule:
-    """The learning rate of every step; one number, which callbacks may set, where it is always the same.
+    """Return the learning rate schedule; a plain number, which callbacks may set, if it is constant.
 
     Args:
         config: of the run.
@@ -70,7 +71,7 @@ def make_learning_rate(
     peak = config.learning_rate
     warmup_steps = warmup_steps_of(config, num_steps)
     if config.schedule == "cosine":  # Loshchilov & Hutter, 2017, arXiv:1608.03983
-        return keras.optimizers.schedules.CosineDecay(
+        return Cosine(
             initial_learning_rate=0.0 if warmup_steps else peak,
             decay_steps=max(1, num_steps - warmup_steps),
             warmup_target=peak if warmup_steps else None,
@@ -81,15 +82,47 @@ def make_learning_rate(
     return WarmUp(config.schedule, peak, warmup_steps)
 
 
+class OncePerGraph:
+    """Makes a schedule compute the rate of a step once in a graph.
+
+    Keras calls the schedule for every weight that decays, and each call would add its operations to the
+    step: with a warm-up, a condition of two branches.
+    """
+
+    _known: tuple[Any, Tensor] | None = None
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Return the learning rate, () float32, of a step counted from 0."""
+        if tf.executing_eagerly():
+            return self.rate(step)
+        graph = tf.compat.v1.get_default_graph()
+        if self._known is None or self._known[0] is not step or self._known[1].graph is not graph:
+            self._known = (step, self.rate(step))
+        return self._known[1]
+
+    def rate(self, step: Tensor) -> Tensor:
+        """Compute the learning rate of a step."""
+        raise NotImplementedError
+
+
 @keras.saving.register_keras_serializable("polyphone")
-class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
-    """From 0 up to the highest rate along a line, and what follows.
+class Cosine(OncePerGraph, keras.optimizers.schedules.CosineDecay):
+    """Is Keras's cosine schedule with its warm-up."""
+
+    @override
+    def rate(self, step: Tensor) -> Tensor:
+        return keras.optimizers.schedules.CosineDecay.__call__(self, step)
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class WarmUp(OncePerGraph, keras.optimizers.schedules.LearningRateSchedule):
+    """Raises the learning rate linearly from 0 to its peak, then follows a schedule.
 
     Args:
         schedule: "constant"; "noam", which falls with the square root of the step (Vaswani et al., 2017,
-            arXiv:1706.03762); or "plateau", constant but for the factor that `set_plateau` gives.
+            arXiv:1706.03762); or "plateau", constant except for the factor that `set_plateau` sets.
         peak: the highest rate.
-        warmup_steps: 0 for none.
+        warmup_steps: 0 for no warm-up.
     """
 
     def __init__(self, schedule: str, peak: float, warmup_steps: int) -> None:
@@ -101,10 +134,10 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
                 1.0, trainable=False, aggregation="only_first_replica", name="plateau_factor"
             )
 
-    def __call__(self, step: Tensor) -> Tensor:
-        """() float32 rate of a step, counted from 0."""
+    @override
+    def rate(self, step: Tensor) -> Tensor:
         step = ops.cast(step, "float32")
-        first = max(1, self.warmup_steps)  # of the steps at the highest rate
+        first = max(1, self.warmup_steps)  # the first step at the peak rate
         rate = self.peak * ops.minimum(step / first, 1.0) if self.warmup_steps else self.peak
         if self.schedule == "noam":
             rate *= ops.sqrt(first / ops.maximum(step, first))
@@ -119,25 +152,25 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("polyphone")
 class SkippingOptimizer(UnscaledOptimizer):
-    """Skips steps whose gradients are not finite, and scales nothing.
+    """Skips steps whose gradients are not finite, without scaling the loss.
 
-    Keras's own would halve its scale at every skipped step, down to 0 in the end, where nothing overflows
-    because of the scale.
+    Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no
+    gradient overflows because of the scale.
     """
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> float:
-    """Of the next step."""
+    """Return the learning rate of the next step."""
     return float(ops.convert_to_numpy(optimizer.learning_rate))
 
 
 def loss_scale_of(optimizer: keras.optimizers.Optimizer) -> Tensor:
-    """() float32, by which gradients come multiplied."""
+    """Return the scale of the loss and its gradients, () float32."""
     return optimizer.scale_loss(ops.convert_to_tensor(1.0, "float32"))
 
 
 def set_plateau(optimizer: keras.optimizers.Optimizer, factor: float) -> None:
-    """Multiply the highest learning rate of the plateau schedule."""
+    """Set the factor by which the plateau schedule multiplies the peak learning rate."""
     schedule = learning_rate_given_to(optimizer.inner_optimizer)
     assert isinstance(schedule, WarmUp)
     assert schedule.factor is not None, f"{schedule.schedule} has no plateaus"
@@ -145,7 +178,7 @@ def set_plateau(optimizer: keras.optimizers.Optimizer, factor: float) -> None:
 
 
 def plateau_factor(dev_errors: Sequence[float], config: TrainConfig) -> float:
-    """What the plateau schedule has come to after some epochs.
+    """Return the factor of the plateau schedule after some epochs.
 
     Args:
         dev_errors: of every epoch so far.
@@ -160,7 +193,7 @@ def plateau_factor(dev_errors: Sequence[float], config: TrainConfig) -> float:
 
 
 def stops_early(dev_errors: Sequence[float], early_stopping_epochs: int) -> bool:
-    """Whether the dev error has not fallen below its lowest for so many epochs; 0 for never."""
+    """Return whether the dev error has not reached a new minimum for that many epochs; 0 for never."""
     epochs_waited = 0
     for fell in _falls(dev_errors):
         epochs_waited = 0 if fell else epochs_waited + 1
@@ -168,7 +201,7 @@ def stops_early(dev_errors: Sequence[float], early_stopping_epochs: int) -> bool
 
 
 def _falls(dev_errors: Sequence[float]) -> Iterator[bool]:
-    """Whether each is below all before it; NaN never is."""
+    """Yield whether each error is lower than all before it; NaN never is."""
     lowest = math.inf
     for error in dev_errors:
         yield error < lowest

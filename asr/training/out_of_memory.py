@@ -1,4 +1,4 @@
-"""Out of memory on a device, reported as such: which batch, how large, and the setting to lower.
+"""Report that a device is out of memory: with which batch, how large it is, and the setting to lower.
 
 with memory_errors_as_user_errors(utterances, batch, config.train, engine.num_devices):
     trainer.train_step(batch, num_rows)
@@ -18,7 +18,7 @@ from asr.base.config import TrainConfig
 from asr.base.types import Batch, UserError, Utterance
 
 # a full disk and too many open files are ResourceExhausted as well; a copy to a full GPU is Internal
-_SAYS_MEMORY = re.compile(
+_MEMORY_MESSAGE = re.compile(
     r"\bOOM\b|out.of.memory|allocate.*memory|allocate request|unable to allocate"
     r"|Dst tensor is not initialized|ALLOC_FAILED",
     re.IGNORECASE | re.DOTALL,
@@ -31,16 +31,16 @@ _ERRORS = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, tf.errors.
 def memory_errors_as_user_errors(
     utterances: Sequence[Utterance], batch: Batch, config: TrainConfig, num_devices: int = 1
 ) -> Iterator[None]:
-    """Work on a batch for which memory may not suffice.
+    """Turn out-of-memory errors of work on a batch into a UserError.
 
     Args:
         utterances: the batch's rows.
-        batch: what is worked on.
-        config: its `batch_s` and `accumulate` are what the message says to change.
-        num_devices: of this process, which share the rows.
+        batch: the batch that is processed.
+        config: the message advises to change its `batch_s` and `accumulate`.
+        num_devices: of this process; they share the rows.
 
     Raises:
-        UserError: a device has run out of memory; anything else is raised as it is.
+        UserError: a device is out of memory; any other error is raised unchanged.
     """
     try:
         yield
@@ -51,14 +51,14 @@ def memory_errors_as_user_errors(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that a device's memory, or the machine's, does not suffice."""
+    """Return whether an error means that a device, or the machine, is out of memory."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, _ERRORS) and bool(_SAYS_MEMORY.search(str(error)))
+    return isinstance(error, _ERRORS) and bool(_MEMORY_MESSAGE.search(str(error)))
 
 
 def device_of(message: str) -> str:
-    """The device that TensorFlow's message names, such as "GPU:0"; empty where it names none."""
+    """Return the device that a message of TensorFlow names, such as "GPU:0"; empty if it names none."""
     found = _DEVICE.search(message)
     return found.group(1).upper() if found else ""
 
@@ -67,21 +67,21 @@ def _message(
     cause: str, utterances: Sequence[Utterance], batch: Batch, config: TrainConfig, num_devices: int
 ) -> str:
     where = device_of(cause)
-    begin = f"{where}: out of memory" if where else "out of memory"
+    prefix = f"{where}: out of memory" if where else "out of memory"
     num_rows, longest_samples = np.shape(batch.audio)
     assert len(utterances) == num_rows
     longest = int(np.argmax(batch.num_samples))
     clip, clip_s = utterances[longest], int(batch.num_samples[longest]) / SAMPLE_RATE_HZ
     if num_rows == 1:
         return (
-            f"{begin} with a batch of a single clip: {clip.id} ({clip.audio_path}), {clip_s:.1f} s, "
+            f"{prefix} with a batch of a single clip: {clip.id} ({clip.audio_path}), {clip_s:.1f} s, "
             f"{int(batch.num_labels[0])} labels. No batch is smaller: leave clips of this length out of the "
-            "manifest or cut them into pieces, or take a smaller model.size"
+            "manifest, split them, or choose a smaller model.size"
         )
     audio_s = num_rows * longest_samples / SAMPLE_RATE_HZ
     labels = int(np.sum(batch.num_labels))
     return (
-        f"{begin} with a batch of {num_rows} clips: {audio_s:.1f} s of audio with padding, {labels} labels, "
+        f"{prefix} with a batch of {num_rows} clips: {audio_s:.1f} s of audio with padding, {labels} labels, "
         f"the longest clip {clip.id} of {clip_s:.1f} s. {_remedy(num_rows, audio_s, config, num_devices)}"
     )
 
@@ -89,12 +89,12 @@ def _message(
 def _remedy(num_rows: int, audio_s: float, config: TrainConfig, num_devices: int) -> str:
     lower = _round_down(min(config.batch_s, audio_s) / 2)
     remedy = f"Lower train.batch_s from {config.batch_s:g} to {lower:g}"
-    if num_rows > config.accumulate * num_devices:  # else each part is a single clip already
+    if num_rows > config.accumulate * num_devices:  # otherwise each part is a single clip already
         remedy += f", or set train.accumulate to {2 * config.accumulate} (the same steps, in smaller parts)"
     return f"{remedy}; `asr tune-batch CONFIG` finds the largest batch that fits"
 
 
 def _round_down(value: float) -> float:
-    """To two digits."""
+    """Round a value down to two significant digits."""
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return float(np.floor(value / unit + 1e-9) * unit)

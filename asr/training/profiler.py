@@ -1,4 +1,4 @@
-"""TensorFlow's profiler over a few steps of a session: what the devices do, and what they wait for."""
+"""Profile a few steps of a session with TensorFlow: what the devices compute, and what they wait for."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ logger = logging.getLogger(__name__)
 
 
 class Profiler:
-    """Profiles some steps, once they run as usual: the first ones trace and compile.
+    """Profiles some steps after the first ones, which trace and compile.
 
     Args:
-        directory: where TensorBoard is pointed at.
-        first_step: of this session, from 2.
-        num_steps: to profile; fewer where the session ends before.
+        directory: the one that TensorBoard reads.
+        first_step: the first profiled step of this session, at least 2.
+        num_steps: number of steps to profile; fewer if the session ends before.
     """
 
     def __init__(self, directory: Path, first_step: int = 10, num_steps: int = 10) -> None:
@@ -31,7 +31,7 @@ class Profiler:
         self._marked = contextlib.ExitStack()
 
     def step(self) -> None:
-        """Call after every step.
+        """Count a step, and start or end the profile if it is time; call this after every step.
 
         Raises:
             UserError: the profiler cannot start, or its profile cannot be written.
@@ -41,19 +41,19 @@ class Profiler:
             return
         self._marked.close()
         if self._num_done == self._first - 1:
-            with self._named_errors():
+            with self._errors_as_user_errors():
                 tf.profiler.experimental.start(str(self._directory))
             self._running = True
         if self._num_done == self._last:
             self.close()
         else:
-            # what it shows as one step includes the wait for the batch
+            # the profiler's step includes the wait for the batch
             self._marked.enter_context(
                 tf.profiler.experimental.Trace("train", step_num=self._num_done + 1, _r=1)
             )
 
     def close(self) -> None:
-        """End the profile, where the session ends before its last step.
+        """End the profile, if the session ends before the last profiled step.
 
         Raises:
             UserError: the profile cannot be written.
@@ -62,24 +62,28 @@ class Profiler:
         if not self._running:
             if self._num_done < self._first - 1:
                 logger.warning(
-                    "no profile: it begins at step %d, and only %d were made", self._first, self._num_done
+                    "no profile: it starts at step %d, but the session had only %d",
+                    self._first,
+                    self._num_done,
                 )
             return
         self._running = False
-        with self._named_errors():
+        with self._errors_as_user_errors():
             tf.profiler.experimental.stop()
         logger.info(
-            "profile of steps %d to %d in %s: pip install tensorboard-plugin-profile, then start TensorBoard "
-            "on that folder",
+            "profile of steps %d to %d written to %s; to view it, pip install tensorboard-plugin-profile and "
+            "start TensorBoard on that folder",
             self._first,
             self._num_done,
             self._directory,
         )
 
     @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def _errors_as_user_errors(self) -> Iterator[None]:
         try:
             yield
         except (tf.errors.OpError, OSError) as error:
             reason = str(getattr(error, "message", error)).partition("\n")[0]
-            raise UserError(f"{self._directory}: no profile ({reason}); train without `profile`") from None
+            raise UserError(
+                f"{self._directory}: profiling failed ({reason}); train without `profile`"
+            ) from None

@@ -1,4 +1,4 @@
-"""Batches that are skipped because their loss or gradients are not finite: what is reported of them."""
+"""Report batches that are skipped because their loss or gradients are not finite."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NUM_REPORTED_EACH = 3
 
 @dataclass(frozen=True)
 class SkippedBatch:
-    """A batch that changed nothing.
+    """Describes a batch that was skipped and changed no weight.
 
     Attributes:
-        loss: its mean.
+        loss: mean loss of the batch.
         gradient_norm: before clipping.
-        utterances: its rows.
-        epoch: from 1.
-        num_skipped: batches skipped in the run so far, this one included.
+        utterances: the batch's rows.
+        epoch: counted from 1.
+        num_skipped: batches skipped in the run so far, including this one.
         learning_rate: at this step.
     """
 
@@ -36,17 +36,17 @@ class SkippedBatch:
     learning_rate: float
 
     def describe(self) -> str:
-        """Return what happened, in words, without the names of the utterances."""
-        return f"epoch {self.epoch}: {self._what()} at a learning rate of {self.learning_rate:.3g}"
+        """Return a description of what happened, without the names of the utterances."""
+        return f"epoch {self.epoch}: {self._cause()} at a learning rate of {self.learning_rate:.3g}"
 
-    def _what(self) -> str:
+    def _cause(self) -> str:
         if not math.isfinite(self.loss):
-            return f"the loss became {self.loss}"
-        return f"the loss was {self.loss:.2f}, but the norm of its gradients {self.gradient_norm}"
+            return f"the loss is {self.loss}"
+        return f"the loss is {self.loss:.2f}, but the norm of its gradients is {self.gradient_norm}"
 
 
 def is_reported(num_skipped: int) -> bool:
-    """Return whether a skipped batch has a line of its own: the first few, then 10, 20, 40 ..."""
+    """Return whether a skipped batch is reported: the first few, then the 10th, 20th, 40th ..."""
     if num_skipped <= NUM_REPORTED_EACH:
         return True
     tens, rest = divmod(num_skipped, 10)
@@ -54,11 +54,11 @@ def is_reported(num_skipped: int) -> bool:
 
 
 def skipped_line(batch: SkippedBatch, max_skipped: int) -> str:
-    """Return a line that names a skipped batch.
+    """Return the line that reports a skipped batch.
 
     Args:
-        batch: the latest.
-        max_skipped: how many a run may skip.
+        batch: the latest skipped batch.
+        max_skipped: number of batches that a run may skip.
     """
     line = (
         f"{batch.describe()}; the batch is skipped ({batch.num_skipped} of at most {max_skipped}): "
@@ -70,38 +70,34 @@ def skipped_line(batch: SkippedBatch, max_skipped: int) -> str:
 
 
 def skipped_too_often(batch: SkippedBatch, repeated: Sequence[Utterance], config: TrainConfig) -> UserError:
-    """Return the error that ends a run which has skipped more batches than it may.
+    """Return the error that ends a run which has skipped more than `max_skipped` batches.
 
     Args:
-        batch: the latest.
+        batch: the latest skipped batch.
         repeated: those of its utterances that were in a skipped batch before.
-        config: its `max_skipped` is exceeded.
+        config: the run's settings.
     """
     lower = lower_rate(config.learning_rate)
     remedy = (
         f"start another run under another `name` with train.learning_rate={lower:g} instead of "
         f"{config.learning_rate:g}"
     )
-    # where most come again, nothing speaks against any one of them
+    # if most utterances were skipped before, none of them is suspicious
     if 0 < len(repeated) <= max(1, len(batch.utterances) // 2):
         remedy = (
-            f"listen to what was skipped before as well and leave it out: {_named(repeated)}; else {remedy}"
+            "listen to the utterances that were in skipped batches before, and leave them out if they are "
+            f"damaged: {_named(repeated)}; otherwise {remedy}"
         )
     return UserError(
-        f"{batch.describe()}, for the {_ordinal(batch.num_skipped)} time, and train.max_skipped is "
-        f"{config.max_skipped}; the latest batch: {_named(batch.utterances)}. To mend it, {remedy}"
+        f"{batch.describe()}; {batch.num_skipped} batches are skipped, train.max_skipped is "
+        f"{config.max_skipped}; the latest batch: {_named(batch.utterances)}. To fix it, {remedy}"
     )
 
 
 def lower_rate(learning_rate: float) -> float:
-    """Return one to try in place of a learning rate that is too high."""
+    """Return a learning rate to try instead of one that is too high."""
     return min(float(f"{learning_rate / 3:.0e}"), HIGHEST_SENSIBLE_RATE)
 
 
 def _named(utterances: Sequence[Utterance]) -> str:
     return listed([f"{u.id} ({u.audio_path})" for u in utterances], MAX_LISTED)
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

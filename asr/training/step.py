@@ -1,4 +1,4 @@
-"""What a training step computes, on whatever devices: loss, clipped gradients, and what was heard."""
+"""Compute a training step on any devices: the loss, clipped gradients and the recognized tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asr.training.optimizer import loss_scale_of
 
 
 class StepResult(NamedTuple):
-    """What a step tells the loop."""
+    """Holds what a step returns to the training loop."""
 
     loss: Tensor  # () mean over the utterances
     path: BestPath
@@ -30,10 +30,10 @@ Step: TypeAlias = Callable[[Batch, int], StepResult]
 
 
 def make_step(engine: Engine, model: AcousticModel, optimizer: Any, config: TrainConfig) -> Step:
-    """A compiled step of an engine: (this process's rows, number of all processes' rows) -> what it tells."""
+    """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result."""
 
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """Scaled down to their highest norm, and the norm that they had."""
+        """Return gradients clipped to the maximum norm, and their norm before."""
         scale = loss_scale_of(optimizer)
         kept, norm = tf.clip_by_global_norm(gradients, config.clip_norm * scale)
         return kept, norm / scale
@@ -49,12 +49,12 @@ def make_step(engine: Engine, model: AcousticModel, optimizer: Any, config: Trai
 def loss_of(
     model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
 ) -> tuple[Tensor, BestPath]:
-    """Mean CTC loss of some rows, and the best path through each."""
+    """Return the mean CTC loss of some rows, and the best path through each."""
     logits = model(audio, num_samples, training=True)
     return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
 
 
 def reference_labels(batch: Batch) -> list[list[int]]:
-    """Each row's labels, without padding."""
+    """Return each row's labels, without padding."""
     labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
     return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]

@@ -1,14 +1,14 @@
-"""What a run shows in TensorBoard: curves, and for a few dev utterances what the model makes of them.
+"""Show a run in TensorBoard: its curves, and the model's output for a few dev utterances.
 
 with TensorBoard(run.tensorboard_dir) as board:
     board.configuration(dump_config(config))
     board.step(step, loss, gradient_norm, learning_rate)            # after every batch
     board.epoch(metrics)                                             # after every epoch
-    board.utterances(model, vocabulary, dev_data, num=4, epoch=1)    # the same
+    board.utterances(model, vocabulary, dev_data, num=4, epoch=1)    # after every epoch
 
 tensorboard --logdir runs
 
-TensorBoard shows three runs: `epochs` and `steps`, whose points count by epochs and by batches, and
+TensorBoard shows three runs: `epochs` and `steps`, whose points are numbered by epoch and by batch, and
 `constants`, which hold for the whole run.
 """
 
@@ -33,7 +33,7 @@ from asr.runs.progress import EpochMetrics
 from asr.training.alignment_picture import Alignment, alignment_of, alignment_picture
 from asr.training.event_file import PREFIX, EventFile, audio, image, scalar, text, write_once
 
-STEPS_APART = 10  # TensorBoard draws a thousand points of a curve, however many there are
+STEPS_APART = 10  # TensorBoard draws at most a thousand points of a curve
 EPOCH_TAGS = {
     "loss": "loss/train",
     "dev_loss": "loss/dev",
@@ -53,10 +53,10 @@ TABLE_COLUMNS = 12
 
 
 class TensorBoard:
-    """Writes a run's event files; a session that goes on with a run adds to the same directory.
+    """Writes a run's event files; a session that resumes a run adds to the same directory.
 
     Args:
-        directory: of the run's event files; made when there is something to write.
+        directory: of the run's event files; it is created with the first point.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -71,36 +71,36 @@ class TensorBoard:
         if kind is None:
             self.close()
         else:
-            with contextlib.suppress(UserError):  # what is on its way out says more
+            with contextlib.suppress(UserError):  # the exception that is being raised says more
                 self.close()
 
     def configuration(self, toml: str) -> None:
         """Show the run's configuration.
 
         Raises:
-            UserError: it cannot be written, as with all that follow.
+            UserError: it cannot be written; all other methods raise this too.
         """
-        # four spaces make a block of code in Markdown
+        # four spaces make a code block in Markdown
         block = "\n".join(f"    {line}" for line in toml.splitlines())
         write_once(self._constants / f"{PREFIX}.configuration", lambda: [text("configuration", block)])
 
     def step(self, step: int, loss: float, gradient_norm: float, learning_rate: float) -> None:
-        """A batch; every tenth is written.
+        """Write the metrics of every tenth batch.
 
         Args:
-            step: batches trained on so far.
+            step: number of batches trained on so far.
             loss: of the batch.
             gradient_norm: before clipping.
             learning_rate: of the step.
         """
         if step % STEPS_APART:
-            self._steps.write(step, [])  # the first of a session tells where it begins
+            self._steps.write(step, [])  # the first call records where the session begins
             return
         values = (("loss", loss), ("gradient_norm", gradient_norm), ("learning_rate", learning_rate))
         self._steps.write(step, [scalar(f"batch/{name}", value) for name, value in values])
 
     def epoch(self, metrics: EpochMetrics) -> None:
-        """A whole epoch's numbers."""
+        """Write the metrics of an epoch."""
         values = [scalar(tag, getattr(metrics, name)) for name, tag in EPOCH_TAGS.items()]
         self._epochs.write(metrics.epoch, values)
         self._flush()
@@ -108,16 +108,16 @@ class TensorBoard:
     def utterances(
         self, model: AcousticModel, vocabulary: Vocabulary, data: EvaluationData, num: int, epoch: int
     ) -> None:
-        """What the model makes of a few utterances after an epoch; sound and spectrogram once in a run.
+        """Write the model's output for a few utterances after an epoch; their audio is written once per run.
 
-        Neither the model nor anything drawn in training changes.
+        Changes neither the model nor the state of any random generator.
 
         Args:
             model: audio -> logits.
             vocabulary: of its outputs.
-            data: the dev set, of which always the same are shown, from short to long.
-            num: of utterances, at most; 0 for none.
-            epoch: from 1.
+            data: the dev set; the same utterances, from short to long, are shown after every epoch.
+            num: maximum number of utterances; 0 for none.
+            epoch: counted from 1.
         """
         if num == 0:
             return
@@ -128,7 +128,7 @@ class TensorBoard:
         self._flush()
 
     def close(self) -> None:
-        """End the files."""
+        """Write the remaining points and close the files."""
         self._steps.close()
         self._epochs.close()
 
@@ -138,12 +138,12 @@ class TensorBoard:
 
 
 class ShownUtterances:
-    """A few utterances, and what a model makes of them.
+    """Makes the TensorBoard points of a few utterances.
 
     Args:
         model: audio -> logits.
         vocabulary: of its outputs.
-        utterances: their recordings are kept in memory.
+        utterances: to show; their recordings are kept in memory.
     """
 
     def __init__(self, model: AcousticModel, vocabulary: Vocabulary, utterances: Sequence[Utterance]) -> None:
@@ -152,7 +152,7 @@ class ShownUtterances:
         self._probabilities = Listener(model).compiled(_probabilities_of, CLIP_SIGNATURE)
 
     def recordings(self) -> list[Any]:
-        """Sound and spectrogram of each."""
+        """Return the points of each utterance's sound and spectrogram."""
         values = []
         for number, (utterance, waveform) in enumerate(self._pairs(), start=1):
             about = _about(utterance)
@@ -161,18 +161,20 @@ class ShownUtterances:
         return values
 
     def alignments(self, epoch: int) -> list[Any]:
-        """Alignment and text of each."""
+        """Return the points of each utterance's alignment, and of its reference and hypothesis."""
         values = []
         for number, (utterance, waveform) in enumerate(self._pairs(), start=1):
             alignment = self.alignment(utterance, waveform)
             about = _about(utterance)
             picture = alignment_picture(waveform, alignment, f"epoch {epoch}")
             values.append(image(f"utterance {number}/alignment", picture, about))
-            values.append(text(f"utterance {number}/said and heard", f"{about}\n\n{_table(alignment)}"))
+            values.append(
+                text(f"utterance {number}/reference and hypothesis", f"{about}\n\n{_table(alignment)}")
+            )
         return values
 
     def alignment(self, utterance: Utterance, waveform: Waveform) -> Alignment:
-        """What the model makes of an utterance now."""
+        """Return the alignment of an utterance by the model's current weights."""
         probabilities = self._probabilities(waveform[None], np.array([len(waveform)], np.int32))
         return alignment_of(np.asarray(probabilities), utterance.tokens, self.vocabulary, self.model.frame_s)
 
@@ -187,30 +189,30 @@ def _probabilities_of(logits: Logits) -> Tensor:
 
 
 def spread_over_lengths(utterances: Sequence[Utterance], num: int) -> list[Utterance]:
-    """Some utterances from short to long, the same ones for the same set; all where there are no more."""
+    """Return `num` utterances from short to long, always the same of a set; all if the set has fewer."""
     by_length = sorted(utterances, key=lambda utterance: (utterance.duration_s, utterance.id))
     num = min(num, len(by_length))
     return [by_length[(2 * index + 1) * len(by_length) // (2 * num)] for index in range(num)]
 
 
 def _about(utterance: Utterance) -> str:
-    """An utterance's text and identity, as Markdown."""
+    """Return an utterance's text, id, speaker and duration, as Markdown."""
     parts = (utterance.text, utterance.id, utterance.speaker, f"{utterance.duration_s:.1f} s")
     return " · ".join(markdown_escaped(part) for part in parts if part)
 
 
 def _table(alignment: Alignment) -> str:
-    """What was said above what was heard, as Markdown; what differs is bold, and has a letter below it."""
+    """Return reference above hypothesis as Markdown; tokens that differ are bold, with a letter below."""
     lines = []
     for begin in range(0, len(alignment.pairs), TABLE_COLUMNS):
         pairs = alignment.pairs[begin : begin + TABLE_COLUMNS]
-        said = [_cell(pair.reference, pair.edit != "equal") for pair in pairs]
-        heard = [_cell(pair.hypothesis, pair.edit != "equal") for pair in pairs]
+        reference = [_cell(pair.reference, pair.edit != "equal") for pair in pairs]
+        hypothesis = [_cell(pair.hypothesis, pair.edit != "equal") for pair in pairs]
         edits = [EDIT_LETTERS[pair.edit] for pair in pairs]
-        rows = [["said", *said], ["---"] * (len(pairs) + 1), ["heard", *heard]]
+        rows = [["reference", *reference], ["---"] * (len(pairs) + 1), ["hypothesis", *hypothesis]]
         rows += [["", *edits]] if any(edits) else []
         lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
-    return "\n".join(lines) or "nothing said, nothing heard"
+    return "\n".join(lines) or "reference and hypothesis are empty"
 
 
 def _cell(token: str, differs: bool) -> str:
@@ -220,5 +222,5 @@ def _cell(token: str, differs: bool) -> str:
 
 
 def markdown_escaped(words: str) -> str:
-    """Words that Markdown and HTML take as they are."""
+    """Return words with the special characters of Markdown and HTML escaped."""
     return "".join(c if c.isalnum() or c.isspace() or ord(c) > 127 else f"&#{ord(c)};" for c in words)

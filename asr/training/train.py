@@ -1,4 +1,4 @@
-"""Train a model in one call: `asr train` is this function behind a command line.
+"""Train a model with one call; `asr train` is the command line of this function.
 
 from asr import load_config, train
 
@@ -21,7 +21,7 @@ from asr.model.devices import device_errors_as_user_errors
 from asr.runs.average import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
-from asr.runs.state import tracked
+from asr.runs.state import track_state
 from asr.training.engine import Engine, start_engine
 from asr.training.observer import TrainingObserver, TrainingStart
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from asr.base.vocabulary import Vocabulary
-    from asr.evaluation.evaluate import Evaluated
+    from asr.evaluation.run_evaluation import EvaluatedRun
     from asr.model.acoustic_model import AcousticModel
     from asr.report.files import ReportFiles
     from asr.training.trainer import Trainer, TrainingSetup
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# the settings that a resumed run may change, as they hardly change what it learns; `accumulate` does so by
-# batch statistics, and is the way to continue where memory does not suffice
+# the settings that a resumed run may change, as they hardly affect what it learns; `accumulate` affects the
+# batch statistics, but must be changed to resume a run that was out of memory
 SET_ON_RESUME = (
     "train.runs_dir",
     "train.accumulate",
@@ -51,27 +51,27 @@ SET_ON_RESUME = (
 
 
 class Trained(NamedTuple):
-    """What training made.
+    """Holds the result of training.
 
     Attributes:
         run: with its checkpoints, metrics and report.
-        evaluation: of the best model on the test set; None in a process that is not the chief of several.
-        files: what was written of the evaluation; None likewise.
+        evaluation: of the best model on the test set; None in a process that is not the chief.
+        files: the files of the evaluation's report; None in a process that is not the chief.
     """
 
     run: Run
-    evaluation: Evaluated | None = None
+    evaluation: EvaluatedRun | None = None
     files: ReportFiles | None = None
 
 
 class _Prepared(NamedTuple):
-    """What exists before the first step."""
+    """Holds the model and the data that are ready before the first step."""
 
     setup: TrainingSetup
     train_data: Dataset
     dev_data: Dataset
     test_data: Dataset
-    left_out: list[str]  # of the training manifest, and why
+    left_out: list[str]  # unusable utterances of the training manifest, with reasons
 
 
 def train(
@@ -86,17 +86,17 @@ def train(
 ) -> Trained:
     """Train a model, evaluate its best checkpoint on the test set, and write the report.
 
-    Ctrl-C or SIGTERM lets the step be finished and saved, then raises `asr.base.interrupt.Interrupted`;
-    `resume` continues such a run. A second one ends at once.
+    On Ctrl-C or SIGTERM, training finishes and saves the current step, then raises
+    `asr.base.interrupt.Interrupted`; `resume` continues such a run. A second signal ends it at once.
 
     Args:
-        config: what to train, on what; `asr.load_config` makes one.
-        name: of the run, whose directory is made in `train.runs_dir`.
+        config: the model, the data and the training; `asr.load_config` makes one.
+        name: of the run, whose directory is created in `train.runs_dir`.
         devices: how many, such as 2; which, such as "0,2"; or "all". None for one.
-        simulate: whether to cut the machine's one device into as many.
-        engine: how devices share the work, one of `multigpu.ENGINES`; empty for the usual one.
-        profile: whether to record what a few steps do on the device, for TensorBoard.
-        observer: receives how training goes.
+        simulate: whether to split the machine's single device into that many.
+        engine: how devices share the work, one of `multigpu.ENGINES`; empty for the default.
+        profile: whether to profile a few steps on the devices, for TensorBoard.
+        observer: receives the progress of training.
 
     Returns:
         The run and its evaluation.
@@ -107,8 +107,8 @@ def train(
     """
     directory = run_directory(config, name)
     if directory.parent.exists() and not directory.parent.is_dir():
-        raise UserError(f"train.runs_dir: {directory.parent} is a file; name a folder")
-    if engine != "multi-worker":  # where another process may have made it by now
+        raise UserError(f"train.runs_dir: expected a folder, {directory.parent} is a file; name another")
+    if engine != "multi-worker":  # with which another process may have created it already
         Run.refuse_existing(directory)
     command = resume_command(directory, devices=devices, simulate=simulate, engine=engine)
     session = _Session(Run(directory), config, observer, command, profile, resumes=False)
@@ -128,8 +128,8 @@ def resume(
     """Continue a run exactly where it stopped, on the same devices or others.
 
     Args:
-        run: its directory.
-        overrides: settings to change, such as "train.accumulate=2": only those of `SET_ON_RESUME`.
+        run: the run's directory.
+        overrides: settings to change, such as "train.accumulate=2"; only those of `SET_ON_RESUME`.
         devices: see `train`.
         simulate: see `train`.
         engine: see `train`.
@@ -143,13 +143,13 @@ def resume(
         if override.partition("=")[0].strip() not in SET_ON_RESUME:
             raise UserError(
                 f"`overrides={override}`: a resumed run keeps its settings, except "
-                f"{', '.join(SET_ON_RESUME)}; start another one under another `name`"
+                f"{', '.join(SET_ON_RESUME)}; start another run under another `name`"
             )
     old = Run.open(Path(run))
     if read_origin(old.directory):
         raise UserError(
-            f"{old.directory}: an average, which has no optimiser; train on from it in another run, by "
-            f"train.init_from={old.directory} and another `name`"
+            f"{old.directory}: an average of checkpoints has no optimiser and cannot be resumed; start "
+            f"another run from it, with train.init_from={old.directory} and another `name`"
         )
     config = load_config(old.directory / "config.toml", overrides)
     command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine)
@@ -158,18 +158,18 @@ def resume(
 
 
 def run_directory(config: Config, name: str) -> Path:
-    """Return the directory of a run of some name.
+    """Return the directory of the run with this name.
 
     Raises:
-        UserError: it is no name.
+        UserError: the name is a path or empty.
     """
     if Path(name).name != name or name in ("", ".."):
-        raise UserError(f"`name={name}`: expected a name, not a path; train.runs_dir chooses the folder")
+        raise UserError(f"`name={name}`: expected a name, not a path; train.runs_dir sets the folder")
     return Path(config.train.runs_dir) / name
 
 
 class _Session:
-    """One session of a run: prepares, trains, evaluates."""
+    """Prepares, trains and evaluates in one session of a run."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Session:
 
     def train(self, engine: Engine) -> Trained:
         """Train what is left of the run on an engine."""
-        # signals after the engine: that of several workers has a handler of its own
+        # after the engine has started: that of several workers sets a signal handler of its own
         with (
             stop_signals(self.observer.on_stop_requested) as stop,
             _lost_workers_as_user_errors(engine, self.command),
@@ -193,7 +193,7 @@ class _Session:
             prepared = self._prepare(engine)
             trainer, trained = None, Trained(self.run)
             try:
-                with tracked(self.run.directory, self.command, engine.is_chief):
+                with track_state(self.run.directory, self.command, engine.is_chief):
                     trainer = self._make_trainer(engine, prepared, stop)
                     trainer.train()
                     if engine.is_chief:
@@ -208,28 +208,28 @@ class _Session:
         return trained
 
     def _prepare(self, engine: Engine) -> _Prepared:
-        """Do what there is to do before the run is made, or touched."""
+        """Prepare the data and the model before the run's directory is created or changed."""
         from asr.evaluation.data import evaluation_data
         from asr.model.acoustic_model import make_acoustic_model
-        from asr.training.callbacks import load_callbacks, refuse_ruled
+        from asr.training.callbacks import load_callbacks, refuse_rate_setters
         from asr.training.data import make_vocabulary, training_data, with_manifests
         from asr.training.trainer import TrainingSetup
 
         config, on_work = self.config, self.observer.on_work
         callbacks = load_callbacks(config.train.callbacks)
-        refuse_ruled(callbacks, config.train)
+        refuse_rate_setters(callbacks, config.train)
         if self.resumes:
             vocabulary = self.run.vocabulary()
         else:
-            Run.refuse_existing(self.run.directory)  # the chief makes it when all workers have come by here
+            Run.refuse_existing(self.run.directory)  # the chief creates it after all workers have passed here
             config = _chief_first(engine, lambda: with_manifests(config, on_work))
             vocabulary = make_vocabulary(config)
         with engine.scope():
             model = make_acoustic_model(config, vocabulary, for_training=True)
         with device_errors_as_user_errors("train.accumulate"):
-            engine.refuse_parts(model, config.train.accumulate)
+            engine.check_num_parts(model, config.train.accumulate)
         if config.train.init_from and not (self.resumes and self.run.checkpoints()):
-            _take_weights(config.train.init_from, model, vocabulary, engine.is_chief)
+            _load_weights(config.train.init_from, model, vocabulary, engine.is_chief)
         train_data, left_out = training_data(config, vocabulary, model, on_work)
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
@@ -237,14 +237,14 @@ class _Session:
         return _Prepared(setup, train_data, dev_data, test_data, left_out)
 
     def _make_trainer(self, engine: Engine, prepared: _Prepared, stop: StopRequest) -> Trainer:
-        """Return the trainer of a run that is made, or resumed, here."""
+        """Create or resume the run, and return its trainer."""
         from asr.training.data import warn_of_shared_sentences
         from asr.training.trainer import Trainer
 
         setup, train_data = prepared.setup, prepared.train_data
         config, run = setup.config, self.run
         if engine.is_chief:
-            self.observer.on_start(_start_of(run, prepared, engine))
+            self.observer.on_start(_training_start(run, prepared, engine))
             others = {
                 config.data.dev: prepared.dev_data.utterances,
                 config.data.test: prepared.test_data.utterances,
@@ -256,7 +256,9 @@ class _Session:
             run.write_left_out(prepared.left_out)
         else:
             logger.info(
-                "worker %d of %d: worker 0 reports how training goes", engine.worker, engine.num_workers
+                "worker %d of %d: worker 0 reports the progress of training",
+                engine.worker,
+                engine.num_workers,
             )
         trainer = Trainer(engine, setup, run, stop, self.observer, self.profile)
         if self.resumes:
@@ -265,29 +267,31 @@ class _Session:
 
     def _evaluate(self, trainer: Trainer, test_data: Dataset) -> Trained:
         """Evaluate the best model on the test set, and write the report."""
-        from asr.evaluation.evaluate import evaluate_on
+        from asr.evaluation.run_evaluation import evaluate_on_devices
         from asr.report.files import write_report_files
 
         engine, manifest = trainer.engine, Path(trainer.config.data.test)
-        evaluated = evaluate_on(engine.devices, engine.spread, self.run, test_data, manifest, trainer.stop)
+        evaluated = evaluate_on_devices(
+            engine.devices, engine.spread, self.run, test_data, manifest, trainer.stop
+        )
         trainer.stop.raise_if_requested()
         return Trained(self.run, evaluated, write_report_files(evaluated, self.run.report_path))
 
     def _resume_hint(self) -> str:
-        """Return from where the run can be continued, and how."""
-        if not self.run.is_there:
-            return f"once its directory is back, resume by\n    {self.command}"
+        """Return a message that says what is saved, and the command that resumes the run."""
+        if not self.run.exists:
+            return f"restore the run's directory, then resume with\n    {self.command}"
         saved = self.run.checkpoints()
-        return f"{saved[-1] if saved else 'nothing'} is saved; resume by\n    {self.command}"
+        return f"{saved[-1] if saved else 'nothing'} is saved; resume with\n    {self.command}"
 
 
-def _start_of(run: Run, prepared: _Prepared, engine: Engine) -> TrainingStart:
+def _training_start(run: Run, prepared: _Prepared, engine: Engine) -> TrainingStart:
     setup, train_data = prepared.setup, prepared.train_data
     return TrainingStart(
         directory=run.directory,
         config=setup.config,
         num_parameters=setup.model.count_params(),
-        num_tokens=setup.model.network.num_outputs - 1,
+        num_tokens=len(setup.vocabulary) - 1,
         train_s=train_data.duration_s,
         num_train=len(train_data.utterances),
         num_dev=len(prepared.dev_data.utterances),
@@ -298,8 +302,8 @@ def _start_of(run: Run, prepared: _Prepared, engine: Engine) -> TrainingStart:
     )
 
 
-def _take_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
-    """Give a new model the weights of another run that fit, and log which do not."""
+def _load_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
+    """Load the matching weights of another run into a new model, and log which do not match."""
     from asr.runs.checkpoint import read_checkpoint
     from asr.training.fine_tuning import load_matching
 
@@ -307,11 +311,11 @@ def _take_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, i
     path = other.best_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
-        logger.info("\n".join([f"starting from {path}:", *(f"  {line}" for line in loaded.lines())]))
+        logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
 
 
 def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:
-    """Return what `prepare` returns; of several processes the chief calls it first, for the others."""
+    """Return what `prepare` returns; the chief calls it first, so that other processes find its files."""
     if not engine.is_chief:
         engine.wait_for_all()
     prepared = prepare()
@@ -322,7 +326,7 @@ def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:
 
 @contextlib.contextmanager
 def _lost_workers_as_user_errors(engine: Engine, command: str) -> Iterator[None]:
-    """Raise one line instead of TensorFlow's stack where another process has gone."""
+    """Raise a one-line error instead of TensorFlow's traceback when another process has ended."""
     import tensorflow as tf
 
     try:
@@ -330,20 +334,20 @@ def _lost_workers_as_user_errors(engine: Engine, command: str) -> Iterator[None]
     except tf.errors.OpError as error:
         if engine.num_workers == 1:
             raise
-        gone = isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)
+        has_ended = isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)
         what = (
-            "another worker is gone; its own output says why"
-            if gone
+            "another worker has ended; its own output says why"
+            if has_ended
             else "the workers cannot continue together"
         )
         raise UserError(
-            f"{what} ({_cause(error)}). The epochs whose lines the chief printed are saved: start every "
-            f"worker again, as before, by\n    {command}"
+            f"{what} ({_cause(error)}). The epochs that the chief printed are saved: start every worker "
+            f"again, as before, with\n    {command}"
         ) from None
 
 
 def _cause(error: tf.errors.OpError) -> str:
-    """Return the line of TensorFlow's message that says it."""
+    """Return the line of TensorFlow's message that gives the cause."""
     lines = [line.strip() for line in str(error.message).splitlines()]
     skipped = ("[[", "Detected at", "File ", "Graph execution error", "The error could be")
     left = [line for line in lines if line and not line.startswith(skipped)]

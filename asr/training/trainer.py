@@ -1,11 +1,11 @@
-"""The loop: train -> train_epoch -> train_step.
+"""Run the training loop: train -> train_epoch -> train_step.
 
 setup = TrainingSetup(config, vocabulary, model, train_data, dev_data)
 trainer = Trainer(engine, setup, run)
 trainer.train()
 
-All that a step reads is in the model's and the optimiser's variables, in `Progress`, or follows from them
-and the configuration: so a run that is stopped after any step and resumed is the run that was not stopped.
+All state that a step reads is in the model's and the optimiser's variables or in `Progress`, or follows from
+them and the configuration: a run that is stopped after any step and resumed equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ from asr.training.trouble import TroubleWatch
 
 logger = logging.getLogger(__name__)
 
-SHOWN_EVERY_S = 60.0  # of training: pictures take a while to make
+PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a while to draw
 
 
 class TrainingData(Protocol):
-    """What the loop needs of a training set; `data_pipeline.dataset.Dataset` is one."""
+    """Defines what the loop needs of a training set; `data_pipeline.dataset.Dataset` provides it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:
-        """The rows."""
+        """Return the utterances of the set."""
 
     @property
     def duration_s(self) -> float:
-        """Seconds of audio in all."""
+        """Return the seconds of audio of the whole set."""
 
     @property
     def checksum(self) -> int:
-        """Differs where the utterances do."""
+        """Return a checksum of the utterances."""
 
     def epoch(
         self,
@@ -83,20 +83,20 @@ class TrainingData(Protocol):
         own_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
     ) -> tuple[list[list[int]], Iterator[Batch]]:
-        """The rows of each batch, and the batches with those of them that are this process's own."""
+        """Return the rows of each batch, and the batches with only those rows that this process reads."""
 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What is trained, on what.
+    """Holds the model to train, its configuration and its data.
 
     Attributes:
         config: of the run.
         vocabulary: of the labels.
-        model: its weights made in the engine's scope.
+        model: with its weights created in the engine's scope.
         train_data: batches by epoch.
         dev_data: batches to evaluate on after every epoch.
-        callbacks: Keras's, called as `Model.fit` would call them.
+        callbacks: Keras callbacks, called as `Model.fit` would call them.
     """
 
     config: Config
@@ -108,15 +108,15 @@ class TrainingSetup:
 
 
 class Trainer:
-    """Trains one model on one set.
+    """Trains one model on one training set.
 
     Args:
-        engine: runs the steps, on one device or many.
-        setup: what is trained, on what.
-        run: where everything is written.
-        stop: says when to stop before the end.
-        observer: receives how training goes.
-        profile: whether to record what some steps do on the device.
+        engine: runs the steps, on one device or several.
+        setup: the model to train, its configuration and its data.
+        run: receives checkpoints, metrics and event files.
+        stop: requests to stop before the end.
+        observer: receives the progress of training.
+        profile: whether to profile some steps on the devices.
     """
 
     def __init__(
@@ -151,34 +151,37 @@ class Trainer:
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
         self._saved_at_s = time.monotonic()
-        self._shown_at_s = 0.0
+        self._pictures_at_s = 0.0
 
     def resume(self) -> None:
-        """Continue from the last whole checkpoint; a run that has none yet starts from its first step.
+        """Load the last complete checkpoint; a run without checkpoints starts from its first step.
 
         Raises:
-            UserError: no checkpoint can be read, or the training set has changed since.
+            UserError: no checkpoint can be read, or the training set has changed since it was written.
         """
-        checkpoint = self.store.newest(mend=self.engine.is_chief)
+        checkpoint = self.store.newest(repair=self.engine.is_chief)
         if checkpoint is None:
             return
         if checkpoint.progress.data_checksum != self.progress.data_checksum:
             raise UserError(
-                f"{self.run.directory}: its training set is another one than when it began (recordings were "
-                "added, mended, or cannot be read now); bring it back, or start a run under another `name`"
+                f"{self.run.directory}: its training set has changed since the run began (recordings were "
+                "added or changed, or cannot be read now); restore it, or start a run under another `name`"
             )
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
         reported = self.progress.reported
         self.trouble = TroubleWatch(self.config.train, self.trouble.warmup_steps, reported)
-        logger.info("%s: resuming after %s", self.run.directory, self.progress.place())
+        if self.progress.epochs_done >= self.config.train.epochs:
+            logger.info("%s: all epochs are trained already", self.run.directory)
+        else:
+            logger.info("%s: resuming after %s", self.run.directory, self.progress.place())
 
     def train(self) -> Progress:
-        """Train what is left of the epochs; returns how far the run has come.
+        """Train the remaining epochs, and return the progress of the run.
 
         Raises:
-            Interrupted: a signal came; after the first, everything up to the last step is saved.
-            UserError: memory or the disk does not suffice, or too many batches had to be skipped.
+            Interrupted: a signal was received; after the first, everything up to the last step is saved.
+            UserError: memory or disk is full, or too many batches had to be skipped.
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.store)
@@ -189,7 +192,7 @@ class Trainer:
                 stack.callback(self.profiler.close)
             self._start_session()
             stack.callback(self.observer.on_session_end)
-            stack.enter_context(self.stop.after_the_step())
+            stack.enter_context(self.stop.deferred())
             self.callbacks.train_begin()
             while not self._is_done() and self.train_epoch():
                 self._finish_epoch()
@@ -199,7 +202,7 @@ class Trainer:
         return self.progress
 
     def train_epoch(self) -> bool:
-        """Train on the batches that are left of an epoch; returns whether no callback ended training."""
+        """Train on the remaining batches of an epoch, and return False if a callback has ended training."""
         if self.config.train.schedule == "plateau":
             set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
         number = self.progress.epochs_done
@@ -207,7 +210,7 @@ class Trainer:
             self.callbacks.epoch_begin(number)
         plan, batches = self._epoch(number, self.progress.epoch.batches)
         began_s = asked_s = time.monotonic()
-        for places, batch in self._saved_if_unreadable(zip(plan, batches, strict=True)):
+        for places, batch in self._save_on_read_error(zip(plan, batches, strict=True)):
             waiting_s = time.monotonic() - asked_s
             epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch)
             ended_s = time.monotonic()
@@ -222,19 +225,19 @@ class Trainer:
         return True
 
     def train_step(self, batch: Batch, num_rows: int) -> StepResult:
-        """One update of the weights.
+        """Update the weights once.
 
         Args:
             batch: this process's rows.
-            num_rows: of all processes that train together.
+            num_rows: number of rows of all processes that train together.
         """
         return self._compiled_step(batch, num_rows)
 
     def _train_batch(self, rows: Sequence[Utterance], batch: Batch) -> EpochSoFar:
-        """Train on a batch and report how that went; returns the epoch with it."""
+        """Train on a batch, report its metrics, and return the epoch including it."""
         step = self.progress.step + 1
         self.callbacks.batch_begin(self.progress.epoch.batches)
-        # to ask for the rate takes a while, and of the rest the first of a session counts
+        # reading the rate takes time, and TensorBoard shows only every tenth step
         rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
         own_rows = self.engine.own_rows(range(len(rows)))
         with memory_errors_as_user_errors(
@@ -246,19 +249,21 @@ class Trainer:
             self.profiler.step()
         if self.board is not None:
             self.board.step(step, loss, gradient_norm, rate)
-        if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._has_scaled()):
+        if not math.isfinite(loss) or not (math.isfinite(gradient_norm) or self._may_be_scale_overflow()):
             return self._skipped(rows, loss, gradient_norm)
         if self.average is not None and math.isfinite(gradient_norm):
             self.average.update(step)
         recognized = labels_of(result.path)
-        references = reference_labels(batch)[: len(recognized)]  # one without a row of its own reads one
+        references = reference_labels(batch)[
+            : len(recognized)
+        ]  # a process without rows reads a row of another
         edits = total_edits(zip(references, recognized, strict=True))
         self.callbacks.batch_end(self.progress.epoch.batches, {"loss": loss, "error": edits.rate})
         self.observer.on_step(sum(utterance.duration_s for utterance in rows), loss, edits)
         return self.progress.epoch.with_batch(len(rows), loss, gradient_norm, edits)
 
     def _skipped(self, rows: Sequence[Utterance], loss: float, gradient_norm: float) -> EpochSoFar:
-        """Report that a batch changed nothing; returns the epoch with it."""
+        """Report a skipped batch, and return the epoch including it."""
         epoch = self.progress.epoch.with_skipped()
         batch = SkippedBatch(
             loss,
@@ -280,30 +285,30 @@ class Trainer:
         return epoch
 
     def _warn(self, line: str) -> None:
-        """Log a warning; of several processes the chief does."""
+        """Log a warning; of several processes only the chief logs it."""
         if self.engine.is_chief:
             logger.warning("%s", line)
 
-    def _has_scaled(self) -> bool:
-        """Whether gradients are infinite only since the loss was scaled, as happens with float16."""
+    def _may_be_scale_overflow(self) -> bool:
+        """Return whether gradients may be infinite only because float16 scales the loss."""
         return self.config.train.precision == "float16" and float(loss_scale_of(self.optimizer)) >= 1
 
     def _finish_epoch(self) -> None:
-        """Evaluate, report, and keep what the epoch brought."""
+        """Evaluate on dev, report the epoch's metrics, and save a checkpoint."""
         began_s = time.monotonic()
         edits = self.progress.epoch.edits
         try:
             with self._decoding_weights():
                 evaluation = self.evaluator.evaluate(self.dev_data, self.stop)
         except Interrupted as interrupt:
-            if not interrupt.at_once:  # which may have come while weights were being exchanged
+            if not interrupt.at_once:  # a second signal may have come while weights were being exchanged
                 self._save()
                 self.store.finish()
             raise
         if not math.isfinite(evaluation.loss):
             raise UserError(
-                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}, the weights have "
-                "diverged; start another run under another `name`, with a train.learning_rate below "
+                f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}; the weights have "
+                "diverged. Start another run under another `name`, with a train.learning_rate below "
                 f"{self.config.train.learning_rate:g}"
             )
         metrics = self._metrics(evaluation, dev_s=time.monotonic() - began_s)
@@ -316,22 +321,22 @@ class Trainer:
             self.progress, history=history, epoch=EpochSoFar(), reported=self.trouble.reported
         )
         self._save()
-        self._show(metrics)
+        self._write_tensorboard(metrics)
         self._stop_if_requested()
 
-    def _show(self, metrics: EpochMetrics) -> None:
-        """Write the epoch for TensorBoard."""
+    def _write_tensorboard(self, metrics: EpochMetrics) -> None:
+        """Write the epoch's metrics and pictures for TensorBoard."""
         if self.board is not None:
             self.board.epoch(metrics)
-            if self._shown_at_s and metrics.train_s - self._shown_at_s < SHOWN_EVERY_S:
+            if self._pictures_at_s and metrics.train_s - self._pictures_at_s < PICTURES_EVERY_S:
                 return
-            self._shown_at_s = metrics.train_s
+            self._pictures_at_s = metrics.train_s
             num = self.config.train.tensorboard_utterances
             with self._decoding_weights():
                 self.board.utterances(self.model, self.vocabulary, self.dev_data, num, metrics.epoch)
 
     def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Within, the model has the weights to decode with: the moving average where there is one."""
+        """Put the weights to decode with into the model for a context: the moving average if there is one."""
         return self.average.in_model() if self.average else contextlib.nullcontext()
 
     def _is_done(self) -> bool:
@@ -340,7 +345,7 @@ class Trainer:
         return stops_early(self._dev_errors, self.config.train.early_stopping_epochs)
 
     def _metrics(self, dev: Evaluation, dev_s: float) -> EpochMetrics:
-        """Of the epoch whose batches are done."""
+        """Return the metrics of the epoch whose batches are done."""
         epoch, before = self.progress.epoch, self.progress
         return EpochMetrics(
             epoch=before.epochs_done + 1,
@@ -359,8 +364,8 @@ class Trainer:
             dev_s=dev_s,
         )
 
-    def _saved_if_unreadable(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches; where one cannot be read, what was learned so far is kept."""
+    def _save_on_read_error(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the batches; if one cannot be read, save a checkpoint before raising."""
         try:
             yield from batches
         except UserError:
@@ -368,7 +373,7 @@ class Trainer:
             raise
 
     def _save_if_due(self) -> None:
-        """Keep what the last step brought, if it is time; end here, if a signal says so."""
+        """Save a checkpoint if it is time or a stop is requested; then end training if it is requested."""
         self.store.raise_if_failed()
         if time.monotonic() - self._saved_at_s > self.config.train.checkpoint_s or self.stop.requested:
             self._save()
@@ -380,7 +385,7 @@ class Trainer:
             self.stop.raise_if_requested()
 
     def _save(self) -> None:
-        """Write a checkpoint in the background; the chief alone writes."""
+        """Write a checkpoint in the background; only the chief writes."""
         self._saved_at_s = time.monotonic()
         if self.engine.is_chief:
             self.store.save(state_of(self.model, self.optimizer, self._averages), self.progress)
@@ -394,7 +399,7 @@ class Trainer:
         return [metrics.dev_error for metrics in self.progress.history]
 
     def _start_session(self) -> None:
-        """Report how long the run is, and how much of it is done."""
+        """Report the length of the run, and how much of it is done."""
         epoch_s, done = self.train_data.duration_s, self.progress.epochs_done
         done_s = epoch_s * done
         if self.progress.epoch.batches:

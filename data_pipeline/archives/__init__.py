@@ -1,1 +1,1 @@
-"""Archives that are unpacked with care: nothing leaves the folder, nothing is written through a link."""
+"""Unpacks archives safely: nothing is written outside of the folder, nor through a link."""

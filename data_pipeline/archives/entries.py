@@ -1,4 +1,4 @@
-"""What tar and zip files hold, entry by entry; damage is an error, never an early end."""
+"""Reads tar and zip files entry by entry; damage raises an error, never ends the archive early."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import IO, Any, Literal, TypeAlias, cast
 
 Kind: TypeAlias = Literal["file", "folder", "symbolic link", "hard link", "special file"]
 
-CHUNK_BYTES = 1 << 20  # of a file read at a time
-ENCODINGS = ("utf-8", "gb18030")  # of names that say nothing of theirs
+CHUNK_BYTES = 1 << 20  # read from a file at a time
+ENCODINGS = ("utf-8", "gb18030")  # tried for names whose encoding is not stated
 LONGEST_READ_BYTES = 1 << 24  # tarfile reads a header at once, however long it claims to be
 LONGEST_LINK_BYTES = 4096
 NO_BLOCK = bytes(tarfile.BLOCKSIZE)  # ends a tar file
@@ -32,10 +32,10 @@ COMPRESSED_BEGINNINGS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class DamagedError(Exception):
-    """An archive that is not as it was written."""
+    """Reports that an archive is damaged."""
 
 
-# OSError is for those without a number, which say the same; one with a number is the disk's
+# an OSError without a number reports damage; one with a number comes from the disk
 DAMAGE = (
     DamagedError,
     tarfile.TarError,
@@ -53,14 +53,14 @@ DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in an archive, as the archive tells it: none of it is checked.
+    """Describes an entry of an archive as the archive declares it; nothing is validated.
 
     Attributes:
-        name: its path.
-        kind: what it is.
-        num_bytes: of a file, as declared.
-        link: where a link leads.
-        open: for its content, which has to be read before the next entry is asked for.
+        name: path within the archive.
+        kind: kind of the entry.
+        num_bytes: declared size of a file.
+        link: target of a link.
+        open: opens the content, which must be read before the next entry is requested.
     """
 
     name: str
@@ -71,10 +71,10 @@ class Entry:
 
 
 def entries_of(raw: IO[bytes]) -> Iterator[Entry]:
-    """What an archive holds: a zip file, or a tar file, plain or compressed by gzip, bzip2 or xz.
+    """Yield the entries of a zip file, or of a tar file, plain or compressed by gzip, bzip2 or xz.
 
     Raises:
-        One of DAMAGE: it is none of these, cut short or damaged. This may come after the last entry.
+        One of DAMAGE: the file has another format, is truncated or damaged; possibly after the last entry.
     """
     beginning = raw.read(6)
     raw.seek(0)
@@ -84,13 +84,13 @@ def entries_of(raw: IO[bytes]) -> Iterator[Entry]:
     for compressed, decompress in COMPRESSED_BEGINNINGS.items():
         if beginning.startswith(compressed):
             with decompress(raw) as stream:
-                yield from _tar_entries(_Forward(stream), ends_itself=True)
+                yield from _tar_entries(_ForwardStream(stream), ends_itself=True)
             return
-    yield from _tar_entries(_Forward(raw), ends_itself=False)
+    yield from _tar_entries(_ForwardStream(raw), ends_itself=False)
 
 
-class _Forward:
-    """A stream for tarfile that goes forward only, in steps that fit into memory."""
+class _ForwardStream:
+    """Gives tarfile a stream that only moves forward, in steps that fit into memory."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -102,28 +102,28 @@ class _Forward:
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= LONGEST_READ_BYTES:
-            raise DamagedError(f"a header of {size} bytes")
+            raise DamagedError(f"an entry's header of {size} bytes")
         self.last = self._stream.read(size)
         self._position += len(self.last)
         return self.last
 
     def seek(self, position: int) -> int:
         if position < self._position:
-            raise DamagedError("an entry of less than nothing")
+            raise DamagedError("an entry of negative size")
         while self._position < position and self.read(min(position - self._position, LONGEST_READ_BYTES)):
             pass
         return self._position
 
 
-def _tar_entries(stream: _Forward, ends_itself: bool) -> Iterator[Entry]:
+def _tar_entries(stream: _ForwardStream, ends_itself: bool) -> Iterator[Entry]:
     with tarfile.TarFile(fileobj=cast(IO[bytes], stream), encoding="utf-8", errors="surrogateescape") as tar:
         while (member := tar.next()) is not None:
-            tar.members = []  # type: ignore[attr-defined]  # else every entry of a large corpus stays
+            tar.members = []  # type: ignore[attr-defined]  # otherwise every entry of a large corpus stays in memory
             yield _tar_entry(tar, member)
-    # tarfile takes a broken header, too, for the end
+    # tarfile treats a broken header as the end
     if stream.last != NO_BLOCK and not (ends_itself and not stream.last):
-        raise DamagedError("it stops amid its entries")
-    stream.read(LONGEST_READ_BYTES)  # compressors keep their checksum behind the tar file's own end
+        raise DamagedError("it ends in the middle of its entries")
+    stream.read(LONGEST_READ_BYTES)  # the checksum of the compression follows the end of the tar file
 
 
 def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
@@ -166,7 +166,7 @@ def _zip_entry(bundle: zipfile.ZipFile, info: zipfile.ZipInfo, encodings: Sequen
         name = _decoded(_name_bytes(info), encodings)
     name = name.replace(
         "\\", "/"
-    )  # as Windows has it; not before decoding: GBK has characters with this byte
+    )  # Windows' separator; replaced after decoding, since GBK has characters with this byte
     mode = stat.S_IFMT(info.external_attr >> 16) if info.create_system == UNIX else 0
     if mode == stat.S_IFLNK:
         if info.file_size > LONGEST_LINK_BYTES:
@@ -180,11 +180,11 @@ def _zip_entry(bundle: zipfile.ZipFile, info: zipfile.ZipInfo, encodings: Sequen
 
 
 def _name_bytes(info: zipfile.ZipInfo) -> bytes:
-    return info.orig_filename.encode("cp437")  # zipfile reads every byte so
+    return info.orig_filename.encode("cp437")  # zipfile decodes every byte this way
 
 
 def _encodings_of(names: Sequence[bytes]) -> Sequence[str]:
-    """The encodings that fit all names of an archive: a single short name may fit a wrong one by chance."""
+    """Return the encoding that fits all names of an archive; a short name may fit a wrong one by chance."""
     for encoding in ENCODINGS:
         try:
             b"\n".join(names).decode(encoding)

@@ -1,7 +1,7 @@
-"""Archives unpacked as if their maker meant harm: nothing leaves the folder, and no more comes than fits.
+"""Unpacks archives that may be malicious: nothing is written outside of the folder, nor more than fits.
 
-What is unpacked lies in a hidden folder until all of it is there. Links are made after all files, so that
-nothing is ever written through one; a link may lead down, or first up and then down, but not out.
+Content is unpacked into a hidden folder and moved when it is complete. Links are created after all files, so
+that nothing is ever written through one; a link may lead down, or first up and then down, but not out.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from asr.base.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.archives.entries import CHUNK_BYTES, DAMAGE, DamagedError, Entry, entries_of
 
-BLOCK_BYTES = 4096  # an empty file takes space, too
+BLOCK_BYTES = 4096  # space on disk is used in blocks, and an empty file counts as one
 MAX_DEPTH = 100
 MAX_RECORDED = 1000
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 
 
 class NoRoomError(UserError):
-    """An archive that needs more than is free, which is no fault of the archive's."""
+    """Reports that an archive needs more space than is free; the archive itself may be valid."""
 
 
-class _RefusedError(Exception):
-    """What no honest archive holds."""
+class _UnsafeEntryError(Exception):
+    """Reports an entry that a well-meant archive does not have."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is one to unpack, by its name."""
+    """Return whether a file is an archive to unpack, by its name."""
     return path.name.lower().endswith(SUFFIXES)
 
 
 def unpack(archive: Path, folder: Path, on_progress: OnProgress = ignore_progress) -> None:
-    """Unpack a tar or zip file into a folder, beside what the folder holds already.
+    """Unpack a tar or zip file into a folder, beside the folder's other content.
 
-    The archive is kept; a hidden record beside what came out of it tells `is_unpacked`.
+    The archive is kept; a hidden record beside the unpacked files is read by `is_unpacked`.
 
     Args:
         archive: a tar or zip file.
-        folder: where its content goes.
-        on_progress: receives how many bytes of the archive are read.
+        folder: folder for its content.
+        on_progress: receives the number of bytes of the archive read.
 
     Raises:
-        UserError: it is damaged, holds what must not be written, does not fit, or meets another file
-            of a name; the folder is as it was.
+        UserError: the archive is damaged, unsafe, does not fit, or has a file that would replace another
+            one; the folder is unchanged.
     """
     if not archive.is_file():
-        raise UserError(f"{archive}: no such archive; fetch it again")
+        raise UserError(f"{archive}: no such archive; download it again")
     hidden = folder / f".{archive.name}.unpacking"
     try:
         if hidden.exists():
-            shutil.rmtree(hidden)  # of a run that was killed
+            shutil.rmtree(hidden)  # left by a process that was killed
         hidden.mkdir(parents=True)
         try:
             task, num_bytes = f"unpacking {archive.name}", archive.stat().st_size
@@ -78,7 +78,7 @@ def unpack(archive: Path, folder: Path, on_progress: OnProgress = ignore_progres
 
 
 def is_unpacked(archive: Path, folder: Path) -> bool:
-    """Whether this archive was unpacked there, and what came out is still in place.
+    """Return whether this archive was unpacked into a folder and its files are still there.
 
     The archive itself may have been removed since.
     """
@@ -92,48 +92,48 @@ def is_unpacked(archive: Path, folder: Path) -> bool:
 
 
 def unpack_into(root: Path, archive: Path, tick: Callable[[int], object] = lambda position: None) -> None:
-    """Unpack an archive into an empty folder; where that fails, something of it lies there.
+    """Unpack an archive into an empty folder; an error leaves a part of the files there.
 
     Args:
         root: the folder.
         archive: a tar or zip file.
-        tick: receives the position in the archive again and again.
+        tick: receives the position in the archive repeatedly.
 
     Raises:
-        UserError: it is damaged, holds what must not be written, or does not fit.
+        UserError: the archive is damaged, unsafe, or does not fit.
         OSError: the folder cannot be written, or the archive not read.
     """
     free = shutil.disk_usage(root).free
     try:
         with archive.open("rb") as raw:
-            entries = _that_fit(entries_of(raw), free, archive)
+            entries = _until_full(entries_of(raw), free, archive)
             _write_all(entries, root, lambda: tick(raw.tell()))
-    except _RefusedError as error:
+    except _UnsafeEntryError as error:
         raise UserError(
-            f"{archive}: {error}; nothing was unpacked. Fetch it from its publisher, or look into it by hand"
+            f"{archive}: {error}; nothing was unpacked. Download it from its publisher, or inspect it"
         ) from None
     except DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(
-            f"{archive}: cut short or damaged ({error}); nothing was unpacked. Remove it and fetch it again"
+            f"{archive}: truncated or damaged ({error}); nothing was unpacked. Remove and download it again"
         ) from None
 
 
-def _that_fit(entries: Iterable[Entry], free: int, archive: Path) -> Iterator[Entry]:
-    """Entries for as long as what they declare fits the disk."""
+def _until_full(entries: Iterable[Entry], free: int, archive: Path) -> Iterator[Entry]:
+    """Yield entries while their declared sizes fit into the free space."""
     needed, num_entries = 0, 0
     for entry in entries:
         needed += (entry.num_bytes // BLOCK_BYTES + 1) * BLOCK_BYTES
         if needed > free:
             raise NoRoomError(
-                f"{archive}: unpacks to {file_size(needed)} or more, {file_size(free)} are free; nothing was "
-                "unpacked. Free space there; where that is more than it can hold, fetch it from its publisher"
+                f"{archive}: needs {file_size(needed)} or more, {file_size(free)} are free; nothing was "
+                "unpacked. Free space there; if the size is implausible, download it from its publisher"
             )
         yield entry
         num_entries += 1
     if not num_entries:
-        raise DamagedError("nothing is in it")
+        raise DamagedError("it is empty")
 
 
 def _write_all(entries: Iterable[Entry], root: Path, tick: Callable[[], object]) -> None:
@@ -145,7 +145,7 @@ def _write_all(entries: Iterable[Entry], root: Path, tick: Callable[[], object])
             _make_folder(path, entry)
             continue
         if not parts or entry.kind == "special file":
-            raise _RefusedError(f"{entry.name!r} is a {entry.kind}, expected files, folders and links")
+            raise _UnsafeEntryError(f"{entry.name!r} is a {entry.kind}, expected files, folders and links")
         _make_folder(path.parent, entry)
         if entry.kind == "symbolic link":
             _check_link(entry, depth=len(parts) - 1)
@@ -157,34 +157,36 @@ def _write_all(entries: Iterable[Entry], root: Path, tick: Callable[[], object])
         tick()
     for path, target in links.items():
         if os.path.lexists(path):
-            raise _RefusedError(f"{path.relative_to(root).as_posix()!r} is a link and something else, too")
+            raise _UnsafeEntryError(f"{path.relative_to(root).as_posix()!r} is both a link and another entry")
         path.symlink_to(target)
 
 
 def _safe_parts(name: str) -> tuple[str, ...]:
-    """The folders and the name in a path that stays below where it is put, on any system."""
+    """Return the folders and the name of a path; refuse one that leads out of the root on any system."""
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if name.startswith("/") or any(re.match(r"[A-Za-z]:", part) for part in parts):
-        raise _RefusedError(f"{name!r} is an absolute path")
+        raise _UnsafeEntryError(f"{name!r} is an absolute path")
     if ".." in parts:
-        raise _RefusedError(f"{name!r} leads out of the folder")
+        raise _UnsafeEntryError(f"{name!r} leads out of the folder")
     if "\\" in name or "\0" in name:
-        raise _RefusedError(f"{name!r} is no path on every system")
+        raise _UnsafeEntryError(f"{name!r} is not a valid path on every system")
     if len(parts) > MAX_DEPTH:
-        raise _RefusedError(f"{name[:40]!r}... lies {len(parts)} folders deep, expected {MAX_DEPTH} at most")
+        raise _UnsafeEntryError(
+            f"{name[:40]!r}... is {len(parts)} folders deep, expected {MAX_DEPTH} at most"
+        )
     return parts
 
 
 def _check_link(entry: Entry, depth: int) -> None:
-    """Refuse a link that leads out, by itself or by way of others.
+    """Refuse a link that leads out of the root, by itself or through other links.
 
-    Where `..` stands in front only, going up passes real folders alone: links never lie on that way.
+    If `..` is at the beginning only, going up passes real folders only, never links.
     """
     parts = [part for part in entry.link.split("/") if part not in ("", ".")]
     num_up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
     _safe_parts("/" * entry.link.startswith("/") + "/".join(parts[num_up:]))
     if num_up > depth or not entry.link:
-        raise _RefusedError(f"the link {entry.name!r} leads out of the folder, to {entry.link!r}")
+        raise _UnsafeEntryError(f"the link {entry.name!r} leads out of the folder, to {entry.link!r}")
 
 
 def _make_folder(path: Path, entry: Entry) -> None:
@@ -193,12 +195,14 @@ def _make_folder(path: Path, entry: Entry) -> None:
     try:
         path.mkdir(parents=True)
     except (FileExistsError, NotADirectoryError):
-        raise _RefusedError(f"{entry.name!r} is a file and a folder") from None
+        raise _UnsafeEntryError(f"{entry.name!r} is both a file and a folder") from None
 
 
 def _make_hard_link(path: Path, source: Path, entry: Entry) -> None:
     if source == path or not source.is_file():
-        raise _RefusedError(f"the hard link {entry.name!r} leads to {entry.link!r}, no file before it")
+        raise _UnsafeEntryError(
+            f"the hard link {entry.name!r} refers to {entry.link!r}, expected an earlier file"
+        )
     _clear(path, entry)
     path.hardlink_to(source)
 
@@ -214,18 +218,18 @@ def _write_file(path: Path, entry: Entry, tick: Callable[[], object]) -> None:
             file.write(data)
             tick()
     if num_bytes != entry.num_bytes:
-        raise DamagedError(f"{entry.name!r}: {entry.num_bytes} bytes declared, {num_bytes} or more found")
+        raise DamagedError(f"{entry.name!r}: expected {entry.num_bytes} bytes, received {num_bytes} or more")
 
 
 def _clear(path: Path, entry: Entry) -> None:
-    """Of two entries with a name the later one counts."""
+    """Remove an earlier entry of the same name, since the later one is used."""
     if path.is_dir():
-        raise _RefusedError(f"{entry.name!r} is a file and a folder")
+        raise _UnsafeEntryError(f"{entry.name!r} is both a file and a folder")
     path.unlink(missing_ok=True)
 
 
 def _moves(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
-    """What has to be renamed to what, so that one folder's content joins another's."""
+    """Yield pairs of paths to rename, so that the content of one folder is merged into another."""
     for path in sorted(source.iterdir()):
         goal = target / path.name
         if not os.path.lexists(goal) or _is_same_file(path, goal):
@@ -233,7 +237,9 @@ def _moves(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
         elif _is_folder(path) and _is_folder(goal):
             yield from _moves(path, goal)
         else:
-            raise UserError(f"{goal}: in the way of another from the archive; move it, and run this again")
+            raise UserError(
+                f"{goal}: differs from the archive's file of this name; move it, and run this again"
+            )
 
 
 def _is_folder(path: Path) -> bool:
@@ -247,7 +253,7 @@ def _is_same_file(path: Path, other: Path) -> bool:
 
 
 def _content(root: Path) -> Iterator[str]:
-    """What lies in the folder and one below, or enough of it to miss what was removed."""
+    """Return what is in a folder and one level below, up to `MAX_RECORDED`, to detect removed files."""
     paths = (path for pattern in ("*", "*/*") for path in root.glob(pattern))
     return (path.relative_to(root).as_posix() for path in islice(paths, MAX_RECORDED))
 

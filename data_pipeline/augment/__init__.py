@@ -1,1 +1,1 @@
-"""Changes to waveforms in training."""
+"""Changes waveforms in training: speed, reverberation, noise and gain."""

@@ -1,8 +1,8 @@
-"""Changes to waveforms in training, each a pure function of (seed, epoch, utterance id).
+"""Changes waveforms in training, each as a pure function of (seed, epoch, utterance id).
 
-In the order in which sound comes to be a recording: the speaker talks faster or slower, the room answers,
-noise arrives at the microphone, the recorder's gain applies to it all. Each effect draws from a stream of
-its own: switching one off leaves what the others do as it was.
+Effects are applied in the order of a real recording: the speaker talks faster or slower, the room adds
+reverberation, noise reaches the microphone, and the recorder's gain applies to all of it. Each effect draws
+from a random stream of its own: switching one off does not change what the others draw.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.noise import Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
-EDGE_SAMPLES = 160  # of silence between the clip's end and its beginning, which touch in an FFT
+EDGE_SAMPLES = 160  # of silence between the clip's end and its beginning, which are adjacent in an FFT
 NUM_CANDIDATES = 12
 FULL_SCALE = 32767
 REVERB, NOISE, GAIN = 1, 2, 3  # streams of random numbers
@@ -39,15 +39,15 @@ Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Applied:
-    """What was done to a clip.
+class AppliedEffects:
+    """Describes the effects that were applied to a clip.
 
     Attributes:
-        speed: 1 where it was left.
-        response: the room, "" for none.
-        noise: what it is, "" for none.
-        snr_db: speech above noise.
-        gain_db: with what a clip too loud for 16 bits was turned down by.
+        speed: speed factor, 1 if unchanged.
+        response: name of the impulse response, "" for none.
+        noise: name of the noise, "" for none.
+        snr_db: signal-to-noise ratio.
+        gain_db: gain, including the attenuation of a clip too loud for 16 bits.
     """
 
     speed: float
@@ -58,13 +58,13 @@ class Applied:
 
 
 class Augmenter:
-    """What `config` does to clips; the same object serves any number of threads.
+    """Applies the effects of a configuration to clips; safe to use from several threads.
 
     Args:
-        config: what is switched on.
-        seed: of the run.
-        responses: of rooms; None for no reverberation.
-        noises: None for none.
+        config: the effects and their ranges.
+        seed: the run's seed.
+        responses: impulse responses; None for no reverberation.
+        noises: sources of noise; None for no noise.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Augmenter:
 
     @classmethod
     def load(cls, config: AugmentConfig, seed: int, on_progress: OnProgress = ignore_progress) -> Augmenter:
-        """Find and check what the configuration names.
+        """Make an augmenter; find and check the recordings that the configuration names.
 
         Args:
-            config: what is switched on.
-            seed: of the run.
-            on_progress: receives how many recordings of noise and rooms are checked.
+            config: the effects and their ranges.
+            seed: the run's seed.
+            on_progress: receives the number of noise recordings and impulse responses checked.
 
         Raises:
-            UserError: a recording cannot be read, or a range ends below its beginning.
+            UserError: a recording cannot be read, or the minimum of a range is above its maximum.
         """
         for low, high in RANGES:
             _check_range(config, low, high)
@@ -94,33 +94,33 @@ class Augmenter:
 
     @property
     def changes_anything(self) -> bool:
-        """Whether any effect is switched on."""
+        """Return whether any effect is switched on."""
         config = self.config
         speed, gain = (config.speed_min, config.speed_max), (config.gain_db_min, config.gain_db_max)
         return bool(self._responses or self._noises or speed != (1, 1) or gain != (0, 0))
 
     def apply(self, waveform: Waveform, epoch: int, key: int, speed: float) -> Waveform:
-        """A clip as it is heard in an epoch.
+        """Return a clip as an epoch uses it.
 
         Args:
             waveform: (S,) int16.
-            epoch: from 0.
-            key: of the utterance, see `utterance_keys`.
-            speed: see `speed_factors`.
+            epoch: number of the epoch, from 0.
+            key: key of the utterance, see `utterance_keys`.
+            speed: speed factor of the clip, see `speed_factors`.
 
         Returns:
-            (`num_samples_at(S, speed)`,) int16. A clip that reverberation, noise or gain would lift above
-            full scale is turned down as a whole, speech and noise alike: nothing is clipped.
+            (`num_samples_at(S, speed)`,) int16. A clip that reverberation, noise or gain would raise above
+            full scale is attenuated as a whole, speech and noise alike: nothing is clipped.
 
         Raises:
-            UserError: a noise or a response cannot be read any more.
+            UserError: a noise or an impulse response can no longer be read.
         """
-        return self.apply_and_tell(waveform, epoch, key, speed)[0]
+        return self.apply_with_effects(waveform, epoch, key, speed)[0]
 
-    def apply_and_tell(
+    def apply_with_effects(
         self, waveform: Waveform, epoch: int, key: int, speed: float
-    ) -> tuple[Waveform, Applied]:
-        """`apply`, and what it did."""
+    ) -> tuple[Waveform, AppliedEffects]:
+        """Return a clip as `apply` does, and the effects that were applied."""
         config, stream = self.config, (self.seed, epoch, int(key))
         waveform = change_speed(waveform, speed)
         samples: Samples = waveform.astype(np.float32)
@@ -142,11 +142,11 @@ class Augmenter:
         if response_name or noise_name or gain_db:
             gain_db = min(gain_db, _headroom_db(samples))
             waveform = to_int16(samples * np.float32(10 ** (gain_db / 20)))
-        return waveform, Applied(speed, response_name, noise_name, snr_db, gain_db)
+        return waveform, AppliedEffects(speed, response_name, noise_name, snr_db, gain_db)
 
 
 def _headroom_db(samples: Samples) -> float:
-    """How much louder the samples may get before the highest leaves 16 bits; infinite for silence."""
+    """Return the gain at which the highest sample reaches full scale; infinite for silence."""
     peak = float(np.abs(samples).max())
     return 20 * math.log10(FULL_SCALE / peak) if peak else math.inf
 
@@ -154,17 +154,19 @@ def _headroom_db(samples: Samples) -> float:
 def _check_range(config: AugmentConfig, low: str, high: str) -> None:
     lowest, highest = getattr(config, low), getattr(config, high)
     if lowest > highest:
-        raise UserError(f"augment.{low}: {lowest:g} is above augment.{high}, {highest:g}; swap them")
+        raise UserError(
+            f"augment.{low}: expected at most augment.{high} ({highest:g}), received {lowest:g}; swap them"
+        )
 
 
 def utterance_keys(ids: Sequence[str]) -> Keys:
-    """(N,) a number for each id, the same in any process."""
+    """Return a number for each id, (N,), the same in any process."""
     digests = (hashlib.blake2b(i.encode(errors="backslashreplace"), digest_size=8).digest() for i in ids)
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 def speed_factors(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> npt.NDArray[np.float64]:
-    """(N,) how much faster each clip is played in this epoch: log-uniform between the two factors."""
+    """Return each clip's speed factor in this epoch, (N,), log-uniform between the configured limits."""
     slowest, fastest = config.speed_min, config.speed_max
     if slowest == fastest:
         return np.full(len(keys), slowest)
@@ -174,7 +176,7 @@ def speed_factors(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> n
 
 
 def _mix(numbers: Keys) -> Keys:
-    """Splitmix64 (Steele, Lea and Flood, 2014): every bit of a result depends on every bit of its number."""
+    """Mix the bits of each number by Splitmix64 (Steele, Lea and Flood, 2014)."""
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -182,19 +184,19 @@ def _mix(numbers: Keys) -> Keys:
 
 
 def num_samples_at(num_samples: int, factor: float) -> int:
-    """Samples of a clip played `factor` times as fast."""
+    """Return the number of samples of a clip played `factor` times as fast."""
     return max(1, round(num_samples / factor))
 
 
 def change_speed(waveform: Waveform, factor: float) -> Waveform:
-    """Play a clip faster (`factor` > 1) or slower: its pitch and its formants move along.
+    """Play a clip faster (`factor` > 1) or slower, which changes its pitch and its formants as well.
 
-    Band-limited, by cutting or extending the clip's spectrum. The lengths are rounded to ones that an FFT
-    is fast at, which moves the pitch by a thousandth or so of what the factor says.
+    Resamples without aliasing, by cutting or extending the clip's spectrum. Lengths are rounded to ones for
+    which FFTs are fast, so that the pitch differs by about a thousandth from the factor.
 
     Args:
         waveform: (S,) int16.
-        factor: above 0.
+        factor: speed factor, above 0.
 
     Returns:
         (`num_samples_at(S, factor)`,) int16.
@@ -212,7 +214,7 @@ def change_speed(waveform: Waveform, factor: float) -> Waveform:
 
 
 def _fast_lengths(num_in: int, num_out: int) -> tuple[int, int]:
-    """Two lengths that an FFT is fast at, not below these and in about their ratio."""
+    """Return two lengths for which FFTs are fast, not below these and in about their ratio."""
     ratio = num_out / num_in
     pairs = []
     padded_in = num_in + EDGE_SAMPLES

@@ -1,4 +1,4 @@
-"""Noise at a given distance below the speech: recorded, or synthetic."""
+"""Adds recorded or synthetic noise to speech at a given signal-to-noise ratio."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from data_pipeline.augment.sounds import (
     read_piece,
 )
 
-FADE_SAMPLES = 160  # 10 ms, where the end of a short noise meets its beginning
-EDGE_SAMPLES = 160  # of synthetic noise, cut off: its end would go on in its beginning
-LOWEST_NOISE_HZ = 50.0  # below it the power of synthetic noise rises no further: nobody would hear it
+FADE_SAMPLES = 160  # 10 ms of cross-fade where a short noise repeats
+EDGE_SAMPLES = 160  # cut off from synthetic noise, which is periodic: its end would continue in its beginning
+LOWEST_NOISE_HZ = 50.0  # below it the power of synthetic noise is constant; it would be inaudible
 SYNTHETIC_RMS = 1000.0  # on the int16 scale
 
 Samples = npt.NDArray[np.float32]
 
 
 def add_noise(speech: Samples, noise: Samples, snr_db: float) -> Samples:
-    """Speech and noise at this ratio, speech as loud as before; silence on either side adds nothing.
+    """Add noise to speech at a signal-to-noise ratio, without changing the level of the speech.
+
+    Silent noise leaves the speech unchanged, and silent speech gets no noise.
 
     Args:
-        speech: (S,); its power is that of its active parts, so that pauses do not make it count as quiet.
-        noise: (S,) on the int16 scale; its power is that of the whole.
-        snr_db: of these two powers.
+        speech: (S,); its power is that of its active parts, so that pauses do not lower it.
+        noise: (S,) on the int16 scale; its power is the mean over all samples.
+        snr_db: ratio of these two powers.
     """
     power = _power(noise)
     if power < 1:  # below the last of 16 bits
@@ -53,23 +55,23 @@ def _power(samples: Samples) -> float:
 
 @dataclass(frozen=True)
 class RecordedNoises:
-    """Recordings: each is as likely as any other, and so is each minute of a long one."""
+    """Draws noise from recordings, each with the same probability, as is each minute of a long one."""
 
     pieces: list[Piece]
     cache: SoundCache
 
     def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
-        """From anywhere in one of them; one that is too short is repeated."""
+        """Draw a section of a recording, repeated if it is too short; return it and the file's name."""
         piece = self.pieces[int(rng.integers(len(self.pieces)))]
         cut = cut_noise(self.cache.get(piece), num_samples, rng.random())
         return cut.astype(np.float32), piece.path.name
 
 
 class ColouredNoises:
-    """Gaussian noise whose power falls by 0 (white) to 6 dB (brown) an octave; 3 dB is pink."""
+    """Draws Gaussian noise whose power falls by 0 (white) to 6 dB (brown) per octave; 3 dB is pink."""
 
     def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
-        """A slope, and noise of that slope."""
+        """Draw a slope and noise of that slope; return the noise and the slope's description."""
         slope = rng.random()
         length = scipy.fft.next_fast_len(num_samples + EDGE_SAMPLES, real=True)
         bins = rng.standard_normal((length // 2 + 1, 2), np.float32).view(np.complex64)[:, 0]
@@ -80,18 +82,20 @@ class ColouredNoises:
 
 
 def cut_noise(noise: Waveform, num_samples: int, position: float) -> Waveform:
-    """A part of a noise that is so long; one that is shorter is repeated, its end faded into its beginning.
+    """Return a section of a noise; a shorter noise is repeated, its end faded into its beginning.
 
     Args:
         noise: (N,) int16.
-        num_samples: to return.
-        position: 0 to 1, from where.
+        num_samples: length of the section.
+        position: where the section begins, 0 to 1.
     """
     if len(noise) >= num_samples:
         start = int(position * (len(noise) - num_samples + 1))
         return noise[start : start + num_samples]
     num_faded = min(FADE_SAMPLES, len(noise) // 2)
-    angle = np.linspace(0, np.pi / 2, num_faded, dtype=np.float32)  # squares add up to 1: as loud throughout
+    angle = np.linspace(
+        0, np.pi / 2, num_faded, dtype=np.float32
+    )  # squares of sine and cosine add up to 1: constant power
     period = noise[: len(noise) - num_faded].copy()
     period[:num_faded] = to_int16(period[:num_faded] * np.sin(angle) + noise[-num_faded:] * np.cos(angle))
     return np.resize(np.roll(period, -int(position * len(period))), num_samples)
@@ -101,14 +105,14 @@ Noises: TypeAlias = RecordedNoises | ColouredNoises
 
 
 def find_noises(where: str, on_progress: OnProgress = ignore_progress) -> Noises | None:
-    """What `augment.noise` names; None where it is "".
+    """Return the source of noise that `augment.noise` names; None for "".
 
     Args:
         where: "coloured", a folder or a manifest.
-        on_progress: receives how many recordings are checked.
+        on_progress: receives the number of recordings checked.
 
     Raises:
-        UserError: it is none of these, or a recording cannot be read.
+        UserError: there is no such folder or manifest, or a recording cannot be read.
     """
     if not where:
         return None

@@ -1,12 +1,11 @@
-"""Reverberation: impulse responses of simulated rooms, or measured ones.
+"""Adds reverberation to speech, by impulse responses of simulated rooms or measured ones.
 
-A simulated response is single echoes at first, then a diffuse tail. The echoes are images of the source
-behind the six walls (Allen and Berkley, 1979), which turn the sign, so that echoes do not add up to a hum
-(Lehmann and Johansson, 2008). The later, the more images there are: from 50 ms on, Gaussian noise takes
-their place, with the power that so many would have (as in Lehmann and Johansson, 2010).
+A simulated response consists of single echoes and a diffuse tail. The echoes are images of the source behind
+the six walls (Allen and Berkley, 1979), each reflection with a change of sign, so that echoes do not add up
+to a hum (Lehmann and Johansson, 2008). The number of images grows with time: from 50 ms on they are
+replaced by Gaussian noise with the power of all images (as in Lehmann and Johansson, 2010).
 
-For the sake of speed, walls absorb all frequencies alike, air absorbs none, and echoes arrive at whole
-samples.
+To be fast, walls absorb all frequencies alike, air absorbs none, and echoes arrive at whole samples.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from data_pipeline.augment.sounds import (
 )
 
 SPEED_OF_SOUND_M_PER_S = 343.0
-EARLY_S = 0.05  # after the direct sound, single echoes are heard
+EARLY_S = 0.05  # after the direct sound, in which echoes are simulated one by one
 SMALLEST_M = np.array([2.5, 2.5, 2.3])  # length, width and height of a room
 LARGEST_M = np.array([10.0, 8.0, 4.0])
 WALL_DISTANCE_M = 0.4  # of the speaker and the microphone, at least
-NEAREST_M = 0.3  # speaker and microphone
+NEAREST_M = 0.3  # smallest distance between speaker and microphone
 NUM_ROOMS = 256
 
 Samples = npt.NDArray[np.float32]
 
 
 def reverberate(speech: Samples, response: Samples) -> Samples:
-    """Speech in a room: as long, as loud (by energy) and not later; what would sound on after it is cut.
+    """Return speech in a room, of the same length, energy and delay; reverberation after its end is cut.
 
     Args:
         speech: (S,).
@@ -61,13 +60,13 @@ def reverberate(speech: Samples, response: Samples) -> Samples:
 
 @dataclass(frozen=True)
 class Room:
-    """A box with a speaker and a microphone in it.
+    """Describes a box-shaped room with a speaker and a microphone.
 
     Attributes:
         size_m: (3,) length, width and height.
-        source_m: (3,) where the speaker's mouth is, from the corner.
-        microphone_m: (3,) where the microphone is.
-        reverberation_s: until sound has died away by 60 dB (RT60).
+        source_m: (3,) position of the speaker's mouth, from a corner.
+        microphone_m: (3,) position of the microphone.
+        reverberation_s: time in which sound decays by 60 dB (RT60).
     """
 
     size_m: npt.NDArray[np.float64]
@@ -77,26 +76,26 @@ class Room:
 
     @property
     def distance_m(self) -> float:
-        """From the speaker to the microphone."""
+        """Return the distance between the speaker and the microphone."""
         return float(np.linalg.norm(self.source_m - self.microphone_m))
 
     @property
     def volume_m3(self) -> float:
-        """What the room holds."""
+        """Return the volume of the room."""
         return float(self.size_m.prod())
 
     @property
     def wall_reflection(self) -> float:
-        """Share of a wave's amplitude that a wall sends back, for this reverberation time (Eyring, 1930)."""
+        """Return the share of amplitude that a wall reflects, by the reverberation time (Eyring, 1930)."""
         length, width, height = self.size_m
         surface_m2 = 2 * (length * width + length * height + width * height)
-        # with 55.3 / 343 = 0.161; half of it, as a wave's energy is its amplitude's square
+        # half of Eyring's 55.3 / 343 = 0.161, since energy is the square of the amplitude
         decay = 12 * math.log(10) / SPEED_OF_SOUND_M_PER_S * self.volume_m3
         return math.exp(-decay / (surface_m2 * self.reverberation_s))
 
 
 def draw_room(rng: np.random.Generator, reverberation_s: tuple[float, float]) -> Room:
-    """A room between a cell and a classroom, with a reverberation time between these two."""
+    """Draw a room of random size, positions, and reverberation time between the two given."""
     size_m = rng.uniform(SMALLEST_M, LARGEST_M)
     time_s = rng.uniform(*reverberation_s)
     while True:
@@ -107,14 +106,14 @@ def draw_room(rng: np.random.Generator, reverberation_s: tuple[float, float]) ->
 
 
 def impulse_response(room: Room, rng: np.random.Generator) -> Samples:
-    """What the microphone records of a click.
+    """Return a room's impulse response between the speaker and the microphone.
 
     Args:
-        room: where.
+        room: the room.
         rng: draws the tail.
 
     Returns:
-        (N,) from the direct sound, which is 1, until all has died away by 60 dB; at 16 kHz.
+        (N,) at 16 kHz, from the direct sound, which is 1, until the response has decayed by 60 dB.
     """
     num_samples = max(round(room.reverberation_s * SAMPLE_RATE_HZ), 1)
     num_early = min(round(EARLY_S * SAMPLE_RATE_HZ), num_samples)
@@ -125,7 +124,7 @@ def impulse_response(room: Room, rng: np.random.Generator) -> Samples:
 
 
 def _echoes(room: Room, num_samples: int) -> npt.NDArray[np.float64]:
-    """(num_samples,): each image of the source, by its distance and by the walls on the way."""
+    """Return the echoes, (num_samples,): each image of the source by its distance and reflections."""
     reach_m = room.distance_m + num_samples / SAMPLE_RATE_HZ * SPEED_OF_SOUND_M_PER_S
     squares, walls = zip(*(_images(room, axis, reach_m) for axis in range(3)), strict=True)
     distances_m = np.sqrt(_outer_sum(squares)).ravel()
@@ -139,7 +138,7 @@ def _echoes(room: Room, num_samples: int) -> npt.NDArray[np.float64]:
 
 
 def _images(room: Room, axis: int, reach_m: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Along one axis: squared distances of the images from the microphone, and walls between."""
+    """Return the images' squared distances from the microphone along one axis, and their reflections."""
     size_m, source_m = room.size_m[axis], room.source_m[axis]
     farthest = math.ceil(reach_m / (2 * size_m))
     periods = np.arange(-farthest, farthest + 1)
@@ -154,10 +153,10 @@ def _outer_sum(axes: tuple[npt.NDArray[np.float64], ...]) -> npt.NDArray[np.floa
 
 
 def _tail(room: Room, begin: int, end: int, rng: np.random.Generator) -> Samples:
-    """(end - begin,) noise with the power of the images that arrive then.
+    """Return noise with the power of the images that arrive between two samples, (end - begin,).
 
-    After t seconds they lie on a sphere of radius c*t: 4 pi (c t)^2 c / V of them a second, each with
-    (distance / (c t))^2 of the direct sound's power before the walls take their part.
+    After t seconds they lie on a sphere of radius c*t: 4 pi (c t)^2 c / V of them per second, each with
+    (distance / (c t))^2 of the direct sound's power before absorption by the walls.
     """
     power_per_s = 4 * math.pi * SPEED_OF_SOUND_M_PER_S * room.distance_m**2 / room.volume_m3
     times_s = np.arange(begin, end) / SAMPLE_RATE_HZ + room.distance_m / SPEED_OF_SOUND_M_PER_S
@@ -167,30 +166,30 @@ def _tail(room: Room, begin: int, end: int, rng: np.random.Generator) -> Samples
 
 @dataclass(frozen=True)
 class SimulatedRooms:
-    """A few hundred rooms that all clips share, made beforehand: a clip waits for the convolution alone."""
+    """Holds the responses of `NUM_ROOMS` simulated rooms, shared by all clips to simulate each room once."""
 
     responses: list[tuple[Samples, str]]
 
     @classmethod
     def make(cls, reverberation_s: tuple[float, float], rng: np.random.Generator) -> SimulatedRooms:
-        """`NUM_ROOMS` of them, in a fifth of a second."""
+        """Simulate `NUM_ROOMS` rooms, which takes a fifth of a second."""
         rooms = [draw_room(rng, reverberation_s) for _ in range(NUM_ROOMS)]
         return cls([(impulse_response(room, rng), f"{room.reverberation_s:.2f} s") for room in rooms])
 
     def draw(self, rng: np.random.Generator) -> tuple[Samples, str]:
-        """One of them."""
+        """Draw a response; return it and its reverberation time as text."""
         return self.responses[int(rng.integers(len(self.responses)))]
 
 
 @dataclass(frozen=True)
 class MeasuredResponses:
-    """Impulse responses in files."""
+    """Holds impulse responses of real rooms, in files."""
 
     pieces: list[Piece]
     cache: SoundCache
 
     def draw(self, rng: np.random.Generator) -> tuple[Samples, str]:
-        """One of them."""
+        """Draw a response; return it and its file's name."""
         piece = self.pieces[int(rng.integers(len(self.pieces)))]
         return self.cache.get(piece), piece.path.name
 
@@ -204,16 +203,16 @@ def find_responses(
     rng: np.random.Generator,
     on_progress: OnProgress = ignore_progress,
 ) -> Responses | None:
-    """What `augment.reverb` names; None where it is "".
+    """Return the impulse responses that `augment.reverb` names; None for "".
 
     Args:
         where: "rooms", a folder or a manifest.
-        reverberation_s: of simulated rooms, the shortest and the longest.
-        rng: draws them.
-        on_progress: receives how many recordings are checked.
+        reverberation_s: the shortest and the longest reverberation time of simulated rooms.
+        rng: draws simulated rooms.
+        on_progress: receives the number of recordings checked.
 
     Raises:
-        UserError: it is none of these, or a recording cannot be read.
+        UserError: there is no such folder or manifest, or a recording cannot be read.
     """
     if not where:
         return None

@@ -1,4 +1,4 @@
-"""Recordings that augmentation mixes in: found, checked before the first step, read piece by piece."""
+"""Finds the recordings that augmentation uses, checks them before training, and reads them in pieces."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads
 
 CACHE_BYTES = 256 << 20
-PIECE_S = 60.0  # a long recording is drawn from, and kept in memory, in pieces of this length
+PIECE_S = 60.0  # length of the pieces in which a long recording is drawn from and kept in memory
 LONGEST_RESPONSE_S = 2.0
-ONSET_SHARE = 0.3  # of the highest peak: the direct sound is the first to come so far, echoes may be louder
+ONSET_SHARE = 0.3  # of the highest peak: the direct sound is the first sample above it, echoes may be louder
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a recording: at most `PIECE_S` from `begin_s` on."""
+    """Identifies a part of a recording: at most `PIECE_S` seconds from `begin_s` on."""
 
     path: Path
     begin_s: float = 0.0
 
 
 class SoundCache:
-    """Sounds as they were last read, up to so many bytes; the one not asked for longest goes first.
+    """Caches sounds up to a number of bytes, and drops the least recently used one first.
 
-    Any thread may ask: two that miss the same sound at once both read it.
+    Safe to use from several threads: two that need the same missing sound at once both read it.
     """
 
     def __init__(self, read: Callable[[Piece], npt.NDArray[Any]], max_bytes: int) -> None:
@@ -59,7 +59,7 @@ class SoundCache:
         self._lock = threading.Lock()
 
     def get(self, piece: Piece) -> npt.NDArray[Any]:
-        """The sound of a piece, not to be written to."""
+        """Return the sound of a piece, read-only."""
         with self._lock:
             if piece in self._kept:
                 self._kept.move_to_end(piece)
@@ -76,15 +76,15 @@ class SoundCache:
 
 
 def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
-    """Audio files of a folder, in the order of their names, or of a manifest, in its order.
+    """Return the audio files of a folder, in the order of their names, or of a manifest, in its order.
 
     Args:
         where: the folder or the manifest; or a single audio file.
-        key: of the configuration that names it, for errors.
-        built_in: what else the key takes, for errors.
+        key: the configuration key that names it, for errors.
+        built_in: the other value that the key takes, for errors.
 
     Raises:
-        UserError: neither is there, it holds no audio, or a line of the manifest names none.
+        UserError: the path does not exist, it has no audio, or a line of the manifest names none.
     """
     if where.is_dir():
         paths = list(files_below(where, AUDIO_SUFFIXES))
@@ -97,7 +97,7 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
         raise UserError(f'{key}: {where}: no such folder or manifest; "{built_in}" is built in')
     if not paths:
         raise UserError(
-            f"{key}: {where}: no audio here; expected files such as *.wav or *.flac, or a manifest"
+            f"{key}: {where}: no audio found; expected files such as *.wav or *.flac, or a manifest"
         )
     return paths
 
@@ -110,7 +110,7 @@ def _audio_path(manifest: Path, number: int, line: str) -> Path:
     audio = record.get("audio") if isinstance(record, dict) else None
     if not isinstance(audio, str):
         raise UserError(
-            f'{manifest}:{number}: expected a JSON object with the path of a sound, {{"audio": "a.wav"}}, '
+            f'{manifest}:{number}: expected a JSON object with an audio path, {{"audio": "a.wav"}}, '
             f"received {line[:40]!r}"
         )
     return manifest.parent / audio
@@ -122,16 +122,16 @@ def check_sounds(
     read: Callable[[Piece], object] | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[float]:
-    """Seconds of each, by its header and its end.
+    """Check recordings by their headers and ends, and return the duration of each in seconds.
 
     Args:
-        paths: of the recordings.
-        key: of the configuration that names them, for errors.
-        read: what is to work on each of them as well.
-        on_progress: receives how many are checked.
+        paths: paths of the recordings.
+        key: the configuration key that names them, for errors.
+        read: a function that must be able to read each of them as well.
+        on_progress: receives the number of recordings checked.
 
     Raises:
-        UserError: one cannot be read or is shorter than 25 ms; it is named, others are counted.
+        UserError: a recording cannot be read or is shorter than 25 ms; the first is named, others counted.
     """
 
     def check(path: Path) -> float | str:
@@ -144,18 +144,18 @@ def check_sounds(
             return str(error)
         if round(duration_s * SAMPLE_RATE_HZ) >= WINDOW_SAMPLES:
             return duration_s
-        return f"{path}: {duration_s * 1000:.1f} ms long, expected 25 ms or more; leave it out"
+        return f"{path}: expected at least 25 ms of audio, received {duration_s * 1000:.1f} ms; leave it out"
 
     checked = list(in_threads(check, paths, key, at_once=1, on_progress=on_progress))
     broken = [result for result in checked if isinstance(result, str)]
     if broken:
-        more = f" ({len(broken) - 1} more of these {len(paths)} files are broken)" * (len(broken) > 1)
+        more = f" ({len(broken) - 1} more of {len(paths)} files are broken)" * (len(broken) > 1)
         raise UserError(f"{key}: {broken[0]}{more}")
     return [result for result in checked if isinstance(result, float)]
 
 
 def cut_into_pieces(paths: list[Path], durations_s: list[float]) -> list[Piece]:
-    """Every recording whole where it is short, else in pieces; an end too short to be a sound is left."""
+    """Split recordings into pieces of at most `PIECE_S`; a remainder under 25 ms is dropped."""
     shortest_s = WINDOW_SAMPLES / SAMPLE_RATE_HZ
     return [
         Piece(path, number * PIECE_S)
@@ -165,10 +165,10 @@ def cut_into_pieces(paths: list[Path], durations_s: list[float]) -> list[Piece]:
 
 
 def read_piece(piece: Piece) -> Waveform:
-    """(S,) int16 at 16 kHz: the mean of the channels.
+    """Read a piece as (S,) int16 at 16 kHz, the mean of its channels.
 
     Raises:
-        UserError: it cannot be read after all.
+        UserError: the file can no longer be read.
     """
     samples, rate_hz = _read(piece, PIECE_S)
     mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
@@ -176,13 +176,13 @@ def read_piece(piece: Piece) -> Waveform:
 
 
 def read_response(piece: Piece) -> npt.NDArray[np.float32]:
-    """(N,) at 16 kHz: an impulse response from the direct sound on, for two seconds at most.
+    """Read an impulse response from the direct sound on, for two seconds at most: (N,) at 16 kHz.
 
-    The first channel, as the mean of several microphones is a comb filter; not by way of 16 bits, in which
-    a quiet one would lose its tail.
+    Uses the first channel, since the mean of several microphones is a comb filter, and floating-point
+    samples, since a quiet response would lose its tail in 16 bits.
 
     Raises:
-        UserError: it cannot be read after all, or it is silent.
+        UserError: the file can no longer be read, or it is silent.
     """
     samples, rate_hz = _read(piece, PIECE_S)
     divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
@@ -191,7 +191,7 @@ def read_response(piece: Piece) -> npt.NDArray[np.float32]:
     loudness = np.abs(response)
     peak = loudness.max()
     if peak == 0:
-        raise UserError(f"{piece.path}: silent, expected an impulse response; leave it out")
+        raise UserError(f"{piece.path}: expected an impulse response, received silence; leave it out")
     onset = int(np.argmax(loudness >= ONSET_SHARE * peak))
     last = onset + round(LONGEST_RESPONSE_S * SAMPLE_RATE_HZ)
     cut: npt.NDArray[np.float32] = (response[onset:last] / peak).astype(np.float32)
@@ -199,14 +199,16 @@ def read_response(piece: Piece) -> npt.NDArray[np.float32]:
 
 
 def _read(piece: Piece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
-    """(S, channels) samples of a piece, and their rate."""
+    """Return the samples of a piece, (S, channels), and their rate in Hz."""
     try:
         with soundfile.SoundFile(piece.path) as file:
             rate_hz = int(file.samplerate)
             file.seek(round(piece.begin_s * rate_hz))
             samples = file.read(round(longest_s * rate_hz), dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError, TypeError) as error:
-        raise UserError(f"{piece.path}: cannot be read any more ({error}); copy it again") from None
+        raise UserError(f"{piece.path}: can no longer be read ({error}); copy it again") from None
     if not len(samples):
-        raise UserError(f"{piece.path}: ends before {piece.begin_s:g} s, unlike its header; convert it again")
+        raise UserError(
+            f"{piece.path}: ends before {piece.begin_s:g} s, contrary to its header; convert it again"
+        )
     return np.nan_to_num(samples, posinf=0.0, neginf=0.0), rate_hz

@@ -1,4 +1,4 @@
-"""A recording as several epochs of training receive it, written to listen to."""
+"""Writes a recording as several epochs of training use it, to listen to."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from pathlib import Path
 from asr.audio.recording import read_audio, write_wav
 from asr.base.files import cannot_write
 from asr.base.types import UserError
-from data_pipeline.augment.augmenter import Applied, Augmenter, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import AppliedEffects, Augmenter, speed_factors, utterance_keys
 
 
 @dataclass(frozen=True)
 class Version:
-    """A recording as one epoch receives it.
+    """Describes a recording as one epoch uses it.
 
     Attributes:
-        epoch: from 0.
-        applied: what was done to it.
-        path: of the WAV file.
+        epoch: number of the epoch, from 0.
+        applied: the effects that were applied.
+        path: path of the WAV file.
     """
 
     epoch: int
-    applied: Applied
+    applied: AppliedEffects
     path: Path
 
 
 def write_versions(
     audio: Path, folder: Path, augmenter: Augmenter, num_versions: int, utterance_id: str = ""
 ) -> list[Version]:
-    """Write a recording as the first epochs of training receive it.
+    """Write a recording as the first epochs of training use it.
 
     Args:
-        audio: of any rate and container.
-        folder: for the WAV files; made where missing.
-        augmenter: of the configuration.
-        num_versions: how many, an epoch each.
-        utterance_id: in its manifest, which decides what chance does; the file's name without its ending
-            by default.
+        audio: path of the recording, of any rate and container.
+        folder: folder of the WAV files; created if missing.
+        augmenter: applies the effects.
+        num_versions: number of versions, one for each epoch.
+        utterance_id: id in the manifest, which determines the random effects; by default the file's name
+            without its extension.
 
     Raises:
         UserError: the augmenter changes nothing, the recording cannot be read or the folder not written.
     """
     if num_versions < 1:
-        raise UserError(f"`num_versions={num_versions}`: expected a number of versions from 1")
+        raise UserError(f"`num_versions={num_versions}`: expected at least 1")
     if not augmenter.changes_anything:
         raise UserError(
-            "[augment] leaves waveforms as they are; switch something on, such as augment.noise=coloured"
+            "[augment]: expected at least one effect, found none switched on; set one, such as "
+            "augment.noise=coloured"
         )
     waveform = read_audio(audio)
     keys = utterance_keys([utterance_id or audio.stem])
@@ -57,15 +58,15 @@ def write_versions(
     versions = []
     for epoch in range(num_versions):
         speed = float(speed_factors(augmenter.config, augmenter.seed, epoch, keys)[0])
-        changed, applied = augmenter.apply_and_tell(waveform, epoch, int(keys[0]), speed)
+        changed, applied = augmenter.apply_with_effects(waveform, epoch, int(keys[0]), speed)
         path = folder / f"{audio.stem}-epoch{epoch}{_suffix(applied)}.wav"
         write_wav(path, changed)
         versions.append(Version(epoch, applied, path))
     return versions
 
 
-def _suffix(applied: Applied) -> str:
-    """What was done, as a part of a file's name."""
+def _suffix(applied: AppliedEffects) -> str:
+    """Return the applied effects as a part of a file's name."""
     parts = []
     if applied.speed != 1:
         parts.append(f"speed{applied.speed:.2f}")

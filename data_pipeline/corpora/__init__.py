@@ -1,8 +1,8 @@
-"""Corpora: a directory as downloaded -> recordings in train, dev and test. One module each."""
+"""Each module reads one corpus: a directory as downloaded -> recordings in train, dev and test."""
 
 from __future__ import annotations
 
-from asr.base.config import nearest
+from asr.base.config import did_you_mean
 from asr.base.types import UserError
 from data_pipeline.corpora import (
     aidatatang_200zh,
@@ -37,7 +37,7 @@ CORPORA: Corpora = {
     "common_voice": common_voice.CORPUS,
     "librispeech": librispeech.CORPUS,
 }
-# lists and folders of your own, in the forms that other programs use
+# the user's own lists and folders, in the formats of other toolkits
 FORMS: Corpora = {
     "table": table.CORPUS,
     "folder": folder.CORPUS,
@@ -48,12 +48,14 @@ FORMS: Corpora = {
 
 
 def find_corpus(name: str) -> Corpus:
-    """A corpus or a form by its name.
+    """Return the corpus or form of this name.
 
     Raises:
-        UserError: there is none of this name.
+        UserError: no corpus or form has this name.
     """
     known = {**CORPORA, **FORMS}
     if name not in known:
-        raise UserError(f"{name!r}: expected one of {', '.join(known)}{nearest(name, known)}")
+        raise UserError(
+            f"unknown corpus {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}"
+        )
     return known[name]

@@ -1,11 +1,11 @@
-"""aidatatang_200zh (Beijing DataTang, 2019; OpenSLR 62): Mandarin sentences by 600 speakers, on telephones.
+"""Read aidatatang_200zh (Beijing DataTang, 2019; OpenSLR 62): Mandarin by 600 speakers, on telephones.
 
     aidatatang_200zh/transcript/aidatatang_200_zh_transcript.txt    T0055G0013S0001 以后 你 是 ...
     aidatatang_200zh/corpus/train/G0013.tar.gz                      as downloaded: G0013/T0055G0013S0001.wav
     aidatatang_200zh/corpus/train/G0013/T0055G0013S0001.wav         where these archives are unpacked
 
-237,265 recordings, each with a .txt, .trn and .metadata that say no more than the table. The splits are the
-corpus's own, 7 : 1 : 2. OpenSLR has withdrawn it at its owner's wish: there is nothing to download.
+It has 237,265 recordings, each with a .txt, .trn and .metadata that add nothing to the table. The splits are
+the corpus's own, 7 : 1 : 2. OpenSLR withdrew it at the owner's request, so it cannot be downloaded.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.nested import read_speakers
-from data_pipeline.types import Corpus, Reading
+from data_pipeline.types import Corpus, CorpusReading
 
 TABLE = "transcript/aidatatang_200_zh_transcript.txt"
 LAYOUT = f"aidatatang_200zh/corpus/{{train,dev,test}} and aidatatang_200zh/{TABLE}"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Match recordings with transcripts, after unpacking packed speakers below `target / "unpacked"`.
 
     Raises:
         UserError: the folder does not hold the corpus.
@@ -31,7 +31,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
 
 CORPUS = Corpus(
     read=read,
-    about="600 speakers, sentences on telephones; withdrawn by its owner, for those who have it",
+    about="600 speakers, sentences on telephones; withdrawn by its owner, so usable only if you have a copy",
     language="zh",
     hours=200,
     size_gb=18.8,

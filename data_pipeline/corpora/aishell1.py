@@ -1,10 +1,10 @@
-"""AISHELL-1 (Bu et al., 2017, arXiv:1709.05522; OpenSLR 33): Mandarin sentences read by 400 speakers.
+"""Read AISHELL-1 (Bu et al., 2017, arXiv:1709.05522; OpenSLR 33): Mandarin sentences by 400 speakers.
 
     data_aishell/transcript/aishell_transcript_v0.8.txt    BAC009S0002W0122 而 对 楼市 ...
     data_aishell/wav/S0002.tar.gz                          as downloaded: train/S0002/BAC009S0002W0122.wav
     data_aishell/wav/train/S0002/BAC009S0002W0122.wav      where these archives are unpacked
 
-141,925 recordings, 141,600 lines. The splits are the corpus's own: 340, 40 and 20 speakers.
+It has 141,925 recordings and 141,600 transcripts. The splits are the corpus's own: 340, 40 and 20 speakers.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.nested import read_speakers
-from data_pipeline.types import Archive, Corpus, Reading
+from data_pipeline.types import Archive, Corpus, CorpusReading
 
 TABLE = "transcript/aishell_transcript_v0.8.txt"
 LAYOUT = f"data_aishell/wav and data_aishell/{TABLE}"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings with their lines; speakers still packed are unpacked below `target / "unpacked"`.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Match recordings with transcripts, after unpacking packed speakers below `target / "unpacked"`.
 
     Raises:
         UserError: the folder does not hold the corpus.

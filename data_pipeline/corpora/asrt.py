@@ -1,11 +1,11 @@
-"""Lists of ASRT (github.com/nl8590687/ASRT_SpeechRecognition): `*.wav.lst` and `*.syllable.txt`.
+"""Read the lists of ASRT (github.com/nl8590687/ASRT_SpeechRecognition): `*.wav.lst` and `*.syllable.txt`.
 
     A11_101 data_thchs30/dev/A11_101.wav          datalist/thchs30/cv.wav.lst
     A11_101 qi1 shi2 nian2 dai4                   datalist/thchs30/cv.syllable.txt
 
-Some are called `*.wav.txt`. Syllables are toned as ours: neutral 5, ü as v. Audio paths are relative to
-the `data_path` that asrt_config.json gives, else to the list's folder, one above it, or the current one.
-There is no text, so units other than syllables have nothing to work on.
+Some lists are named `*.wav.txt`. Syllables are spelled as in this project: neutral tone 5, ü as v. Audio
+paths are relative to the `data_path` in asrt_config.json, else to the list's folder, one above it, or the
+current one. These lists have no text, so the only possible units are syllables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (
     Entry,
     Listing,
-    by_split,
+    assign_splits,
     contents,
     keyed_lines,
     reading_of,
@@ -28,16 +28,16 @@ from data_pipeline.corpora.listed import (
 )
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.left_out import partition
-from data_pipeline.types import SPLITS, Corpus, LeftOut, Reading
+from data_pipeline.types import SPLITS, Corpus, CorpusReading, LeftOut
 
 CONFIG = "asrt_config.json"
 WAV_LIST = re.compile(r"(?P<name>.*?)\.?wav\.(?P<suffix>lst|txt)", re.IGNORECASE)
-EXPECTED = "lines of an id and the path of a WAV file, whose syllables are in the list beside it"
-LAYOUT = "{train,dev,test}.wav.lst with {train,dev,test}.syllable.txt, or asrt_config.json that names them"
+EXPECTED = "lines with an id and the path of a WAV file, whose syllables are in the list beside it"
+LAYOUT = "{train,dev,test}.wav.lst with {train,dev,test}.syllable.txt, or an asrt_config.json that names them"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of ASRT's lists; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of ASRT's lists; the other parameters are not used.
 
     Args:
         source: ASRT's folder or its asrt_config.json, a folder with lists below it, or one *.wav.lst.
@@ -45,7 +45,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         on_progress: not used.
 
     Raises:
-        UserError: there are no such lists, or one without a usable line.
+        UserError: no list was found, or a list has no usable line.
     """
     refuse_missing(source)
     config = source if source.name == CONFIG else source / CONFIG
@@ -58,22 +58,22 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         raise _no_lists(source, left_out)
     if source.is_file():
         return reading_of([_read_lists(wav, labels, "all") for wav, labels in pairs.items()])
-    chosen, others = by_split({wav: _name(wav, source) for wav in pairs})
+    chosen, others = assign_splits({wav: _name(wav, source) for wav in pairs})
     return reading_of((_read_lists(wav, pairs[wav], split) for wav, split in chosen), left_out + others)
 
 
 def _no_lists(source: Path, left_out: list[LeftOut]) -> UserError:
     if source.is_file():
-        found = f"found {source.name}, and no list beside it that goes with it"
+        found = f"found {source.name} without a matching list beside it"
     elif left_out:
-        found = f"found {left_out[0].what} alone"
+        found = f"found only {left_out[0].what}"
     else:
         found = contents(source)
-    return UserError(f"{source}: no lists of ASRT below this folder; expected {LAYOUT}; {found}")
+    return UserError(f"{source}: no ASRT lists below this folder; expected {LAYOUT}; {found}")
 
 
 def _read_config(config: Path) -> tuple[list[Listing], list[LeftOut]]:
-    """The lists that ASRT's own configuration names, of those that are there."""
+    """Return the lists named in ASRT's own configuration, as far as they exist."""
     try:
         settings = json.loads("\n".join(line for _, line in text_lines(config)))
         lists = [(split, entry) for split in SPLITS for entry in settings["dataset"].get(split, [])]
@@ -83,21 +83,21 @@ def _read_config(config: Path) -> tuple[list[Listing], list[LeftOut]]:
         ]
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{config}: not a configuration of ASRT ({error!r}); expected dataset with train, dev and test, "
-            "each a list of data_list, label_list and data_path"
+            f"{config}: not an ASRT configuration ({error!r}); expected `dataset` with train, dev and test, "
+            "each a list of objects with data_list, label_list and data_path"
         ) from None
     listings: list[Listing] = []
     left_out: list[LeftOut] = []
     for (split, _), (wav, labels, base) in zip(lists, paths, strict=True):
         missing = [path for path in (wav, labels) if not path.is_file()]
-        left_out += [LeftOut(str(path), f"a list that {CONFIG} names is not there") for path in missing]
+        left_out += [LeftOut(str(path), f"list named in {CONFIG} not found") for path in missing]
         if not missing:
             listings.append(_read_lists(wav, labels, split, (base,)))
     return listings, left_out
 
 
 def _pair(wav: Path) -> dict[Path, Path]:
-    """A wav list and its list of syllables, if these are such."""
+    """Return a wav list with its syllable list; empty if its name does not fit or it has no syllable list."""
     match = WAV_LIST.fullmatch(wav.name)
     if not match:
         return {}
@@ -112,12 +112,12 @@ def _pairs_below(source: Path) -> tuple[dict[Path, Path], list[LeftOut]]:
         pair = _pair(wav)
         pairs |= pair
         if not pair and wav.suffix.lower() == ".lst":  # a.wav.txt may be any clip's transcript
-            left_out.append(LeftOut(str(wav), "a list without its syllables beside it"))
+            left_out.append(LeftOut(str(wav), "list without a syllable list beside it"))
     return pairs, left_out
 
 
 def _name(wav: Path, source: Path) -> str:
-    """The name that tells a list's split: "cv" of cv.wav.lst, the folder's of wav.lst."""
+    """Return the name that a list's split is derived from: "cv" for cv.wav.lst, the folder's for wav.lst."""
     match = WAV_LIST.fullmatch(wav.name)
     assert match
     return match["name"] or ("" if wav.parent == source else wav.parent.name)
@@ -127,20 +127,22 @@ def _read_lists(wav: Path, labels: Path, split: str, bases: tuple[Path, ...] = (
     audio, same_audio = keyed_lines(wav)
     syllables, same_syllables = keyed_lines(labels)
     tokens = {name: tuple(line.split()) for name, (_, line) in syllables.items()}
-    entries, unlabelled = partition(
+    entries, without_syllables = partition(
         Entry(where, path, "", name, tokens=tokens[name])
         if tokens.get(name)
         else LeftOut(where, NO_TRANSCRIPT, name)
         for name, (where, path) in audio.items()
     )
-    silent = [LeftOut(where, NO_AUDIO, name) for name, (where, _) in syllables.items() if name not in audio]
-    left_out = [*same_audio, *same_syllables, *unlabelled, *silent]
+    without_audio = [
+        LeftOut(where, NO_AUDIO, name) for name, (where, _) in syllables.items() if name not in audio
+    ]
+    left_out = [*same_audio, *same_syllables, *without_syllables, *without_audio]
     return Listing(wav, split, EXPECTED, entries, left_out, bases)
 
 
 CORPUS = Corpus(
     read=read,
-    about="your lists of ASRT: *.wav.lst and *.syllable.txt, or its asrt_config.json",
+    about="your own recordings in ASRT lists: *.wav.lst and *.syllable.txt, or an asrt_config.json",
     language="zh",
     units="syllables",
     layout=LAYOUT,

@@ -1,9 +1,9 @@
-"""Common Voice: sentences read by volunteers in their browsers (Ardila et al., 2020; Mozilla, CC0).
+"""Read Common Voice: sentences read by volunteers in their browsers (Ardila et al., 2020; Mozilla, CC0).
 
 Layout: `<version>/<language>/{train,dev,test,validated,...}.tsv` and `clips/*.mp3`. The tables are
-separated by tabs without any quoting, so a sentence may begin with a quotation mark; releases differ in
-their columns, all have client_id, path and sentence. Train, dev and test share no speaker; what is
-validated but in none of them repeats sentences and stays out, except where a language has no split.
+tab-separated without quoting, so a sentence may begin with a quotation mark. Releases differ in their
+columns, but all have client_id, path and sentence. Train, dev and test share no speaker. Validated clips
+outside these splits repeat sentences and are not used, except where a language has no splits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
 )
 from data_pipeline.left_out import partition
-from data_pipeline.types import SPLITS, Corpus, LeftOut, Reading
+from data_pipeline.types import SPLITS, Corpus, CorpusReading, LeftOut
 
 UNSPLIT = "validated"
 COLUMNS = ("path", "sentence", "client_id")
@@ -31,8 +31,8 @@ EXPECTED = "tab-separated client_id, path, sentence, ..."
 LAYOUT = "<version>/<language>/{train,dev,test}.tsv and clips/*.mp3"
 
 
-class Places(NamedTuple):
-    """Where a table has its columns, by number."""
+class Columns(NamedTuple):
+    """Holds the positions of a table's columns."""
 
     num_columns: int
     clip: int
@@ -40,8 +40,8 @@ class Places(NamedTuple):
     client: int
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of one language; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of one language; the other parameters are not used.
 
     Args:
         source: the language's folder ("zh-CN", "zh-TW", "zh-HK", "en"), or one above it.
@@ -49,14 +49,14 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         on_progress: not used.
 
     Raises:
-        UserError: there is no such table below the folder, several languages are, or a table lacks columns.
+        UserError: the folder has no such table or several languages below it, or a table lacks columns.
     """
     refuse_missing(source)
     folder = _language_folder(source)
     tables = {split: folder / f"{split}.tsv" for split in SPLITS}
     if not tables["train"].exists():
         tables = {"all": folder / f"{UNSPLIT}.tsv"}
-    left_out = [LeftOut(str(path), "no such table") for path in tables.values() if not path.exists()]
+    left_out = [LeftOut(str(path), "table not found") for path in tables.values() if not path.exists()]
     return reading_of((_read_table(path, split) for split, path in tables.items() if path.exists()), left_out)
 
 
@@ -71,7 +71,7 @@ def _language_folder(source: Path) -> Path:
     if len(folders) > 1:
         raise UserError(
             f"{source}: {len(folders)} languages below this folder; "
-            f"name one of them: {', '.join(map(str, folders))}"
+            f"choose the folder of one: {', '.join(map(str, folders))}"
         )
     return folders[0]
 
@@ -85,29 +85,29 @@ def _read_table(path: Path, split: str) -> Listing:
         raise UserError(
             f"{path}:1: no column {' or '.join(missing)}; expected {EXPECTED}; found {', '.join(names)}"
         )
-    places = Places(len(names), *(names.index(column) for column in COLUMNS))
-    entries, left_out = partition(_entry(f"{path}:{number}", line, places) for number, line in lines)
+    columns = Columns(len(names), *(names.index(column) for column in COLUMNS))
+    entries, left_out = partition(_entry(f"{path}:{number}", line, columns) for number, line in lines)
     return Listing(path, split, EXPECTED, entries, left_out)
 
 
-def _entry(where: str, line: str, places: Places) -> Entry | LeftOut:
+def _entry(where: str, line: str, columns: Columns) -> Entry | LeftOut:
     fields = line.split("\t")
-    detail = f"{len(fields)} for {places.num_columns}"
-    if len(fields) > places.num_columns:
+    detail = f"expected {columns.num_columns}, found {len(fields)}"
+    if len(fields) > columns.num_columns:
         return LeftOut(where, "more fields than columns", detail)
-    if len(fields) <= max(places.clip, places.sentence, places.client):
+    if len(fields) <= max(columns.clip, columns.sentence, columns.client):
         return LeftOut(where, "fewer fields than columns", detail)
-    clip = fields[places.clip]
-    name = clip if PurePosixPath(clip).suffix else f"{clip}.mp3"  # the first releases leave it out
+    clip = fields[columns.clip]
+    name = clip if PurePosixPath(clip).suffix else f"{clip}.mp3"  # the first releases omit the suffix
     stem = name.rpartition(".")[0]
-    return Entry(where, f"clips/{name}", fields[places.sentence], stem, fields[places.client])
+    return Entry(where, f"clips/{name}", fields[columns.sentence], stem, fields[columns.client])
 
 
 CORPUS = Corpus(
     read=read,
     about=(
-        "sentences read by volunteers, a folder for each language; download it yourself, after accepting "
-        "its terms; other languages than Chinese need units such as characters or words"
+        "sentences read by volunteers, one folder per language; download it yourself after accepting "
+        "its terms; languages other than Chinese need units such as characters or words"
     ),
     units="syllables",
     licence="CC0-1.0",

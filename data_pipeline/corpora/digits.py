@@ -1,7 +1,7 @@
-"""Strings of English digits: the Free Spoken Digit Dataset (Jackson et al., CC BY-SA 4.0), joined.
+"""Join the Free Spoken Digit Dataset (Jackson et al., CC BY-SA 4.0) into strings of English digits.
 
-Layout: `recordings/<digit>_<speaker>_<index>.wav`, or such files in the folder itself. One speaker is
-kept out of training and makes the test set; dev uses recordings of the others that training never sees.
+Layout: `recordings/<digit>_<speaker>_<index>.wav`, or such files in the folder itself. One speaker is held
+out of training as the test set; dev uses recordings of the other speakers that are not in train.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.work import reported
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -30,11 +30,11 @@ SEED = 7
 Pool = dict[str, list[tuple[int, Waveform]]]  # speaker -> (digit, recording)
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
     """Join recordings of one speaker into strings of one to seven digits with gaps between them.
 
     Raises:
-        UserError: the folder holds no such recordings, or none of the speaker kept for testing.
+        UserError: the folder has no such recordings, or none by the speaker held out for testing.
     """
     pools, left_out = _read_pools(source, on_progress)
     (target / "audio").mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
             _join(f"{split}-{number:04d}", speakers[number % len(speakers)], pool, target, rng)
             for number in reported(range(NUM_STRINGS[split]), task, "strings", on_progress)
         ]
-    return Reading(splits, left_out)
+    return CorpusReading(splits, left_out)
 
 
 def _read_pools(source: Path, on_progress: OnProgress) -> tuple[dict[str, Pool], list[LeftOut]]:
@@ -62,13 +62,13 @@ def _read_pools(source: Path, on_progress: OnProgress) -> tuple[dict[str, Pool],
         except UserError as error:
             left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(error)))
             continue
-        seen = "dev" if int(match["index"]) in DEV_INDICES else "train"
-        pools["test" if match["speaker"] == TEST_SPEAKER else seen][match["speaker"]].append(recording)
+        split = "dev" if int(match["index"]) in DEV_INDICES else "train"
+        pools["test" if match["speaker"] == TEST_SPEAKER else split][match["speaker"]].append(recording)
     for split, pool in pools.items():
         if not pool:
             raise UserError(
-                f"{source}: no recording for {split}; expected <digit>_<speaker>_<index>.wav "
-                f"of {TEST_SPEAKER} and of others below this folder"
+                f"{source}: no recording for {split}; expected files <digit>_<speaker>_<index>.wav below "
+                f"this folder, of the speaker {TEST_SPEAKER} and of others"
             )
     return pools, left_out
 
@@ -87,7 +87,7 @@ def _join(name: str, speaker: str, pool: Pool, target: Path, rng: np.random.Gene
 
 
 def _gap(rng: np.random.Generator) -> Waveform:
-    """Up to 0.4 s of faint noise: digital silence would tell where recordings begin."""
+    """Return up to 0.4 s of faint noise: digital silence would reveal where recordings begin."""
     num_samples = rng.integers(int(MAX_GAP_S * SAMPLE_RATE_HZ))
     return rng.normal(0, 3, num_samples).round().astype(np.int16)
 

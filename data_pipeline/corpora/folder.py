@@ -1,8 +1,7 @@
-"""Folders of clips with a transcript beside each: a.wav and a.txt, a.lab, a.trn or a.wav.txt.
+"""Read folders of clips with a transcript beside each: a.wav and a.txt, a.lab, a.trn or a.wav.txt.
 
-The text is all lines of a .txt or .lab, and the first of a .trn. The speaker is the folder of the clip,
-where there are several. A corpus whose clips are all below folders such as train, dev and test has these
-splits.
+The text is all lines of a .txt or .lab, and the first line of a .trn. With several folders, the folder of a
+clip is its speaker. If all clips are below folders such as train, dev and test, these are the splits.
 """
 
 from __future__ import annotations
@@ -15,48 +14,48 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.types import UserError
+from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     contents,
-    free_name,
-    num_shared,
+    num_common_parts,
     refuse_missing,
     split_of,
+    unique_name,
 )
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
-from data_pipeline.types import Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.work import reported
 
 TRANSCRIPT_SUFFIXES = (".txt", ".lab", ".trn")
-ONE_LINE = ".trn"  # more lines hold the same in syllables and in phones
+ONE_LINE = ".trn"  # further lines repeat the text in syllables and phones
 TIMED = re.compile(r"[0-9]+(\.[0-9]+)?\s+[0-9]+(\.[0-9]+)?\s+\S+")  # begin, end and label of a phone
-LAYOUT = "<speaker>/*.wav with *.txt, *.lab, *.trn or *.wav.txt beside them"
+LAYOUT = "<speaker>/*.wav (or *.mp3, *.flac, ...) with *.txt, *.lab, *.trn or *.wav.txt beside them"
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Clips and transcripts by their paths without suffixes, and files whose place was taken."""
+    """Maps paths without suffixes to clips and transcripts, and lists files whose key was taken."""
 
     audio: dict[str, Path]
     transcripts: dict[str, Path]
     left_out: list[LeftOut]
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of the clips that have a transcript beside them; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return a recording for each clip with a transcript beside it; the other parameters are not used.
 
     Raises:
-        UserError: there is no such pair below the folder.
+        UserError: no clip below the folder has a transcript.
     """
     refuse_missing(source)
     pairs = _pairs(os.path.abspath(source))  # noqa: PTH100 (resolve would follow links)
     keys = [key for key in pairs.audio if key in pairs.transcripts]
-    silent, unlabelled = pairs.transcripts.keys() - pairs.audio.keys(), pairs.audio.keys() - set(keys)
     left_out = [
         *pairs.left_out,
-        *(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT) for key in unlabelled),
-        *(LeftOut(str(pairs.transcripts[key]), NO_AUDIO) for key in silent),
+        *(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT) for key in pairs.audio.keys() - set(keys)),
+        *(LeftOut(str(path), NO_AUDIO) for key, path in pairs.transcripts.items() if key not in pairs.audio),
     ]
     left_out.sort(key=lambda out: out.what)
     split_by_key = _splits(keys)
@@ -68,16 +67,17 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         if isinstance(text, LeftOut):
             left_out.append(text)
             continue
-        name = free_name(key.replace("/", "-"), taken)
+        name = unique_name(key.replace("/", "-"), taken)
         taken.add(name)
         recording = Recording(name, str(pairs.audio[key]), text, speakers[key])
         splits.setdefault(split_by_key[key], []).append(recording)
     if not splits:
         raise UserError(
-            f"{source}: no clip with its transcript below this folder; expected {LAYOUT}; "
-            f"found {len(pairs.audio)} clips and {len(pairs.transcripts)} transcripts; {contents(source)}"
+            f"{source}: no clip with a transcript beside it below this folder; expected {LAYOUT}; "
+            f"found {counted(len(pairs.audio), 'clip')} and {counted(len(pairs.transcripts), 'transcript')}; "
+            f"{contents(source)}"
         )
-    return Reading(splits, left_out)
+    return CorpusReading(splits, left_out)
 
 
 def _pairs(source: str) -> Pairs:
@@ -86,28 +86,28 @@ def _pairs(source: str) -> Pairs:
         relative = str(path)[len(source) :].replace(os.sep, "/").lstrip("/")
         stem, suffix = os.path.splitext(relative)  # noqa: PTH122 (several times as fast as Path)
         if suffix.lower() in AUDIO_SUFFIXES:
-            files, kind = pairs.audio, "a second clip of the same name"
+            files, reason = pairs.audio, "another clip has the same name"
         else:
-            files, kind = pairs.transcripts, "a second transcript of the same clip"
+            files, reason = pairs.transcripts, "second transcript of the same clip"
             inner, inner_suffix = os.path.splitext(stem)  # noqa: PTH122
             stem = inner if inner_suffix.lower() in AUDIO_SUFFIXES else stem
         if files.setdefault(stem, path) is not path:
-            pairs.left_out.append(LeftOut(str(path), kind, f"{files[stem].name} is taken"))
+            pairs.left_out.append(LeftOut(str(path), reason, f"{files[stem].name} is used"))
     return pairs
 
 
 def _splits(keys: Iterable[str]) -> dict[str, str]:
-    """The split of each clip by the uppermost folder; all in one where any of these tells none."""
-    told = {key: split_of(key.split("/")[0]) if "/" in key else None for key in keys}
-    return {key: split if split and all(told.values()) else "all" for key, split in told.items()}
+    """Return the split named by each clip's top folder; "all" for every clip if any top folder names none."""
+    named = {key: split_of(key.split("/")[0]) if "/" in key else None for key in keys}
+    return {key: split if split and all(named.values()) else "all" for key, split in named.items()}
 
 
 def _speakers(keys: list[str], has_splits: bool) -> dict[str, str]:
-    """The folder of each clip, below its split's; empty where all clips have the same."""
+    """Return each clip's folder below the folder of its split; empty if all clips share one folder."""
     folders = {key: key.split("/")[:-1][1 if has_splits else 0 :] for key in keys}
     several = len({tuple(folder) for folder in folders.values()}) > 1
-    shared = num_shared(list(folders.values()))
-    return {key: "-".join(folder[shared:]) if several else "" for key, folder in folders.items()}
+    common = num_common_parts(list(folders.values()))
+    return {key: "-".join(folder[common:]) if several else "" for key, folder in folders.items()}
 
 
 def _text(path: Path) -> str | LeftOut:
@@ -118,7 +118,7 @@ def _text(path: Path) -> str | LeftOut:
     if not lines:
         return LeftOut(str(path), EMPTY)
     if all(TIMED.fullmatch(line) for line in lines):
-        return LeftOut(str(path), "a transcript of timed phones")
+        return LeftOut(str(path), "transcript of timed phones, not words")
     return plain_spaces(lines[0] if path.suffix.lower() == ONE_LINE else " ".join(lines))
 
 

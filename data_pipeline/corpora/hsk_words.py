@@ -1,4 +1,4 @@
-"""Mandarin words of the HSK lists, one speaker: Audio-cmn (Yue Tan for Shtooka, CC BY-SA).
+"""Read Audio-cmn (Yue Tan for Shtooka, CC BY-SA): Mandarin words of the HSK lists by one speaker.
 
 Layout: `audio/cmn-<hanzi>.mp3`, or such files in the folder itself.
 """
@@ -12,18 +12,18 @@ from pathlib import Path
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.types import SPLITS, UNREADABLE_AUDIO, Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import SPLITS, UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 
 PREFIX = "cmn-"
 SPEAKER = "yue_tan"
 HELD_OUT_PERCENT = {"test": 6, "dev": 3}
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Take each file for what its name says, and convert it; a word stands in one split only.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Convert each file to WAV, with its name as the text; a word is in one split only.
 
     Raises:
-        UserError: there is no such file in the folder.
+        UserError: the folder has no such file, or has it twice.
     """
     files = sorted(path for path in source.rglob(f"{PREFIX}*") if path.suffix.lower() == ".mp3")
     if not files:
@@ -33,8 +33,8 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     if times > 1:
         folders = sorted({str(path.parent) for path in files if path.stem == repeated})
         raise UserError(
-            f"{source}: {repeated}.mp3 stands in {times} folders below it; "
-            f"name one of them: {', '.join(folders)}"
+            f"{source}: {repeated}.mp3 is in {times} folders below it; "
+            f"choose one of them: {', '.join(folders)}"
         )
     (target / "audio").mkdir(parents=True, exist_ok=True)
     pairs = [(path, target / "audio" / f"{path.stem}.wav") for path in files]
@@ -48,11 +48,11 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
             left_out.append(LeftOut(str(path), UNREADABLE_AUDIO, str(duration_s)))
         else:
             splits[split_of(word)].append(Recording(path.stem, str(wav), word, SPEAKER))
-    return Reading(splits, left_out)
+    return CorpusReading(splits, left_out)
 
 
 def split_of(word: str) -> str:
-    """The split of a word: by its own checksum, so that more files move no word to another split."""
+    """Return the split of a word, by its checksum, so that adding files moves no word to another split."""
     position = zlib.crc32(word.encode()) % 100
     for split, percent in HELD_OUT_PERCENT.items():
         if position < percent:

@@ -1,4 +1,4 @@
-"""JSON Lines, an object a line, as NeMo, WeNet, FunASR, PaddleSpeech and we write them.
+"""Read JSON Lines, one object per line, as NeMo, WeNet, FunASR, PaddleSpeech and this project write them.
 
     {"audio_filepath": "a.wav", "duration": 1.6, "text": "你好", "offset": 3.2, "speaker": "a"}   NeMo
     {"key": "a-1", "wav": "a.wav", "txt": "你好", "start": 3.2, "end": 4.8}                      WeNet
@@ -6,7 +6,7 @@
     {"utt": "a-1", "utt2spk": "a", "feat": "a.wav", "text": "你好"}                            PaddleSpeech
     {"id": "a-1", "audio": "a.wav", "text": "你好", "tokens": "ni3 hao3", "speaker": "a"}        ours
 
-With `offset`, an utterance is `duration` seconds of its file, without it the whole file. Audio paths are
+With `offset`, an utterance is `duration` seconds of its file; without it, the whole file. Audio paths are
 relative to the list's folder, else to one above it, else to the current folder.
 """
 
@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.types import UserError
+from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (
+    NOT_A_TIME,
     Entry,
     Listing,
-    by_split,
+    assign_splits,
     contents,
     list_name,
     reading_of,
@@ -31,7 +33,7 @@ from data_pipeline.corpora.listed import (
 )
 from data_pipeline.corpora.matching import NO_TRANSCRIPT
 from data_pipeline.left_out import partition
-from data_pipeline.types import Corpus, LeftOut, Reading
+from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
 AUDIO = ("audio_filepath", "audio", "wav", "audio_path", "path", "source", "feat")
 TEXT = ("text", "txt", "sentence", "transcript", "transcription", "target")
@@ -39,19 +41,19 @@ ID = ("id", "key", "utt", "utt_id")
 SPEAKER = ("speaker", "speaker_id", "spk", "utt2spk")
 BEGIN = ("start", "offset")
 SUFFIXES = (".jsonl", ".json", ".list", ".manifest")
-NUM_LINES_TRIED = 20
+NUM_PROBED_LINES = 20
 NOT_AN_OBJECT = "not a JSON object"
-EXPECTED = 'an object a line such as {"audio_filepath": "a.wav", "text": "你好"}'
+EXPECTED = 'one object per line, such as {"audio_filepath": "a.wav", "text": "你好"}'
 LAYOUT = "one list, or {train,dev,test}.jsonl, or {train,dev,test}/data.list"
 
 Record = dict[str, Any]
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of one list, or of all below a folder; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of one list, or of all below a folder; the other parameters are not used.
 
     Raises:
-        UserError: there is no such list, or one without a usable line.
+        UserError: no list was found, or a list has no usable line.
     """
     refuse_missing(source)
     if source.is_file():
@@ -59,21 +61,22 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     files = list(files_below(source, SUFFIXES))
     lists = {path: list_name(path, source) for path in files if _is_list(path)}
     if not lists:
-        others = f"; {len(files)} JSON files have none in their first lines" if files else ""
+        in_files = f"; no such object in the first lines of {counted(len(files), 'JSON file')}"
+        others = in_files if files else ""
         raise UserError(
             f"{source}: no JSON Lines list below this folder; expected {LAYOUT}, {EXPECTED}; "
             f"{contents(source)}{others}"
         )
-    chosen, left_out = by_split(lists)
+    chosen, left_out = assign_splits(lists)
     return reading_of((_read_list(path, split) for path, split in chosen), left_out)
 
 
 def _is_list(path: Path) -> bool:
-    """Whether a file is a list; other JSON, such as settings, may lie beside."""
+    """Say whether a file is a list of recordings, not other JSON such as settings."""
     if path.suffix.lower() == ".jsonl":
         return True
     try:
-        lines = [line for _, line in itertools.islice(text_lines(path), NUM_LINES_TRIED)]
+        lines = [line for _, line in itertools.islice(text_lines(path), NUM_PROBED_LINES)]
     except UserError:
         return False
     records = [_record(line) for line in lines]
@@ -86,7 +89,7 @@ def _read_list(path: Path, split: str) -> Listing:
 
 
 def _record(line: str) -> Record | str:
-    """The object of a line, or why it is none."""
+    """Return the JSON object of a line, or the reason why it is not one."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -99,20 +102,20 @@ def _entry(where: str, line: str) -> Entry | LeftOut:
     if isinstance(record, str):
         return LeftOut(where, NOT_AN_OBJECT, record)
     audio = _first(record, AUDIO)
-    if isinstance(audio, dict):  # as the datasets library has it
+    if isinstance(audio, dict):  # the form of the Hugging Face datasets library
         audio = audio.get("path")
     if not isinstance(audio, str):
-        return LeftOut(where, "no path of audio", f"found {', '.join(record) or 'no key'}")
+        return LeftOut(where, "no audio path", f"found {', '.join(record) or 'no key'}")
     text, tokens = _first(record, TEXT), record.get("tokens")
     if text is None and tokens is None:
         return LeftOut(where, NO_TRANSCRIPT, f"found {', '.join(record)}")
     tokens = tokens.split() if isinstance(tokens, str) else tokens or []
     if not isinstance(text or "", str) or not _are_strings(tokens):
-        return LeftOut(where, "text that is not a string")
+        return LeftOut(where, "text is not a string")
     try:
         begin_s, end_s = _span(record)
     except (TypeError, ValueError):
-        return LeftOut(where, "a time that is not a number")
+        return LeftOut(where, NOT_A_TIME)
     return Entry(
         where, audio, text or "", _name(record, ID), _name(record, SPEAKER), tuple(tokens), begin_s, end_s
     )
@@ -127,13 +130,13 @@ def _first(record: Record, keys: tuple[str, ...]) -> Any:
 
 
 def _name(record: Record, keys: tuple[str, ...]) -> str:
-    """An id or a speaker: some write them as numbers."""
+    """Return an id or a speaker as a string, since some lists write them as numbers."""
     name = _first(record, keys)
     return str(name).strip() if isinstance(name, str | int) else ""
 
 
 def _span(record: Record) -> tuple[float, float | None]:
-    """Begin and end in seconds; the whole file where no begin is given."""
+    """Return begin and end in seconds; the whole file if no begin is given."""
     begin, end = _first(record, BEGIN), record.get("end")
     if begin is None and end is None:
         return 0.0, None
@@ -146,6 +149,6 @@ def _span(record: Record) -> tuple[float, float | None]:
 
 CORPUS = Corpus(
     read=read,
-    about="your own recordings in JSON Lines, as NeMo, WeNet, FunASR, PaddleSpeech or we write them",
+    about="your own recordings in JSON Lines, as written by NeMo, WeNet, FunASR, PaddleSpeech or Polyphone",
     layout=LAYOUT,
 )

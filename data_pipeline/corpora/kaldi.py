@@ -1,8 +1,8 @@
-"""Kaldi data directories: wav.scp, text, perhaps utt2spk and segments; ESPnet's and WeNet's too.
+"""Read Kaldi data directories (ESPnet's and WeNet's too): wav.scp, text, optionally utt2spk and segments.
 
-A folder that holds wav.scp is all of the corpus; else its subfolders are, such as data/{train,dev,test}.
-Where wav.scp has a command in place of a path, it is never run: if all that it does is to decode one
-file (`flac -c -d -s a.flac |`), that file is read, else the recording is left out.
+A folder with a wav.scp is the whole corpus; otherwise its subfolders are, such as data/{train,dev,test}.
+A command in place of a path in wav.scp is never run: if it only decodes one file (`flac -c -d -s a.flac |`),
+that file is read, otherwise the recording is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from data_pipeline.corpora.listed import (
     Entry,
     KeyedLines,
     Listing,
-    by_split,
+    assign_splits,
     contents,
     keyed_lines,
     nearest_below,
@@ -28,21 +28,21 @@ from data_pipeline.corpora.listed import (
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.corpora.pipes import file_of_pipe
 from data_pipeline.left_out import partition
-from data_pipeline.types import Corpus, LeftOut, Reading
+from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
 TABLES = ("wav.scp", "text", "utt2spk", "segments")
-PIECE_OF_ARCHIVE = re.compile(r".*:[0-9]+(\[.*\])?")  # "raw_wav.1.ark:1234"
-EXPECTED = "wav.scp with lines of an id and a path, whose text is in the file text beside it"
+ARCHIVE_ENTRY = re.compile(r".*:[0-9]+(\[.*\])?")  # "raw_wav.1.ark:1234"
+EXPECTED = "wav.scp with an id and a path on each line, and the transcripts in the file `text` beside it"
 LAYOUT = "wav.scp, text, utt2spk, segments; or {train,dev,test}/ with these"
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A data directory's files.
+    """Holds the lines of a data directory's files.
 
     Attributes:
         wav: recording -> path or command.
-        text: utterance -> what is said.
+        text: utterance -> transcript.
         speakers: utterance -> speaker; empty without utt2spk.
     """
 
@@ -51,8 +51,8 @@ class Tables:
     speakers: KeyedLines
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of one data directory, or of those below a folder; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of the data directories below a folder; the other parameters are not used.
 
     Raises:
         UserError: there is no data directory below the folder, or one without a usable recording.
@@ -70,7 +70,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     ]
     if source in labelled:
         return reading_of([_read_folder(source, "all")], left_out)
-    chosen, others = by_split(labelled)
+    chosen, others = assign_splits(labelled)
     return reading_of((_read_folder(folder, split) for folder, split in chosen), left_out + others)
 
 
@@ -99,7 +99,7 @@ def _entries(utterances: KeyedLines, tables: Tables, make: Make) -> Iterator[Ent
 
 
 def _whole(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:
-    """A whole recording as an utterance."""
+    """Return a whole recording as an utterance."""
     audio = _audio(where, rest)
     if isinstance(audio, LeftOut):
         return audio
@@ -107,16 +107,16 @@ def _whole(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:
 
 
 def _segment(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOut:
-    """A segment of a recording; an end below 0 is the recording's end."""
+    """Return a segment of a recording; an end below 0 is the recording's end."""
     recording, *times = rest.split()
     if len(times) > 2:
-        return LeftOut(where, "a segment of one channel", name)
+        return LeftOut(where, "segment of a single channel", name)
     try:
         begin_s, end_s = (float(time) for time in times)
     except ValueError:
-        return LeftOut(where, "a segment without its begin and end", rest)
+        return LeftOut(where, "segment without begin and end times", rest)
     if recording not in tables.wav:
-        return LeftOut(where, "a segment of a recording that wav.scp lacks", recording)
+        return LeftOut(where, "segment of a recording missing from wav.scp", recording)
     whole = _audio(*tables.wav[recording])
     if isinstance(whole, LeftOut):
         return LeftOut(where, whole.reason, whole.detail)
@@ -125,12 +125,12 @@ def _segment(name: str, where: str, rest: str, tables: Tables) -> Entry | LeftOu
 
 
 def _audio(where: str, rest: str) -> str | LeftOut:
-    """The file that a line of wav.scp names."""
+    """Return the file named by a line of wav.scp."""
     if rest.endswith("|"):
         path = file_of_pipe(rest)
-        return path if path else LeftOut(where, "a command that does more than decode one file", rest)
-    if PIECE_OF_ARCHIVE.fullmatch(rest):
-        return LeftOut(where, "a piece of a Kaldi archive", rest)
+        return path if path else LeftOut(where, "command that does more than decode one file", rest)
+    if ARCHIVE_ENTRY.fullmatch(rest):
+        return LeftOut(where, "entry of a Kaldi archive", rest)
     return rest if rest else LeftOut(where, NO_AUDIO)
 
 

@@ -1,4 +1,4 @@
-"""How corpora lie on disks: files of a kind below a folder, and text files with all their quirks."""
+"""Find the files of a corpus on disk, and read its text files in any common encoding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from asr.base.types import UserError
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
-PREPARED = "prepared.json"  # stands in every folder that `asr prepare` made
-USUAL_SHARE = 0.9  # of the characters in a text in GB 18030, that the smaller GB 2312 has
+PREPARED = "prepared.json"  # in every folder that `asr prepare` made
+COMMON_SHARE = 0.9  # of a GB 18030 text's non-ASCII characters that are also in the smaller GB 2312
 
 
 def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
-    """Files whose names end so, in upper case or lower; sorted within each folder, hidden ones left aside.
+    """Yield files with these suffixes, in any case; sorted within each folder, without hidden ones.
 
-    Links to folders are followed, once each; what `asr prepare` made inside of the folder is left aside.
+    Links to folders are followed once each; folders made by `asr prepare` below this folder are skipped.
 
     Raises:
         UserError: a folder cannot be read.
@@ -40,14 +40,14 @@ def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
 
 def _refuse(error: OSError) -> None:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return  # nothing lies below it
+        return  # nothing is below it
     raise UserError(f"{error.filename}: cannot read this folder ({error.strerror})") from None
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a transcript with their numbers from 1, without those that are empty.
+    """Yield the non-empty lines of a transcript with their numbers from 1.
 
-    White space at both ends, full-width too, is cut; encodings and line ends are those of `raw_lines`.
+    White space at both ends, full-width too, is removed; encodings and line ends are those of `raw_lines`.
 
     Raises:
         UserError: the file cannot be read, or is in none of the encodings.
@@ -58,13 +58,13 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, white space kept, without those that are blank.
+    """Yield the lines that are not blank with their numbers from 1, white space kept.
 
-    UTF-8 with or without a byte order mark, UTF-16 with one, else GB 18030; any line ends.
+    The file is in UTF-8 with or without a byte order mark, UTF-16 with one, or GB 18030, with any line ends.
 
     Args:
         path: of the file.
-        what: the file is, for the error.
+        what: the kind of file, for the error.
 
     Raises:
         UserError: the file cannot be read, or is in none of these encodings.
@@ -94,14 +94,14 @@ def _decoded(data: bytes, path: Path, what: str) -> str:
 
 
 def _looks_chinese(text: str) -> bool:
-    """Whether a text holds the characters people write: any bytes are something in GB 18030."""
-    beyond = [char for char in text if not char.isascii()]
-    usual = sum(bool(char.encode("gb2312", errors="ignore")) for char in beyond)
-    return usual >= USUAL_SHARE * len(beyond)
+    """Say whether a text has mostly common characters, since nearly any bytes decode as GB 18030."""
+    non_ascii = [char for char in text if not char.isascii()]
+    num_common = sum(bool(char.encode("gb2312", errors="ignore")) for char in non_ascii)
+    return num_common >= COMMON_SHARE * len(non_ascii)
 
 
 def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
-    """A file that is UTF-8 but for a few bytes, which GB 18030 would take for other hanzi throughout."""
+    """Raise a UserError for UTF-8 with a few damaged bytes, which as GB 18030 would decode to wrong hanzi."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -110,26 +110,26 @@ def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
         if num_bad * 10 < sum(not char.isascii() for char in text):
             line = data.count(b"\n", 0, error.start) + 1
             raise UserError(
-                f"{path}:{line}: UTF-8 with a damaged byte in this line ({num_bad} in all); mend this {what}"
+                f"{path}:{line}: invalid UTF-8 byte in this line ({num_bad} in the file); repair this {what}"
             ) from None
 
 
 def plain_spaces(text: str) -> str:
-    """A text with every run of white space, full-width included, as one space, in composed form (NFC)."""
+    """Return the text in NFC with every run of white space, full-width included, as one space."""
     return " ".join(unicodedata.normalize("NFC", text).replace(BYTE_ORDER_MARK, "").split())
 
 
 def corpus_folder(source: Path, entries: Sequence[str], layout: str, *, at_least: int = 0) -> Path:
-    """The folder that holds a corpus: the one a user names, or one right below it.
+    """Return the folder that holds a corpus: the one given, or one directly below it.
 
     Args:
-        source: the folder named.
-        entries: files and folders by which the corpus is known.
-        layout: all that it should hold, for the error.
-        at_least: how many of the entries do; 0 for all of them.
+        source: the folder given by the user.
+        entries: files and folders that identify the corpus.
+        layout: everything that it should hold, for the error.
+        at_least: how many of the entries must exist; 0 for all of them.
 
     Raises:
-        UserError: there is no such folder; the message tells what is missing, and of archives not unpacked.
+        UserError: there is no such folder; the message lists what is missing, and archives to unpack.
     """
     if not source.is_dir():
         raise UserError(f"{source}: expected a folder that holds {layout}")
@@ -146,7 +146,7 @@ def corpus_folder(source: Path, entries: Sequence[str], layout: str, *, at_least
     missing = [entry for entry in entries if not (nearest / entry).exists()]
     packed = [name for name, is_folder in children if not is_folder and name.endswith(PACKED_SUFFIXES)]
     raise UserError(
-        f"{nearest}: no {', no '.join(missing)} below this folder, expected {layout}"
+        f"{nearest}: no {', no '.join(missing)} below this folder; expected {layout}"
         + (f"; unpack {', '.join(packed)} first" if packed else "")
     )
 

@@ -1,8 +1,8 @@
-"""LibriSpeech: read English from audio books (Panayotov et al., 2015; openslr.org/12, CC BY 4.0).
+"""Read LibriSpeech: English audio books (Panayotov et al., 2015; openslr.org/12, CC BY 4.0).
 
 Layout: `<part>/<speaker>/<chapter>/<speaker>-<chapter>-<number>.flac`, and in each chapter's folder a
-`<speaker>-<chapter>.trans.txt` with lines of an id and its text in capitals. A part is all of a download
-that need be there. The training parts are one split; "clean" and "other" stay apart in dev and test.
+`<speaker>-<chapter>.trans.txt` with an id and its text in capitals on each line. One part is enough. The
+training parts are one split; "clean" and "other" stay separate in dev and test.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.types import UserError
+from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
-    ID_TWICE,
+    DUPLICATE_ID,
     contents,
     nearest_below,
     refuse_missing,
 )
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.left_out import partition
-from data_pipeline.types import Archive, Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.work import reported
 
 MD5 = {  # https://www.openslr.org/resources/12/md5sum.txt
@@ -40,11 +41,11 @@ TRANSCRIPT = ".trans.txt"
 LAYOUT = "LibriSpeech/{train,dev,test}-{clean,other}*/<speaker>/<chapter>/*.flac and *.trans.txt"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of the parts that are there; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of the parts found; the other parameters are not used.
 
     Raises:
-        UserError: no part is below the folder, or none with a recording and its text.
+        UserError: no part is below the folder, or no part has a recording with its text.
     """
     refuse_missing(source)
     splits: dict[str, list[Recording]] = {}
@@ -57,13 +58,13 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     if not splits:
         raise UserError(
             f"{source}: no recording with its text below this folder; expected {LAYOUT}; "
-            f"left out {len(left_out)} files; unpack the archives again"
+            f"left out {counted(len(left_out), 'file')}; unpack the archives again"
         )
-    return Reading(splits, left_out)
+    return CorpusReading(splits, left_out)
 
 
 def split_of_part(part: str) -> str:
-    """The split of a part: "train-clean-100" -> "train", "dev-clean" -> "dev", "dev-other" -> "dev_other"."""
+    """Return the split of a part: "train-clean-100" -> "train", "dev-other" -> "dev_other"."""
     match = PART.fullmatch(part)
     assert match
     return f"{match[1]}_other" if match[2] == "other" and match[1] != "train" else match[1]
@@ -86,7 +87,7 @@ def _recordings(part: Path) -> Iterator[Recording | LeftOut]:
         if path.name.lower().endswith(TRANSCRIPT):
             transcripts.append(path)
         elif path.stem in audio:
-            yield LeftOut(str(path), ID_TWICE, path.stem)
+            yield LeftOut(str(path), DUPLICATE_ID, path.stem)
         else:
             audio[path.stem] = str(path)
     for path in transcripts:

@@ -1,4 +1,4 @@
-"""Lists of recordings: what the forms that name their audio in a list have in common."""
+"""Turn lists of recordings into corpora: shared by the formats that name their audio files in a list."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from asr.base.wording import listed
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.left_out import partition
-from data_pipeline.types import SPLITS, LeftOut, Reading, Recording
+from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
 
-ID_TWICE = "an id that stands twice"
+DUPLICATE_ID = "duplicate id"
+NOT_A_TIME = "time is not a number"
 SPLIT_WORDS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val"), "dev"),
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
 }
-NUM_PROBED = 32  # paths of a list, to find the folder that they are relative to
-NUM_SHOWN = 6  # names in an error
+NUM_PROBED = 32  # paths of a list that are tried to find the folder they are relative to
+NUM_SHOWN = 6  # file names quoted in an error
 
 KeyedLines: TypeAlias = dict[str, tuple[str, str]]  # id -> (`path:number`, the rest of its line)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A usable line of a list, its audio path as written.
+    """Describes one utterance of a list, with its audio path as written.
 
     Attributes:
-        where: `path:number`.
-        id: empty where the list gives none: it is made from the path.
+        where: `path:number` of its line.
+        id: empty if the list gives none; then it is made from the path.
     """
 
     where: str
@@ -52,15 +53,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """A list of one split.
+    """Holds what was read of a list for one split.
 
     Attributes:
         path: of the list.
-        split: that it makes, or takes part in.
-        expected: what its lines hold, for the error where none is usable.
+        split: that its recordings belong to.
+        expected: what its lines should hold, for the error if none is usable.
         entries: its usable lines.
-        left_out: its other lines, and why.
-        bases: folders that its audio may be relative to, before the list's own.
+        left_out: its other lines, with reasons.
+        bases: folders that audio paths may be relative to, tried before the list's own.
     """
 
     path: Path
@@ -71,48 +72,48 @@ class Listing:
     bases: tuple[Path, ...] = ()
 
 
-def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) -> Reading:
-    """Recordings of lists: audio found, ids made where there are none, unusable lines left out.
+def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) -> CorpusReading:
+    """Return the recordings of lists, with audio paths resolved and missing ids made from the paths.
 
-    Relative audio paths are relative to a listing's `bases`, else to its folder, the folders above that
-    one, or the current folder: the first of those that holds most of 32 paths tried. Where none holds any
-    it is the first, and preparing finds the files missing.
+    Relative audio paths are relative to a listing's `bases`, its folder, the folders above, or the current
+    folder: the one with the most of 32 probed files, the first of equals. If none has any, it is the first,
+    and preparation reports the files as missing.
 
     Raises:
         UserError: a list has no usable line.
     """
     listings = list(listings)
-    usable = [partition(_fault(entry) or entry for entry in listing.entries) for listing in listings]
-    faulty = [*left_out]
+    usable = [partition(_problem(entry) or entry for entry in listing.entries) for listing in listings]
+    unusable = [*left_out]
     for listing, found in zip(listings, usable, strict=True):
-        faulty += [*listing.left_out, *found.left_out]
+        unusable += [*listing.left_out, *found.left_out]
     # by path: a table has a listing for each split
     with_usable = {listing.path for listing, found in zip(listings, usable, strict=True) if found.kept}
     for listing in listings:
         if listing.path not in with_usable:
-            raise _nothing_usable(listing, faulty)
+            raise _no_usable_line(listing, unusable)
     named = partition(_with_ids(listings, [found.kept for found in usable]))
     splits: dict[str, list[Recording]] = {}
     for split, recording in named.kept:
         splits.setdefault(split, []).append(recording)
-    return Reading(splits, faulty + named.left_out)
+    return CorpusReading(splits, unusable + named.left_out)
 
 
 def _with_ids(
     listings: Sequence[Listing], usable: Sequence[Sequence[Entry]]
 ) -> Iterator[tuple[str, Recording] | LeftOut]:
-    """Yield each usable entry of each listing as a recording and its split; an id counts once in a split."""
+    """Yield each usable entry as its split and recording; a duplicate id within a split is left out."""
     entries = [entry for found in usable for entry in found]
-    made = iter(_made_ids([entry for entry in entries if not entry.id]))
+    made = iter(_ids_from_paths([entry for entry in entries if not entry.id]))
     taken = {entry.id for entry in entries}
     seen: set[tuple[str, str]] = set()
     for listing, found in zip(listings, usable, strict=True):
         base = _audio_base(listing)
         for entry in found:
-            name = entry.id or free_name(next(made), taken)
+            name = entry.id or unique_name(next(made), taken)
             taken.add(name)
-            if (listing.split, name) in seen:  # preparing decides between splits
-                yield LeftOut(entry.where, ID_TWICE, name)
+            if (listing.split, name) in seen:  # preparation resolves duplicates between splits
+                yield LeftOut(entry.where, DUPLICATE_ID, name)
             else:
                 seen.add((listing.split, name))
                 yield listing.split, _recording(entry, name, base)
@@ -124,49 +125,49 @@ def _recording(entry: Entry, name: str, base: str) -> Recording:
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
 
 
-def _fault(entry: Entry) -> LeftOut | None:
+def _problem(entry: Entry) -> LeftOut | None:
     words = (entry.id, entry.audio, entry.text, entry.speaker, *entry.tokens)
     if any("\0" in word or not is_utf8(word) for word in words):
-        return LeftOut(entry.where, "characters that cannot be written as UTF-8")
+        return LeftOut(entry.where, "characters that UTF-8 cannot encode")
     if not entry.audio.strip():
         return LeftOut(entry.where, NO_AUDIO)
     if not entry.text.strip() and not entry.tokens:
         return LeftOut(entry.where, EMPTY)
     end_s = math.inf if entry.end_s is None else entry.end_s
     if not 0 <= entry.begin_s < end_s:
-        return LeftOut(entry.where, "no span of time", f"{entry.begin_s} s to {entry.end_s} s")
+        return LeftOut(entry.where, "invalid time span", f"{entry.begin_s} s to {entry.end_s} s")
     return None
 
 
-def _nothing_usable(listing: Listing, left_out: Iterable[LeftOut]) -> UserError:
+def _no_usable_line(listing: Listing, left_out: Iterable[LeftOut]) -> UserError:
     of_list = [out for out in left_out if out.what.startswith(f"{listing.path}:")]
-    found = f"found {len(of_list)} that cannot be used" if of_list else "found none at all"
-    first = f"; the first: {of_list[0].what}: {of_list[0].reason}" if of_list else ""
+    found = f"found {len(of_list)} that cannot be used" if of_list else "found no lines"
+    first = f"; the first is {of_list[0].what}: {of_list[0].reason}" if of_list else ""
     detail = f" ({of_list[0].detail})" if of_list and of_list[0].detail else ""
     return UserError(f"{listing.path}: no usable line; expected {listing.expected}; {found}{first}{detail}")
 
 
-def _made_ids(entries: Sequence[Entry]) -> list[str]:
-    """Ids from paths, without the folders that all share and the suffix: "anna/01.wav" -> "anna-01"."""
+def _ids_from_paths(entries: Sequence[Entry]) -> list[str]:
+    """Return ids made of paths without their common folders and suffix: "anna/01.wav" -> "anna-01"."""
     stems = [os.path.splitext(_as_posix(entry.audio))[0].split("/") for entry in entries]  # noqa: PTH122
     folders = [stem[:-1] for stem in stems]
-    shared = num_shared(folders)
-    ids = ["-".join(part for part in stem[shared:] if part not in ("", ".", "..")) for stem in stems]
+    common = num_common_parts(folders)
+    ids = ["-".join(part for part in stem[common:] if part not in ("", ".", "..")) for stem in stems]
     return [
         f"{name}-{entry.begin_s:.2f}" if entry.begin_s or entry.end_s is not None else name
         for name, entry in zip(ids, entries, strict=True)
     ]
 
 
-def num_shared(folders: Sequence[list[str]]) -> int:
-    """How many parts all of these folders begin with."""
+def num_common_parts(folders: Sequence[list[str]]) -> int:
+    """Return how many leading path parts all of these folders have in common."""
     first, last = min(folders, default=[]), max(folders, default=[])
-    pairs = zip(first, last, strict=False)  # what the first and the last share, all between them share
+    pairs = zip(first, last, strict=False)  # parts common to the first and the last are common to all
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def free_name(name: str, taken: set[str]) -> str:
-    """The name, or the first of `name-2`, `name-3`, ... that is not taken."""
+def unique_name(name: str, taken: set[str]) -> str:
+    """Return the name, or the first of `name-2`, `name-3`, ... that is not taken."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1
@@ -175,7 +176,7 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 def _audio_base(listing: Listing) -> str:
-    """The folder that a list's relative paths are relative to."""
+    """Return the folder that a list's relative paths are relative to."""
     folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
     bases = [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
     step = max(1, len(listing.entries) // NUM_PROBED)
@@ -189,24 +190,24 @@ def _audio_base(listing: Listing) -> str:
 
 
 def _as_posix(audio: str) -> str:
-    """A path as written on Windows too."""
+    """Return a path with forward slashes, since lists may be written on Windows."""
     return audio.strip().replace("\\", "/")
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's or folder's name tells: "valid_manifest" -> "dev"; None where it tells none."""
-    if name.lower() == "cv":  # for cross-validation; inside a longer name it means other things
+    """Return the split that a file or folder name indicates: "valid_manifest" -> "dev"; None if none."""
+    if name.lower() == "cv":  # for cross-validation; within a longer name it means other things
         return "dev"
     words = {SPLIT_WORDS.get(word) for word in re.split(r"[^a-z]+", name.lower())}
     # "train_dev" is a dev set taken from train
     return next((split for split in ("dev", "test", "train") if split in words), None)
 
 
-def by_split(lists: Mapping[Path, str]) -> tuple[list[tuple[Path, str]], list[LeftOut]]:
-    """Lists with the splits that their names tell; all under "all" where none tells any.
+def assign_splits(lists: Mapping[Path, str]) -> tuple[list[tuple[Path, str]], list[LeftOut]]:
+    """Return lists with the splits that their names indicate, or all with "all" if no name does.
 
-    Where lists are named exactly for a split ("train"), others of that split ("train_sp") are left out, as
-    are those whose name tells none.
+    If a list is named exactly for a split ("train"), others of that split ("train_sp") are left out. Lists
+    whose name indicates no split are left out, too.
 
     Args:
         lists: path -> name.
@@ -216,30 +217,28 @@ def by_split(lists: Mapping[Path, str]) -> tuple[list[tuple[Path, str]], list[Le
         return [(path, "all") for path in lists], []
     chosen: list[tuple[Path, str]] = []
     for split in SPLITS:
-        group = [path for path, told in splits.items() if told == split]
+        group = [path for path, named in splits.items() if named == split]
         exact = [path for path in group if lists[path].lower() in {*SPLIT_WORDS, "cv"}]
         chosen += [(path, split) for path in exact or group]
     taken = {path for path, _ in chosen}
     left_out = [
-        LeftOut(
-            str(path), "another list of the same split" if told else "a list whose name tells no split", name
-        )
-        for (path, name), told in zip(lists.items(), splits.values(), strict=True)
+        LeftOut(str(path), "another list for the same split" if split else "list name without a split", name)
+        for (path, name), split in zip(lists.items(), splits.values(), strict=True)
         if path not in taken
     ]
     return chosen, left_out
 
 
 def list_name(path: Path, source: Path) -> str:
-    """The name that may tell a list's split: its own, else its folder's below `source`."""
+    """Return the name to derive a list's split from: its own, else that of its folder below `source`."""
     name = path.name.split(".")[0]
     return name if split_of(name) or path.parent == source else path.parent.name
 
 
 def nearest_below(source: Path, is_wanted: Callable[[Path], bool], depth: int) -> list[Path]:
-    """Folders of a kind: `source` itself, else those right below it, and so on; sorted.
+    """Return the wanted folders of the highest level that has any: `source`, its subfolders, and so on.
 
-    The walk ends at the first level that has any, and after `depth` levels below `source`.
+    They are sorted; the search ends `depth` levels below `source`.
     """
     level = [source]
     for _ in range(depth + 1):
@@ -259,7 +258,7 @@ def _folders(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def keyed_lines(path: Path) -> tuple[KeyedLines, list[LeftOut]]:
-    """Return lines of an id and something by their ids; the second line of an id is left out.
+    """Return lines that begin with an id by this id; further lines with the same id are left out.
 
     Raises:
         UserError: the file cannot be read.
@@ -270,22 +269,22 @@ def keyed_lines(path: Path) -> tuple[KeyedLines, list[LeftOut]]:
         key, *rest = line.split(maxsplit=1)
         where = f"{path}:{number}"
         if key in lines:
-            left_out.append(LeftOut(where, ID_TWICE, key))
+            left_out.append(LeftOut(where, DUPLICATE_ID, key))
         else:
             lines[key] = (where, rest[0] if rest else "")
     return lines, left_out
 
 
 def refuse_missing(source: Path) -> None:
-    """Raise a UserError where there is nothing under this name."""
+    """Raise a UserError if there is no such file or folder."""
     if not source.exists():
-        raise UserError(f"{source}: no such file or folder; say where the recordings are")
+        raise UserError(f"{source}: no such file or folder; expected the path of the recordings")
 
 
 def contents(folder: Path) -> str:
-    """The first names in a folder, for an error: "found clips/, a.txt and 3 more"."""
+    """Return the first names in a folder, for an error: "found clips/, a.txt and 3 more"."""
     try:
         names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
     except OSError as error:
-        return f"found nothing that can be read ({error.strerror})"
+        return f"cannot read this folder ({error.strerror})"
     return f"found {listed(names, NUM_SHOWN)}" if names else "found an empty folder"

@@ -1,12 +1,12 @@
-"""MagicData Read Speech (Magic Data, 2019; OpenSLR 68): Mandarin sentences by 1,080 speakers, on telephones.
+"""Read MagicData Read Speech (Magic Data, 2019; OpenSLR 68): Mandarin by 1,080 speakers, on telephones.
 
-    train/TRANS.txt                                   UtteranceID, SpeakerID, Transcription, by tabs
+    train/TRANS.txt                                   UtteranceID, SpeakerID, Transcription, tab-separated
     train/38_5716/38_5716_20170914202211.wav
     dev/, test/                                       the same
 
-Three archives, and so each split may be there or not. The noises that the transcribers mark, [FIL] for a
-filled pause and [SPK] for a sound the speaker makes, are cut from the text: the recording keeps them, and
-a model learns to pass over them. A line that holds nothing else is left out as empty. Punctuation stays.
+Each split is an archive of its own and may be missing. The transcribers' noise marks, [FIL] for a filled
+pause and [SPK] for a sound of the speaker, are removed from the text: the recording keeps the noises, and a
+model learns to ignore them. A line with nothing else is left out as empty. Punctuation stays.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
-from data_pipeline.types import SPLITS, Archive, Corpus, LeftOut, Reading
+from data_pipeline.corpora.matching import Clip, Line, match, require_recordings
+from data_pipeline.types import SPLITS, Archive, Corpus, CorpusReading, LeftOut
 
 TABLE = "TRANS.txt"
 LAYOUT = f"train/{TABLE}, dev/{TABLE}, test/{TABLE} and beside each a folder for every speaker"
 HEADER = "UtteranceID"
 NOISE = re.compile(r"[\[【]\s*[A-Za-z]+\s*[\]】]|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
-KNOWN_BROKEN = {"16_4013_20170819121429", "18_1565_20170712000170"}  # lhotse's recipe says so
+KNOWN_BROKEN = {"16_4013_20170819121429", "18_1565_20170712000170"}  # according to lhotse's recipe
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings with their lines, of the splits that are there.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Match recordings with transcripts in the splits that exist.
 
     Raises:
-        UserError: not one of them is.
+        UserError: no split exists.
     """
     tables = [f"{split}/{TABLE}" for split in SPLITS]
     folder = corpus_folder(source, tables, LAYOUT, at_least=1)
@@ -40,18 +40,18 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     left_out: list[LeftOut] = []
     for split, table in zip(SPLITS, tables, strict=True):
         if not (folder / table).exists():
-            left_out.append(LeftOut(str(folder / split), "a split that is not there, or has no TRANS.txt"))
+            left_out.append(LeftOut(str(folder / split), "missing split, or split without TRANS.txt"))
             continue
         clips += [Clip(path, split, path.parent.name) for path in files_below(folder / split, (".wav",))]
         lines += _lines(folder / table)
     broken = [clip for clip in clips if clip.path.stem in KNOWN_BROKEN]
-    left_out += [LeftOut(str(clip.path), "known to be broken") for clip in broken]
+    left_out += [LeftOut(str(clip.path), "known to be damaged") for clip in broken]
     reading = match(
         [clip for clip in clips if clip.path.stem not in KNOWN_BROKEN],
         [line for line in lines if line.id not in KNOWN_BROKEN],
         left_out,
     )
-    return refuse_nothing(reading, source, LAYOUT)
+    return require_recordings(reading, source, LAYOUT)
 
 
 def _lines(table: Path) -> Iterator[Line]:
@@ -63,7 +63,7 @@ def _lines(table: Path) -> Iterator[Line]:
 
 
 def without_noises(text: str) -> str:
-    """A text without the marks of noises; empty if no letter or digit is left."""
+    """Remove the noise marks from a text; return "" if no letter or digit is left."""
     kept = plain_spaces(NOISE.sub(" ", text))
     return kept if any(char.isalnum() for char in kept) else ""
 

@@ -1,6 +1,6 @@
-"""The demo corpus that the project carries: 62 minutes of Mandarin sentences by neural voices.
+"""Read the demo corpus bundled with the project: 62 minutes of Mandarin sentences by synthetic voices.
 
-Train, dev and test share no voice and no sentence; see the README in the archive for how it was made.
+Train, dev and test share no voice and no sentence; the README in the archive explains how it was made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.conversion import convert_to_wav
-from data_pipeline.types import SPLITS, Corpus, Reading, Recording
+from data_pipeline.types import SPLITS, Corpus, CorpusReading, Recording
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "mandarin_demo.zip"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
     """Unpack the archive into 16 kHz WAV files below `target`; `source` is not used."""
     (target / "audio").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as folder, zipfile.ZipFile(ARCHIVE) as archive:
@@ -30,7 +30,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         durations = convert_to_wav(pairs, "unpacking the demo corpus", on_progress)
     splits: dict[str, list[Recording]] = {split: [] for split in SPLITS}
     for record, (_, wav), duration_s in zip(records, pairs, durations, strict=True):
-        assert isinstance(duration_s, float), duration_s  # the archive is ours
+        assert isinstance(duration_s, float), duration_s  # the archive is part of the project
         splits[record["split"]].append(
             Recording(
                 id=record["id"],
@@ -40,12 +40,12 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
                 speaker=record["speaker"],
             )
         )
-    return Reading(splits)
+    return CorpusReading(splits)
 
 
 CORPUS = Corpus(
     read=read,
-    about="2,000 everyday Mandarin sentences, 321 toned syllables, synthetic voices; carried along",
+    about="2,000 everyday Mandarin sentences, 321 toned syllables, synthetic voices; bundled",
     language="zh",
     hours=1.04,
     licence="Apache-2.0",

@@ -1,4 +1,4 @@
-"""Recordings and the lines that say what is said in them, brought together by name."""
+"""Match recordings with their transcripts by name."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 
 from asr.base.types import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
-from data_pipeline.types import LeftOut, Reading, Recording
+from data_pipeline.types import CorpusReading, LeftOut, Recording
 
 NO_TRANSCRIPT = "audio without a transcript"
 NO_AUDIO = "transcript without audio"
-UNREADABLE_TRANSCRIPT = "a transcript that cannot be read"
+UNREADABLE_TRANSCRIPT = "unreadable transcript"
 EMPTY = "empty transcript"
-TOLD_TWICE = "a second transcript that says the same"
-CONTRADICTED = "transcripts that contradict each other"
+DUPLICATE_TRANSCRIPT = "duplicate transcript"
+CONFLICTING = "conflicting transcripts"
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording's file, as it was found.
+    """Describes the audio file of a recording.
 
     Attributes:
-        path: of the audio; its name without the ending is the recording's id.
+        path: of the audio; its name without the suffix is the recording's id.
         split: that it belongs to; "all" in a corpus without splits.
-        speaker: who speaks, where file or folder tell it.
+        speaker: if the file or folder name gives it.
     """
 
     path: Path
@@ -35,13 +35,13 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is said in one recording, as it was found.
+    """Holds the transcript of one recording.
 
     Attributes:
         id: of the recording.
         text: what is said.
-        where: the line stands, for whoever looks it up: `path:number`.
-        speaker: who speaks, where the line tells it.
+        where: `path:number` of the line.
+        speaker: if the line gives it.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Line:
 
 
 def lines_of_table(path: Path) -> Iterator[Line]:
-    """Lines of one file for all: an id, white space, and what is said.
+    """Yield the transcripts of a table with an id, white space and the text on each line.
 
     Raises:
         UserError: the file cannot be read.
@@ -61,34 +61,34 @@ def lines_of_table(path: Path) -> Iterator[Line]:
         yield Line(name, plain_spaces("".join(text)), f"{path}:{number}")
 
 
-def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftOut] = ()) -> Reading:
-    """Every clip with its line, split by split; whatever has no counterpart is left out.
+def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftOut] = ()) -> CorpusReading:
+    """Match every clip with its transcript, split by split; either without the other is left out.
 
-    Two lines about one recording: the second is left out if it says the same, both if it does not.
+    Of two transcripts for one recording the second is left out if they are equal, both if they differ.
 
     Args:
-        clips: recordings that are there.
-        lines: what is said in them.
+        clips: audio files found.
+        lines: their transcripts.
         left_out: what was left out before.
     """
-    line_of, unmatched = _one_each(lines)
+    line_of, unmatched = _lines_by_id(lines)
     splits: dict[str, list[Recording]] = {}
-    heard = set()
+    names = set()
     for clip in clips:
         name = clip.path.stem
-        heard.add(name)
+        names.add(name)
         line = line_of.get(name)
         if line is None:
             unmatched.append(LeftOut(str(clip.path), NO_TRANSCRIPT))
         elif line.text:
             recording = Recording(name, str(clip.path), line.text, line.speaker or clip.speaker)
             splits.setdefault(clip.split, []).append(recording)
-    unmatched += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in heard]
-    return Reading(splits, [*unmatched, *left_out])
+    unmatched += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in names]
+    return CorpusReading(splits, [*unmatched, *left_out])
 
 
-def _one_each(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]:
-    """Lines by id; one that says nothing or contradicts another is left out, and its text is empty."""
+def _lines_by_id(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]:
+    """Return lines by id; an empty line, or one in conflict with another, is left out with an empty text."""
     line_of: dict[str, Line] = {}
     left_out: list[LeftOut] = []
     for line in lines:
@@ -97,27 +97,27 @@ def _one_each(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]:
             if not line.text:
                 left_out.append(LeftOut(line.where, EMPTY, line.id))
         elif line.text == first.text:
-            left_out.append(LeftOut(line.where, TOLD_TWICE, line.id))
+            left_out.append(LeftOut(line.where, DUPLICATE_TRANSCRIPT, line.id))
         else:
-            left_out += [LeftOut(both.where, CONTRADICTED, line.id) for both in (first, line) if both.text]
+            left_out += [LeftOut(both.where, CONFLICTING, line.id) for both in (first, line) if both.text]
             line_of[line.id] = Line(line.id, "", first.where)
     return line_of, left_out
 
 
-def refuse_nothing(reading: Reading, source: Path, layout: str) -> Reading:
-    """A reading as it is, if anything was found.
+def require_recordings(reading: CorpusReading, source: Path, layout: str) -> CorpusReading:
+    """Return the reading if it has any recording.
 
     Raises:
-        UserError: not one recording; the message tells what was found in its place.
+        UserError: there is no recording; the message lists what was found instead.
     """
     if any(reading.splits.values()):
         return reading
-    found = "".join(f"\n  {item.what}: {item.reason}" for item in _one_of_a_kind(reading.left_out))
+    found = "".join(f"\n  {item.what}: {item.reason}" for item in _first_by_reason(reading.left_out))
     raise UserError(
-        f"{source}: no recording with a transcript below this folder, expected {layout}"
-        + (f"; instead:{found}" if found else "")
+        f"{source}: no recording with a transcript below this folder; expected {layout}"
+        + (f"; found instead:{found}" if found else "")
     )
 
 
-def _one_of_a_kind(left_out: Sequence[LeftOut]) -> list[LeftOut]:
+def _first_by_reason(left_out: Sequence[LeftOut]) -> list[LeftOut]:
     return list({item.reason: item for item in reversed(left_out)}.values())

@@ -1,4 +1,4 @@
-"""Corpora that come as an archive of archives: one `S0002.tar.gz` for each speaker."""
+"""Read corpora distributed as an archive of archives: one `S0002.tar.gz` per speaker."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.archives.unpack import NoRoomError, unpack_into
 from data_pipeline.corpora.layout import corpus_folder, files_below
-from data_pipeline.corpora.matching import Clip, lines_of_table, match, refuse_nothing
+from data_pipeline.corpora.matching import Clip, lines_of_table, match, require_recordings
 from data_pipeline.left_out import Partition, partition
-from data_pipeline.types import SPLITS, LeftOut, Reading
+from data_pipeline.types import SPLITS, CorpusReading, LeftOut
 from data_pipeline.work import in_threads
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"
-UNREADABLE = "an archive that cannot be read"
-UNFIT = "an archive that cannot be unpacked"
-WITHOUT_AUDIO = "an archive without audio"
+UNREADABLE = "unreadable archive"
+NOT_UNPACKABLE = "archive that cannot be unpacked"
+WITHOUT_AUDIO = "archive without audio"
 
 
 def read_speakers(
     source: Path, target: Path, audio: str, table: str, layout: str, on_progress: OnProgress
-) -> Reading:
-    """Read a corpus of such archives, unpacked or not, and one table of transcripts.
+) -> CorpusReading:
+    """Read a corpus with one archive per speaker, unpacked or not, and one table of transcripts.
 
     Args:
-        source: the folder named by the user.
-        target: the folder of what is prepared; speakers still packed are unpacked below it.
-        audio: the folder of the archives, below the corpus's.
-        table: the file of transcripts, below the corpus's folder.
+        source: the folder given by the user.
+        target: the folder of prepared files; speakers still packed are unpacked below it.
+        audio: the folder of the archives, relative to the corpus's folder.
+        table: the file of transcripts, relative to the corpus's folder.
         layout: what is expected, for errors.
         on_progress: receives how many speakers are unpacked.
 
@@ -40,24 +40,24 @@ def read_speakers(
     """
     folder = corpus_folder(source, (audio, table), layout)
     clips, left_out = clips_and_archives(folder / audio, target, on_progress)
-    return refuse_nothing(match(clips, lines_of_table(folder / table), left_out), source, layout)
+    return require_recordings(match(clips, lines_of_table(folder / table), left_out), source, layout)
 
 
 def clips_and_archives(
     folder: Path, target: Path, on_progress: OnProgress = ignore_progress
 ) -> Partition[Clip]:
-    """Clips below a folder, and those in archives there, which are unpacked below `target / "unpacked"`.
+    """Return the clips below a folder and in the archives there, unpacked below `target / "unpacked"`.
 
-    An archive beside a folder of its name with audio in it was unpacked in place: it is not opened. The
-    split is the folder `train`, `dev` or `test` that a clip lies in, the speaker is its own folder.
+    An archive beside a folder of its name with audio in it was unpacked in place and is not opened. The
+    split is the folder `train`, `dev` or `test` above a clip, the speaker is the clip's own folder.
 
     Args:
         folder: of the corpus.
-        target: the folder of what is prepared.
+        target: the folder of prepared files.
         on_progress: receives how many archives are unpacked.
 
     Returns:
-        The clips, and which archives could not be used.
+        The clips, and the archives that could not be used.
     """
     loose: list[Path] = []
     archives: list[Path] = []
@@ -90,11 +90,11 @@ def _split_of(path: Path) -> str:
 
 
 def _unpack_all(homes: dict[Path, Path], on_progress: OnProgress) -> list[LeftOut]:
-    """Unpack each archive into its folder, unless that is there: a folder with this name is whole."""
+    """Unpack each archive into its folder, unless that exists: a folder with this name is complete."""
     missing = [(archive, home) for archive, home in homes.items() if not home.is_dir()]
     if not missing:
         return []
-    # zlib lets go of the interpreter lock while it works
+    # zlib releases the interpreter lock while it works
     results = in_threads(
         lambda pair: _unpack(*pair), missing, "unpacking speakers", at_once=1, on_progress=on_progress
     )
@@ -102,7 +102,7 @@ def _unpack_all(homes: dict[Path, Path], on_progress: OnProgress) -> list[LeftOu
 
 
 def _unpack(archive: Path, home: Path) -> LeftOut | None:
-    part = home.with_name(f".{home.name}.part")  # hidden: never taken for a speaker
+    part = home.with_name(f".{home.name}.part")  # hidden, so never read as a speaker
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
@@ -113,9 +113,9 @@ def _unpack(archive: Path, home: Path) -> LeftOut | None:
     except NoRoomError:
         raise
     except UserError as error:
-        return LeftOut(str(archive), UNFIT, str(error).removeprefix(f"{archive}: "))
+        return LeftOut(str(archive), NOT_UNPACKABLE, str(error).removeprefix(f"{archive}: "))
     except OSError as error:
-        if error.filename != str(archive):  # a full disk is no fault of the archive's
+        if error.filename != str(archive):  # such as a full disk: not the archive's fault
             raise
         return LeftOut(str(archive), UNREADABLE, str(error.strerror))
     finally:

@@ -1,4 +1,4 @@
-"""Commands in Kaldi's wav.scp: the one file that a command decodes, found without running anything."""
+"""Find the file that a command in Kaldi's wav.scp decodes, without running anything."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import shlex
 from pathlib import PurePosixPath
 
-# What of each program changes neither the words nor their times: options with a value, and without.
-# Left away on purpose: one channel of several (sph2pipe -c 1), cuts, speed, volume, raw samples.
+# Options of each program, with and without a value, that change neither the words nor their times.
+# Omitted on purpose: one channel of several (sph2pipe -c 1), trimming, speed, volume, raw samples.
 WITH_VALUE: dict[str, set[str]] = {
     "sph2pipe": {"-f"},
     "flac": set(),
@@ -27,18 +27,18 @@ HEADERLESS = {"raw", "s16le", "s16", "sw", "ul", "al"}
 STREAMS = {"-", "pipe:", "pipe:0", "pipe:1", "/dev/stdin", "/dev/stdout"}
 DISCARDED_MESSAGES = re.compile(r"\s2>\s*/dev/null")
 QUOTES = re.compile(r"['\"\\]")
-SHELL = re.compile(r"[$`;&<>*?\[\](){}~#!]")  # what means more than itself to a shell
+SHELL = re.compile(r"[$`;&<>*?\[\](){}~#!]")  # characters that a shell interprets
 EXPANDED = re.compile(r"[$`;&<>]")  # even between double quotes, or beside them
 
 
 def file_of_pipe(command: str) -> str | None:
-    """The file that a command decodes to its standard output.
+    """Return the file that a command decodes to its standard output.
 
     Args:
         command: ends with "|".
 
     Returns:
-        The path; None where the command cannot be understood, or changes what is heard.
+        The path; None if the command is not understood, or changes the sound.
     """
     files: list[str] = []
     for stage in DISCARDED_MESSAGES.sub("", command).strip().removesuffix("|").split("|"):
@@ -53,8 +53,8 @@ def file_of_pipe(command: str) -> str | None:
 
 
 def _words(stage: str) -> list[str] | None:
-    """The program and its arguments; None where a shell would make something else of them."""
-    if not QUOTES.search(stage):  # shlex looks at each character: only where it has to
+    """Return the program and its arguments; None if a shell would interpret them differently."""
+    if not QUOTES.search(stage):  # shlex is slow, so it is used only for quotes
         program, *rest = stage.split() or [""]
         return None if SHELL.search(" ".join(rest)) else [program, *rest]
     try:
@@ -65,20 +65,20 @@ def _words(stage: str) -> list[str] | None:
 
 
 def _operands(words: list[str]) -> list[str] | None:
-    """The files that a program reads or writes; None where it may change what is heard."""
+    """Return the files that a program reads or writes; None if it may change the sound."""
     name = PurePosixPath(words[0]).name
     if name not in WITH_VALUE:
         return None
     if name == "sox" and words[-2:-1] == ["rate"]:
-        words = words[:-2]  # we resample too
+        words = words[:-2]  # every recording is resampled later
     operands = []
     has_input = False
     rest = iter(words[1:])
     for word in rest:
         if word in WITH_VALUE[name]:
-            # before the input of sox these are no conversion: they deny what the file's header says
-            denies_header = name == "sox" and word != "-t" and not has_input
-            if denies_header or next(rest, "raw") in HEADERLESS:
+            # before sox's input, these options convert nothing: they override the file's header
+            overrides_header = name == "sox" and word != "-t" and not has_input
+            if overrides_header or next(rest, "raw") in HEADERLESS:
                 return None
         elif word in STREAMS:
             has_input = True

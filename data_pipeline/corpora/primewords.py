@@ -1,9 +1,9 @@
-"""Primewords Chinese Corpus Set 1 (Shanghai Primewords, 2018; OpenSLR 47): Mandarin by 296 speakers.
+"""Read Primewords Chinese Corpus Set 1 (Shanghai Primewords, 2018; OpenSLR 47): Mandarin by 296 speakers.
 
     primewords_md_2018_set1/set1_transcript.json                a list of id, file, user_id, length, text
     primewords_md_2018_set1/audio_files/0/00/000017e3-....wav   by the first letters of the name
 
-50,384 recordings, 50,902 records: some recordings are told of twice. There are no splits.
+It has 50,384 recordings and 50,902 records: some recordings have two. There are no splits.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, Line, match, refuse_nothing
+from data_pipeline.corpora.matching import Clip, Line, match, require_recordings
 from data_pipeline.left_out import partition
-from data_pipeline.types import Archive, Corpus, LeftOut, Reading
+from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 
 TABLE = "set1_transcript.json"
 LAYOUT = f"primewords_md_2018_set1/audio_files and primewords_md_2018_set1/{TABLE}"
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings with their records.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Match recordings with the transcripts in the JSON list.
 
     Raises:
-        UserError: the folder does not hold the corpus, or its list is no list.
+        UserError: the folder does not hold the corpus, or its transcripts are not a JSON list.
     """
     folder = corpus_folder(source, ("audio_files", TABLE), LAYOUT)
     clips = (Clip(path) for path in files_below(folder / "audio_files", (".wav",)))
-    return refuse_nothing(match(clips, *partition(_lines(folder / TABLE))), source, LAYOUT)
+    return require_recordings(match(clips, *partition(_lines(folder / TABLE))), source, LAYOUT)
 
 
 def _lines(table: Path) -> Iterator[Line | LeftOut]:
@@ -43,7 +43,7 @@ def _lines(table: Path) -> Iterator[Line | LeftOut]:
             speaker = record.get("user_id")
             yield Line(Path(file).stem, plain_spaces(text), where, "" if speaker is None else str(speaker))
         else:
-            yield LeftOut(where, "a record without file or text", repr(record)[:80])
+            yield LeftOut(where, "record without file or text", repr(record)[:80])
 
 
 def _records(table: Path) -> list[Any]:
@@ -52,7 +52,7 @@ def _records(table: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{table}: not JSON ({error}); unpack the corpus again") from None
     if not isinstance(records, list):
-        raise UserError(f"{table}: expected a list of records, received {str(records)[:40]!r}")
+        raise UserError(f"{table}: expected a JSON list of records, received {str(records)[:40]!r}")
     return records
 
 

@@ -1,10 +1,9 @@
-"""ST-CMDS (Surfingtech, 2017; OpenSLR 38): Mandarin sentences, recorded on telephones.
+"""Read ST-CMDS (Surfingtech, 2017; OpenSLR 38): Mandarin sentences, recorded on telephones.
 
     ST-CMDS-20170001_1-OS/20170001P00001A0001.wav, .txt, .metadata
 
-102,600 of each in one folder; where somebody has sorted them into folders, that does as well. A name is
-the corpus (20170001), the speaker (P00001A: a person and a letter, 120 sentences each) and the sentence.
-There are no splits.
+There are 102,600 of each in one folder; subfolders work as well. A name consists of the corpus (20170001),
+the speaker (P00001A: a person and a letter, 120 sentences each) and the sentence. There are no splits.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from pathlib import Path
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, refuse_nothing
+from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, require_recordings
 from data_pipeline.left_out import partition
-from data_pipeline.types import Archive, Corpus, LeftOut, Reading
+from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 from data_pipeline.work import reported
 
 FOLDER = "ST-CMDS-20170001_1-OS"
@@ -25,11 +24,11 @@ LAYOUT = f"{FOLDER}/*.wav and *.txt"
 NAME = re.compile(r"20170001(P[0-9]{5}[A-Z])[0-9]{4}")
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings with the text file of the same name.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Match recordings with the text files of the same names.
 
     Raises:
-        UserError: there is not one.
+        UserError: no recording has a text.
     """
     folder = source / FOLDER if (source / FOLDER).is_dir() else source
     clips: list[Clip] = []
@@ -38,13 +37,13 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     for path in files_below(folder, (".wav", ".txt")):
         name = NAME.fullmatch(path.stem)
         if path.suffix.lower() == ".txt":
-            texts += [path] if name else []  # a README is none of ours
+            texts += [path] if name else []  # a README is not a transcript
         elif name:
             clips.append(Clip(path, speaker=name[1]))
         else:
-            left_out.append(LeftOut(str(path), "a name that is not of this corpus"))
+            left_out.append(LeftOut(str(path), "file name not of this corpus"))
     lines = partition(map(_line, reported(texts, "reading transcripts", "files", on_progress)))
-    return refuse_nothing(match(clips, lines.kept, left_out + lines.left_out), source, LAYOUT)
+    return require_recordings(match(clips, lines.kept, left_out + lines.left_out), source, LAYOUT)
 
 
 def _line(path: Path) -> Line | LeftOut:

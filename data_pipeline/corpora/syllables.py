@@ -1,4 +1,4 @@
-"""Syllables as corpora write them -> as this project does: `zhong1`, neutral tone 5, ü written v."""
+"""Convert syllables as corpora write them to this project's spelling: `zhong1`, neutral tone 5, ü as v."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ER = "er5"
 
 
 def syllables_of(written: str) -> tuple[str, ...]:
-    """The syllables of a line of pinyin, in this project's spelling.
+    """Return the syllables of a line of pinyin, in this project's spelling.
 
-    Every spelling of `read_syllable` is read. A missing tone is neutral. An r at the end or alone becomes
-    a syllable: `dianr3` is `dian3 er5`.
+    It accepts every spelling that `read_syllable` does. A missing tone is neutral. An r at the end or alone
+    becomes a syllable: `dianr3` is `dian3 er5`.
 
     Raises:
-        UserError: one of them is no syllable of Mandarin.
+        UserError: a part of the line is not a Mandarin syllable.
     """
     return tuple(syllable for part in written.split() for syllable in _spelled(part))
 
@@ -33,7 +33,7 @@ def _spelled(written: str) -> tuple[str, ...]:
         return (ER,)
     if base.endswith("r") and base[:-1] in _bases():
         return base[:-1] + tone, ER
-    raise UserError(f"{written!r}: no syllable of Mandarin")
+    raise UserError(f"{written!r}: not a Mandarin syllable")
 
 
 @functools.cache

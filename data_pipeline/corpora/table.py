@@ -1,7 +1,7 @@
-"""Tables with a header: CSV and TSV, separated by commas, tabs or semicolons.
+"""Read tables with a header: CSV and TSV, separated by commas, tabs or semicolons.
 
-Columns are known by their usual names, in any order and any case; others are passed over. A row is a
-line. Fields may be quoted as spreadsheets do it; in tab-separated tables a lone quotation mark is one.
+Columns are recognized by their usual names, in any order and case; others are ignored. Each row is one line.
+Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation mark is a character.
 Audio paths are relative to the table's folder, else to one above it, else to the current folder.
 """
 
@@ -17,9 +17,10 @@ from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.corpora.listed import (
+    NOT_A_TIME,
     Entry,
     Listing,
-    by_split,
+    assign_splits,
     contents,
     list_name,
     reading_of,
@@ -27,11 +28,11 @@ from data_pipeline.corpora.listed import (
     split_of,
 )
 from data_pipeline.left_out import partition
-from data_pipeline.types import Corpus, LeftOut, Reading
+from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
 SUFFIXES = (".csv", ".tsv")
 DELIMITERS = "\t,;"
-ROLES = {  # what a column holds -> its names, the surest first
+ROLES = {  # what a column holds -> its names, the preferred first
     "audio": (
         *("path", "audio_filepath", "audio_path", "wav_path", "file_path", "filepath", "wav_filename"),
         *("file", "filename", "file_name", "audio_file", "audio", "wav"),
@@ -44,19 +45,21 @@ ROLES = {  # what a column holds -> its names, the surest first
     "begin": ("start", "begin", "start_s", "begin_s", "start_time"),
     "end": ("end", "end_s", "end_time"),
 }
-EXPECTED = f"a header with the audio ({', '.join(ROLES['audio'])}) and the text ({', '.join(ROLES['text'])})"
+EXPECTED = (
+    f"a header with columns for audio ({', '.join(ROLES['audio'])}) and text ({', '.join(ROLES['text'])})"
+)
 PLAIN_NAME = re.compile(r"\w[\w.-]*")
-LAYOUT = "one table, or {train,dev,test}.csv, or a column split"
+LAYOUT = "one table, or {train,dev,test}.csv, or a column named split"
 
 
 @dataclass(frozen=True)
 class Header:
-    """A table's first line, understood.
+    """Describes the columns of a table.
 
     Attributes:
         delimiter: between the fields.
-        num_columns: how many there are.
-        column_of: role -> position, of the roles that are there.
+        num_columns: of the table, unknown ones included.
+        column_of: role -> position, for each role that has a column.
     """
 
     delimiter: str
@@ -64,11 +67,11 @@ class Header:
     column_of: dict[str, int]
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of one table, or of all below a folder; the other parameters are not used.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of one table, or of all below a folder; the other parameters are not used.
 
     Raises:
-        UserError: there is no such table, one lacks the columns, or has no usable line.
+        UserError: no table was found, or a table lacks the columns or has no usable line.
     """
     refuse_missing(source)
     if source.is_file():
@@ -82,8 +85,10 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
             f"{source}: no .csv or .tsv below this folder; expected {LAYOUT}, with {EXPECTED}; "
             f"{contents(source)}"
         )
-    chosen, left_out = by_split(tables)
-    left_out += [LeftOut(str(path), "a table of other columns") for path in files if path not in tables]
+    chosen, left_out = assign_splits(tables)
+    left_out += [
+        LeftOut(str(path), "table without the expected columns") for path in files if path not in tables
+    ]
     return reading_of([listing for path, split in chosen for listing in _read_table(path, split)], left_out)
 
 
@@ -92,7 +97,7 @@ def _first_line(path: Path) -> str:
 
 
 def _header(line: str) -> Header | None:
-    """What the first line says, by the delimiter that makes sense of it."""
+    """Return the header in a first line, by the delimiter that yields known columns; None if none does."""
     for delimiter in DELIMITERS:
         fields = _fields(line, delimiter)
         if fields is None:
@@ -112,11 +117,11 @@ def _no_columns(path: Path) -> UserError:
     line = _first_line(path)
     delimiter = max(DELIMITERS, key=line.count)
     found = ", ".join(field.strip() for field in _fields(line, delimiter) or [line]) or "an empty file"
-    return UserError(f"{path}:1: expected {EXPECTED}; found {found}; name the columns in a first line")
+    return UserError(f"{path}:1: expected {EXPECTED}; found {found}; name the columns in the first line")
 
 
 def _fields(line: str, delimiter: str) -> list[str] | None:
-    """The fields of a line; None where a quotation mark is not closed."""
+    """Return the fields of a line; None if a quotation mark is not closed."""
     if '"' not in line:
         return line.split(delimiter)
     try:
@@ -126,49 +131,50 @@ def _fields(line: str, delimiter: str) -> list[str] | None:
 
 
 def _read_table(path: Path, split: str) -> list[Listing]:
-    """A table as one listing a split: the column's where there is one, else the file's."""
+    """Return one listing per split of a table: of its split column if it has one, else of the file."""
     header = _header(_first_line(path))
     if header is None:
         raise _no_columns(path)
     rows: dict[str, list[Entry | LeftOut]] = {}
-    for row, its_split in _rows(path, header):
-        rows.setdefault(its_split or split, []).append(row)
+    for row, split_in_row in _rows(path, header):
+        rows.setdefault(split_in_row or split, []).append(row)
     return [Listing(path, name, EXPECTED, *partition(of_split)) for name, of_split in rows.items()] or [
         Listing(path, split, EXPECTED)
     ]
 
 
 def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:
-    """Each line as an entry, or why it is none, with the split that its column tells."""
+    """Yield each line as an entry, or why it is left out, with the split in its column ("" if none)."""
     lines = raw_lines(path, "table")
     next(lines)
     for number, line in lines:
         where = f"{path}:{number}"
         fields = _fields(line, header.delimiter)
         if fields is None:
-            yield LeftOut(where, "a quotation mark that is not closed on its line"), ""
+            yield LeftOut(where, "quotation mark not closed on its line"), ""
             continue
         while len(fields) > header.num_columns and not fields[-1].strip():
             fields.pop()
         if len(fields) > header.num_columns:
-            detail = f"{len(fields)} for {header.num_columns}: put text with {header.delimiter!r} in quotes"
+            found = f"expected {header.num_columns}, found {len(fields)}"
+            detail = f"{found}; put text that contains {header.delimiter!r} in quotes"
             yield LeftOut(where, "more fields than columns", detail), ""
             continue
         value = {
             role: fields[column].strip() if column < len(fields) else ""
             for role, column in header.column_of.items()
         }
-        told = value.get("split", "")
-        if "split" in value and not told:
-            yield LeftOut(where, "no split in its column"), ""
+        split = value.get("split", "")
+        if "split" in value and not split:
+            yield LeftOut(where, "empty split column"), ""
             continue
-        if told and not PLAIN_NAME.fullmatch(told):
-            yield LeftOut(where, "a split that is no plain name", repr(told)), ""
+        if split and not PLAIN_NAME.fullmatch(split):
+            yield LeftOut(where, "invalid split name", repr(split)), ""
             continue
         try:
             begin_s, end_s = _seconds(value, "begin") or 0.0, _seconds(value, "end")
         except ValueError as error:
-            yield LeftOut(where, "times that are no seconds", str(error)), ""
+            yield LeftOut(where, NOT_A_TIME, str(error)), ""
             continue
         yield (
             Entry(
@@ -181,7 +187,7 @@ def _rows(path: Path, header: Header) -> Iterator[tuple[Entry | LeftOut, str]]:
                 begin_s,
                 end_s,
             ),
-            split_of(told) or told,
+            split_of(split) or split,
         )
 
 
@@ -193,6 +199,6 @@ def _seconds(value: dict[str, str], role: str) -> float | None:
 CORPUS = Corpus(
     read=read,
     about="your own recordings in a CSV or TSV table with columns such as path, text (or tokens), id, "
-    "speaker, split, start and end (in seconds, of a longer file)",
+    "speaker, split, start and end (in seconds, within a longer file)",
     layout=LAYOUT,
 )

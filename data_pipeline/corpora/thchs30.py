@@ -1,11 +1,11 @@
-"""THCHS-30 (Wang and Zhang, 2015, arXiv:1512.01882; OpenSLR 18): Mandarin news read by students.
+"""Read THCHS-30 (Wang and Zhang, 2015, arXiv:1512.01882; OpenSLR 18): Mandarin news read by students.
 
-    data_thchs30/data/A11_0.wav, A11_0.wav.trn    words, toned pinyin, and phonemes, a line each
+    data_thchs30/data/A11_0.wav, A11_0.wav.trn    words, toned pinyin, and phonemes, one line each
     data_thchs30/train/A11_0.wav, A11_0.wav.trn   the .trn holds a path: ../data/A11_0.wav.trn
-    data_thchs30/dev/, test/                      the same; what lies in which folder makes the splits
+    data_thchs30/dev/, test/                      the same; these folders are the splits
 
-13,388 recordings of 60 speakers: 10,000, 893 and 2,495. The labels are the corpus's own pinyin. Unlike those
-made from hanzi they follow the voice in 一 and 不 (yi2 ge4, bu2 hui4) and here and there in third tones.
+It has 13,388 recordings of 60 speakers: 10,000, 893 and 2,495. The labels are the corpus's own pinyin, which,
+unlike labels made from hanzi, follows the tone sandhi of 一 and 不 (yi2 ge4, bu2 hui4) and some third tones.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from data_pipeline.corpora.matching import (
     NO_AUDIO,
     NO_TRANSCRIPT,
     UNREADABLE_TRANSCRIPT,
-    refuse_nothing,
+    require_recordings,
 )
 from data_pipeline.corpora.syllables import syllables_of
-from data_pipeline.types import SPLITS, Archive, Corpus, LeftOut, Reading, Recording
+from data_pipeline.types import SPLITS, Archive, Corpus, CorpusReading, LeftOut, Recording
 
 AUDIO, TRANSCRIPT = ".wav", ".wav.trn"
 LAYOUT = "data_thchs30/{data,train,dev,test} with *.wav and *.wav.trn"
 MAX_LINKS = 3
-STRAY = re.compile(r"(?:^|(?<= ))l =(?: |$)")  # stands among the words of a few transcripts
+STRAY = re.compile(r"(?:^|(?<= ))l =(?: |$)")  # stray text in a few transcripts
 
 
 class DeadLinkError(UserError):
-    """A link file, or a chain of them, without a transcript at its end."""
+    """Says that a link file, or a chain of them, does not lead to a transcript."""
 
 
-def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> Reading:
-    """Recordings of each split, with text and syllables from the transcripts they link to.
+def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
+    """Return the recordings of each split, with text and syllables from the transcripts they link to.
 
     Raises:
         UserError: the folder does not hold the corpus.
@@ -53,7 +53,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         found = _files(folder / split)
         for name in sorted({_name(file) for file in found}):
             used.add(name)
-            # in data/ it is no link; in the splits it may be one that this system cannot follow
+            # in data/ it is a real file; in the splits it may be a link that this system cannot follow
             audio = originals.get(name + AUDIO) or found.get(name + AUDIO)
             transcript = found.get(name + TRANSCRIPT) or originals.get(name + TRANSCRIPT)
             result = _recording(name, audio, transcript, folder / split)
@@ -63,11 +63,11 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
                 left_out.append(result)
     unused = sorted({_name(file) for file in originals} - used)
     left_out += [LeftOut(str(folder / "data" / name), "in none of the splits") for name in unused]
-    return refuse_nothing(Reading(splits, left_out), source, LAYOUT)
+    return require_recordings(CorpusReading(splits, left_out), source, LAYOUT)
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Audio and transcripts in a folder; keys end in lower case."""
+    """Return the audio and transcripts in a folder by name, with the suffix in lower case."""
     paths = files_below(folder, (AUDIO, TRANSCRIPT))
     return {_name(path.name) + path.name[len(_name(path.name)) :].lower(): path for path in paths}
 
@@ -81,39 +81,39 @@ def _recording(name: str, audio: Path | None, transcript: Path | None, folder: P
         return LeftOut(str(audio), NO_TRANSCRIPT)
     if audio is None:
         return LeftOut(str(transcript), NO_AUDIO)
-    refuse = functools.partial(LeftOut, str(transcript))
+    left_out = functools.partial(LeftOut, str(transcript))
     try:
         lines = _follow(transcript)
     except DeadLinkError as error:
-        return refuse("a link file that leads nowhere", str(error))
+        return left_out("broken link file", str(error))
     except UserError as error:
-        return refuse(UNREADABLE_TRANSCRIPT, str(error))
+        return left_out(UNREADABLE_TRANSCRIPT, str(error))
     text, pinyin = (plain_spaces(STRAY.sub("", lines.get(number, ""))) for number in (1, 2))
     if not text:
-        return refuse(EMPTY)
+        return left_out(EMPTY)
     if not pinyin:
-        return refuse("a transcript without its line of pinyin")
+        return left_out("transcript without a pinyin line")
     try:
         return Recording(name, str(audio), text, name.split("_")[0], syllables_of(pinyin))
     except UserError as error:
-        return refuse("pinyin that is no syllable", str(error))
+        return left_out("invalid pinyin", str(error))
 
 
 def _follow(transcript: Path) -> dict[int, str]:
-    """Lines by number of a transcript, or of the one that a link file names."""
+    """Return the lines of a transcript by number, or of the one that a link file names."""
     for _ in range(MAX_LINKS):
         if not transcript.exists():
-            raise DeadLinkError(f"{transcript} is not there")
+            raise DeadLinkError(f"{transcript} not found")
         lines = dict(text_lines(transcript))
         if len(lines) != 1 or not lines.get(1, "").lower().endswith(TRANSCRIPT):
             return lines
         transcript = Path(os.path.normpath(transcript.parent / lines[1].replace("\\", "/")))
-    raise DeadLinkError(f"{transcript} links on and on")
+    raise DeadLinkError(f"{transcript}: more than {MAX_LINKS} links in a row")
 
 
 CORPUS = Corpus(
     read=read,
-    about="60 students read news, with pinyin by the corpus's makers, in a quiet office",
+    about="60 students read news in a quiet office; with the corpus authors' pinyin",
     language="zh",
     hours=33.5,
     size_gb=6.5,

@@ -1,1 +1,1 @@
-"""Every check of manifests, recordings and labels that can be made before the first step."""
+"""Checks manifests, recordings and labels before training."""

@@ -1,4 +1,4 @@
-"""Manifests of what is sound, beside a list of what was left out and why."""
+"""Writes manifests of the usable utterances, and a list of those left out with the reasons."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LEFT_OUT = "left_out.txt"
 
 
 def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
-    """Write manifests without the lines that are not sound, and `left_out.txt` with the reasons.
+    """Write manifests without unusable lines, and `left_out.txt` with the reasons.
 
     Args:
-        diagnosis: of the manifests.
-        folder: to write to.
+        diagnosis: findings about the manifests.
+        folder: folder for the clean manifests.
 
     Returns:
-        How many utterances each clean manifest holds; one that would hold none is not written.
+        The number of utterances of each clean manifest; an empty one is not written.
 
     Raises:
-        UserError: the folder cannot be written, or holds one of the manifests themselves.
+        UserError: the folder cannot be written, or contains one of the manifests themselves.
     """
     sources = diagnosis.contents.sources
     paths = clean_paths(sources, folder)
@@ -42,7 +42,7 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
             write_manifest(paths[source], kept)
             written[paths[source]] = len(kept)
         else:
-            paths[source].unlink(missing_ok=True)  # an older one would be taken for this one's
+            paths[source].unlink(missing_ok=True)  # an older file would be mistaken for this manifest's
     with whole_file(folder / LEFT_OUT, "list") as file:
         for finding in diagnosis.findings:
             if finding.kind.left_out or finding.code in ("unreadable-manifest", "empty-manifest"):
@@ -50,16 +50,16 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
                 line = (
                     f"{finding.where}{audio}: {finding.kind.title}: {finding.detail}; {finding.kind.remedy}"
                 )
-                # a file's name may hold line breaks, and bytes that are no UTF-8
+                # a file's name may contain line breaks, and bytes that are not UTF-8
                 file.write(f"{' '.join(line.split())}\n".encode(errors="backslashreplace"))
     return written
 
 
 def clean_paths(sources: Sequence[Source], folder: Path) -> dict[Source, Path]:
-    """Where the clean manifests go: under their own names, with their folder's where two are called alike.
+    """Return the paths of clean manifests: their own names, preceded by their folder's if two are equal.
 
     Raises:
-        UserError: that would overwrite one of the manifests, or one another.
+        UserError: a clean manifest would overwrite one of the manifests or another clean one.
     """
     names = Counter(source.path.name for source in sources)
     paths = {}

@@ -1,4 +1,4 @@
-"""What only a look at several utterances tells: repeated ids and sounds, and what two sets share."""
+"""Compares utterances: finds repeated ids and recordings, and what two sets have in common."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 
 from asr.base.wording import counted
-from data_pipeline.doctor.checkup import Heard, is_silent
+from data_pipeline.doctor.checkup import Checkup, is_silent
 from data_pipeline.doctor.findings import ROLES, Entry, Finding, Source, about
 from data_pipeline.sentences import sentence_key
 
 
 def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Ids that stand twice in a manifest, or in two."""
+    """Yield ids that appear twice in a manifest, or in two manifests."""
     first: dict[str, Entry] = {}
     first_here: dict[tuple[Source, str], Entry] = {}
     for entry in entries:
@@ -25,33 +25,33 @@ def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield about(entry, "shared-id", f"also {anywhere.source.path}, line {anywhere.line}")
 
 
-def sound_comparisons(heard: Sequence[tuple[Entry, Heard]]) -> Iterator[Finding]:
-    """The same sound twice in a set, under other labels perhaps, or in two sets."""
-    by_sound: defaultdict[bytes, list[Entry]] = defaultdict(list)
-    for entry, one in heard:
+def audio_comparisons(checkups: Sequence[tuple[Entry, Checkup]]) -> Iterator[Finding]:
+    """Yield recordings that appear twice in a set, possibly with other labels, or in two sets."""
+    by_audio: defaultdict[bytes, list[Entry]] = defaultdict(list)
+    for entry, one in checkups:
         if one.digest and not is_silent(one):
-            by_sound[one.digest].append(entry)
-    for alike in by_sound.values():
-        if len(alike) > 1:
-            yield from _alike_findings(alike)
+            by_audio[one.digest].append(entry)
+    for same_audio in by_audio.values():
+        if len(same_audio) > 1:
+            yield from _same_audio_findings(same_audio)
 
 
 def sentence_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Sentences of one set that stand in an earlier one too: train before dev before test."""
+    """Yield sentences of a set that are also in an earlier one, in the order train, dev, test."""
     sentences = [sentence_key(entry.utterance.text, entry.utterance.tokens) for entry in entries]
     for entry, other in _shared(entries, sentences):
-        said = entry.utterance.text or " ".join(entry.utterance.tokens)
-        yield about(entry, "shared-sentence", f"{said!r}, also {other.where}")
+        sentence = entry.utterance.text or " ".join(entry.utterance.tokens)
+        yield about(entry, "shared-sentence", f"{sentence!r}, also {other.where}")
 
 
 def speaker_comparisons(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Speakers of one set that speak in an earlier one too."""
+    """Yield speakers of a set that are also in an earlier one."""
     counts = Counter((entry.source, entry.utterance.speaker) for entry in entries)
-    told: set[tuple[Source, str]] = set()
+    reported: set[tuple[Source, str]] = set()
     for entry, other in _shared(entries, [entry.utterance.speaker for entry in entries]):
         speaker = entry.utterance.speaker
-        if (entry.source, speaker) not in told:
-            told.add((entry.source, speaker))
+        if (entry.source, speaker) not in reported:
+            reported.add((entry.source, speaker))
             detail = (
                 f"{speaker!r}: {counted(counts[entry.source, speaker], 'utterance')} here, "
                 f"{counts[other.source, speaker]:,} in {other.source.path.name}"
@@ -59,11 +59,11 @@ def speaker_comparisons(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield Finding("shared-speaker", detail, entry.source)
 
 
-def _alike_findings(alike: Sequence[Entry]) -> Iterator[Finding]:
-    """About utterances of the same sound."""
-    first = min(alike, key=lambda entry: ROLES.index(entry.source.role))
+def _same_audio_findings(same_audio: Sequence[Entry]) -> Iterator[Finding]:
+    """Yield the findings about utterances of the same audio."""
+    first = min(same_audio, key=lambda entry: ROLES.index(entry.source.role))
     by_role: defaultdict[str, list[Entry]] = defaultdict(list)
-    for entry in alike:
+    for entry in same_audio:
         by_role[entry.source.role].append(entry)
     for same_set in by_role.values():
         one = same_set[0]
@@ -80,7 +80,7 @@ def _alike_findings(alike: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def _shared(entries: Sequence[Entry], keys: Sequence[Hashable]) -> Iterator[tuple[Entry, Entry]]:
-    """Entries whose key stands in an earlier set too, and the first entry there; an empty key counts not."""
+    """Yield entries whose key is also in an earlier set, with the first entry there; skip empty keys."""
     first: dict[Hashable, Entry] = {}
     for role in ROLES:
         of_role = [place for place, entry in enumerate(entries) if entry.source.role == role and keys[place]]

@@ -1,4 +1,4 @@
-"""Manifests, listened to and compared: everything that is wrong with them."""
+"""Finds everything that is wrong with manifests: reads, decodes and compares."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.doctor import comparisons, label_checks
-from data_pipeline.doctor.checkup import Heard, sound_findings
+from data_pipeline.doctor.checkup import Checkup, audio_findings
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
-from data_pipeline.doctor.listening import listen_to_all
+from data_pipeline.doctor.workers import check_recordings
 from data_pipeline.manifest import scan_manifest
 from data_pipeline.work import reported
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What manifests hold.
+    """Holds the content of manifests.
 
     Attributes:
         sources: the manifests, in the order given.
-        entries: all readable lines of all of them.
-        findings: what is wrong with the manifests themselves.
+        entries: all readable lines of all manifests.
+        findings: defects of the manifests themselves.
     """
 
     sources: Sequence[Source]
@@ -35,15 +35,15 @@ class Contents:
 
 @dataclass(frozen=True)
 class Summary:
-    """A manifest in figures: what a person asks first.
+    """Holds the summary of a manifest.
 
     Attributes:
         source: the manifest.
-        num_utterances: that can be read.
-        num_left_out: lines that hold no sound utterance.
-        duration_s: of what was heard, and by the manifest of what could not be.
-        num_speakers: by name.
-        counts: findings by severity.
+        num_utterances: number of readable lines.
+        num_left_out: number of unusable lines.
+        duration_s: total duration of the decoded audio, or that of the manifest where decoding failed.
+        num_speakers: number of speakers that are named.
+        counts: number of findings by severity.
     """
 
     source: Source
@@ -56,37 +56,37 @@ class Summary:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was found.
+    """Holds all findings about manifests.
 
     Attributes:
-        contents: what was examined.
-        heard: of each entry.
-        findings: the gravest first, then as the manifests have them.
-        model: what the labels' room was reckoned for.
+        contents: the content of the manifests.
+        checkups: checkup of each entry's recording.
+        findings: findings in the order of KINDS, then of the manifests and lines.
+        model: name of the model whose frames the labels must fit.
     """
 
     contents: Contents
-    heard: Sequence[Heard]
+    checkups: Sequence[Checkup]
     findings: Sequence[Finding]
     model: str
 
     def by_kind(self) -> dict[str, list[Finding]]:
-        """Findings by the code of their kind, in the order of KINDS."""
+        """Return the findings by the code of their kind, in the order of KINDS."""
         found: dict[str, list[Finding]] = {code: [] for code in KINDS}
         for finding in self.findings:
             found[finding.code].append(finding)
         return {code: findings for code, findings in found.items() if findings}
 
     def counts(self) -> dict[Severity, int]:
-        """How many findings there are of each severity."""
+        """Return the number of findings of each severity."""
         return _by_severity(self.findings)
 
     def durations_s(self) -> list[float]:
-        """Of each entry: as heard, or by the manifest where nothing could be."""
-        return _durations_s(self.contents.entries, self.heard)
+        """Return each entry's duration: of the decoded audio, or else by the manifest."""
+        return _durations_s(self.contents.entries, self.checkups)
 
     def left_out(self) -> set[tuple[Source, int]]:
-        """Lines that a clean manifest must not have."""
+        """Return the lines that clean manifests leave out."""
         return {
             (finding.source, finding.line)
             for finding in self.findings
@@ -94,7 +94,7 @@ class Diagnosis:
         }
 
     def summaries(self) -> Iterator[Summary]:
-        """The figures of each manifest."""
+        """Yield a summary of each manifest."""
         left_out = Counter(source for source, _ in self.left_out())
         seconds: Counter[Source] = Counter()
         for entry, duration_s in zip(self.contents.entries, self.durations_s(), strict=True):
@@ -112,7 +112,7 @@ class Diagnosis:
 
 
 def read_contents(sources: Sequence[Source]) -> Contents:
-    """Read manifests, broken ones too."""
+    """Read manifests; broken lines become findings."""
     entries: list[Entry] = []
     findings: list[Finding] = []
     for source in sources:
@@ -130,58 +130,58 @@ def read_contents(sources: Sequence[Source]) -> Contents:
     return Contents(sources, entries, findings)
 
 
-def listen_to_entries(
+def check_entries(
     entries: Sequence[Entry], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
-) -> list[Heard]:
-    """Decode every recording on all cores, and return what was found out about each."""
-    heard = [Heard()] * len(entries)
+) -> list[Checkup]:
+    """Decode and measure every recording on all cores, and return the checkup of each."""
+    checkups = [Checkup()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
-    results = reported(listen_to_all(paths, num_workers), "listening", "files", on_progress, len(paths))
+    results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
     for place, one in results:
-        heard[place] = one
-    return heard
+        checkups[place] = one
+    return checkups
 
 
 def diagnose(
-    contents: Contents, heard: Sequence[Heard], rules: LabelRules, findings: Sequence[Finding] = ()
+    contents: Contents, checkups: Sequence[Checkup], rules: LabelRules, findings: Sequence[Finding] = ()
 ) -> Diagnosis:
-    """Hold everything against everything.
+    """Run all checks on manifests whose recordings have been decoded.
 
     Args:
-        contents: of the manifests.
-        heard: of each entry, in the same order.
-        rules: what labels are held against.
-        findings: made before, such as those about the vocabulary.
+        contents: content of the manifests.
+        checkups: checkup of each entry's recording, in the same order.
+        rules: rules for labels.
+        findings: earlier findings, such as those about the vocabulary.
     """
     entries, found = contents.entries, [*contents.findings, *findings]
-    durations_s = _durations_s(entries, heard)
-    for entry, one, duration_s in zip(entries, heard, durations_s, strict=True):
-        found += sound_findings(entry, one)
+    durations_s = _durations_s(entries, checkups)
+    for entry, one, duration_s in zip(entries, checkups, durations_s, strict=True):
+        found += audio_findings(entry, one)
         found += label_checks.label_findings(entry, duration_s, rules)
         found += label_checks.text_findings(entry)
-    # of what stands twice the first one that is sound is kept
-    found += comparisons.id_findings([entry for entry, _ in _sound(entries, heard, found)])
-    found += comparisons.sound_comparisons(_sound(entries, heard, found))
+    # of duplicates, the first usable one is kept
+    found += comparisons.id_findings([entry for entry, _ in _usable(entries, checkups, found)])
+    found += comparisons.audio_comparisons(_usable(entries, checkups, found))
     found += comparisons.sentence_findings(entries)
     found += comparisons.speaker_comparisons(entries)
     found += label_checks.form_findings(entries)
     found += label_checks.syllable_findings(entries)
     found += label_checks.rate_findings(entries, durations_s)
     found += label_checks.speaker_findings(entries)
-    return Diagnosis(contents, heard, _in_order(found, contents.sources), rules.model)
+    return Diagnosis(contents, checkups, _in_order(found, contents.sources), rules.model)
 
 
-def _sound(
-    entries: Sequence[Entry], heard: Sequence[Heard], found: Sequence[Finding]
-) -> list[tuple[Entry, Heard]]:
-    """Entries that nothing found so far leaves out, and what was heard of them."""
+def _usable(
+    entries: Sequence[Entry], checkups: Sequence[Checkup], found: Sequence[Finding]
+) -> list[tuple[Entry, Checkup]]:
+    """Return the entries that no finding so far leaves out, with their checkups."""
     left_out = {(finding.source, finding.line) for finding in found if finding.kind.left_out}
-    pairs = zip(entries, heard, strict=True)
+    pairs = zip(entries, checkups, strict=True)
     return [(entry, one) for entry, one in pairs if (entry.source, entry.line) not in left_out]
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
-    """Everything that was found, for machines."""
+    """Return the diagnosis as JSON values."""
     return {
         "sound": not diagnosis.counts()["error"],
         "model": diagnosis.model,
@@ -216,8 +216,10 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _durations_s(entries: Sequence[Entry], heard: Sequence[Heard]) -> list[float]:
-    return [one.duration_s or entry.utterance.duration_s for entry, one in zip(entries, heard, strict=True)]
+def _durations_s(entries: Sequence[Entry], checkups: Sequence[Checkup]) -> list[float]:
+    return [
+        one.duration_s or entry.utterance.duration_s for entry, one in zip(entries, checkups, strict=True)
+    ]
 
 
 def _by_severity(findings: Sequence[Finding]) -> dict[Severity, int]:

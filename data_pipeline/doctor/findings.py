@@ -1,4 +1,4 @@
-"""What the doctor can find: every kind with its severity and remedy, and one finding of it."""
+"""Defines every kind of finding with its severity and remedy, and the manifests they are about."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LAST: Role = "test"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What findings of a kind have in common.
+    """Describes a kind of finding.
 
     Attributes:
-        code: its name for machines.
-        severity: an error fails or spoils training, a warning wants a look, a note informs.
-        title: its name for people.
-        remedy: what to do.
+        code: name for programs.
+        severity: an error makes training fail or worse, a warning should be checked, a note informs.
+        title: name for people.
+        remedy: what to do about it.
         left_out: whether clean manifests leave such utterances out.
     """
 
@@ -50,7 +50,7 @@ KINDS: dict[str, Kind] = {
             False,
             [
                 ("unreadable-manifest", "manifest cannot be read", "check the path and the permissions"),
-                ("empty-manifest", "manifest without an utterance", "prepare the corpus again"),
+                ("empty-manifest", "manifest without utterances", "prepare the corpus again"),
                 ("broken-vocabulary", "vocabulary that cannot be used", "correct the vocabulary"),
             ],
         ),
@@ -58,70 +58,94 @@ KINDS: dict[str, Kind] = {
             "error",
             True,
             [
-                ("broken-line", "line that is no utterance", "correct the line, or prepare the corpus again"),
+                (
+                    "broken-line",
+                    "line that is not an utterance",
+                    "correct the line, or prepare the corpus again",
+                ),
                 ("repeated-id", "id given twice in a manifest", "give each recording its own id"),
-                ("missing-audio", "audio file missing or not to be opened", "correct the path, or copy it"),
+                ("missing-audio", "audio file missing or unreadable", "correct the path, or copy the file"),
                 ("empty-audio", "empty audio file", "copy or record it again"),
-                ("truncated-audio", "audio cut off", "copy it again from where it is whole"),
+                ("truncated-audio", "truncated audio", "copy it again from a complete original"),
                 ("corrupt-audio", "audio that cannot be decoded", "copy it again, or convert it to WAV"),
                 ("decoder-stopped", "audio that crashes or hangs the decoder", "convert it to WAV"),
-                ("oversized-audio", "audio too long to be one utterance", "cut it into utterances"),
+                ("oversized-audio", "audio too long for one utterance", "cut it into utterances"),
                 ("too-short", "shorter than one window of 25 ms", "leave it out"),
                 ("silent", "silent", "record it again, or leave it out"),
-                ("wrong-duration", "real length is not the manifest's", "correct duration_s"),
-                ("no-label", "no label", "give it tokens"),
-                ("damaged-label", "tokens with damaged characters", "write the tokens again from the source"),
+                ("wrong-duration", "duration differs from the manifest's", "correct duration_s"),
+                ("no-label", "no label", "add tokens"),
+                (
+                    "damaged-label",
+                    "tokens with damaged characters",
+                    "create the tokens again from the source",
+                ),
                 ("unknown-token", "token outside the vocabulary", "correct it, or extend the vocabulary"),
-                ("too-many-tokens", "more tokens than the model has frames", "is it the right label?"),
+                (
+                    "too-many-tokens",
+                    "more tokens than fit into the model's frames",
+                    "check that the label is right",
+                ),
                 (
                     "contradicting-labels",
-                    "one sound under different labels",
-                    "find out which label is the right one",
+                    "the same recording with different labels",
+                    "find out which label is right",
                 ),
             ],
         ),
-        *_kinds("warning", True, [("repeated-audio", "the same sound again", "keep one of them")]),
+        *_kinds("warning", True, [("repeated-audio", "the same recording twice", "keep one of them")]),
         *_kinds(
             "warning",
             False,
             [
-                ("shared-audio", "the same sound in two sets", "remove it from one: it is no fair test"),
-                ("shared-sentence", "the same sentence in two sets", "keep it in one, unless it is meant so"),
+                ("shared-audio", "the same recording in two sets", "remove it from one of them"),
+                (
+                    "shared-sentence",
+                    "the same sentence in two sets",
+                    "keep it in one, unless this is intended",
+                ),
                 (
                     "shared-speaker",
                     "the same speaker in two sets",
-                    "keep voices apart, unless it is meant so",
+                    "separate the speakers, unless this is intended",
                 ),
                 ("shared-id", "the same id in two manifests", "give each recording its own id"),
-                ("unseen-token", "token that training never shows", "it will count as an error"),
-                ("odd-token", "token that is no toned syllable", "spell it as zhong1, lv4, de5"),
-                ("mixed-forms", "token written in two Unicode forms", "write all in composed form (NFC)"),
-                ("text-and-tokens", "as many hanzi as syllables expected", "is it the right label?"),
-                ("speaking-rate", "implausible speaking rate", "is it the right label for this recording?"),
-                ("unusual-length", "length unlike the rest", "listen to it; cut or leave out what is wrong"),
+                (
+                    "unseen-token",
+                    "token that is not in training",
+                    "add recordings with it; it counts as an error",
+                ),
+                ("odd-token", "token that is not a syllable with a tone", "spell it as zhong1, lv4, de5"),
+                ("mixed-forms", "token written in two Unicode forms", "normalize all to composed form (NFC)"),
+                ("text-and-tokens", "numbers of hanzi and syllables differ", "check that the label is right"),
+                ("speaking-rate", "implausible speaking rate", "check that the label is right"),
+                ("unusual-length", "unusual duration", "listen to it; cut it or leave it out if it is wrong"),
                 ("longer-than-batch", "longer than train.batch_s", "raise train.batch_s, or cut it"),
-                ("narrow-band", "recorded at less than 16 kHz", "train and use the model on alike sound"),
-                ("clipped", "clipped", "record it at a lower gain; a few do no harm"),
-                ("quiet", "very quiet", "raise its level, or check the microphone"),
+                (
+                    "narrow-band",
+                    "recorded at less than 16 kHz",
+                    "use the model on recordings of the same bandwidth",
+                ),
+                ("clipped", "clipped", "record at a lower gain; a few are harmless"),
+                ("quiet", "very quiet", "raise the level, or check the microphone"),
                 ("offset", "constant offset (DC)", "filter below 20 Hz, or check the sound card"),
-                ("zero-tail", "ends in exact zeros", "was it copied whole?"),
-                ("damaged-text", "text with damaged characters", "write it again from the source"),
+                ("zero-tail", "ends in exact zeros", "check that it was copied completely"),
+                ("damaged-text", "text with damaged characters", "copy it again from the source"),
             ],
         ),
         *_kinds(
             "note",
             False,
             [
-                ("resampled", "rate is changed to 16 kHz", "nothing to do; 16 kHz files are read faster"),
-                ("mixed-down", "channels are mixed to one", "nothing to do, if both carry the voice"),
-                ("odd-space", "unusual white space in a text", "replace it by plain spaces"),
-                ("decomposed", "not in composed form (NFC)", "normalise the text to NFC"),
+                ("resampled", "resampled to 16 kHz", "nothing to do; 16 kHz files are read faster"),
+                ("mixed-down", "mixed to mono", "nothing to do, if all channels have the voice"),
+                ("odd-space", "unusual white space in a text", "replace it with plain spaces"),
+                ("decomposed", "not in composed form (NFC)", "normalize the text to NFC"),
                 (
                     "byte-order-mark",
                     "byte order mark at the start",
-                    "nothing to do; other programs may stumble",
+                    "nothing to do; other programs may fail to read it",
                 ),
-                ("no-speaker", "no speaker given", "name speakers, so that shared voices are found"),
+                ("no-speaker", "no speaker given", "add speakers, so that shared ones are found"),
             ],
         ),
     ]
@@ -130,7 +154,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A manifest by its place among those given."""
+    """Identifies a manifest and its role."""
 
     path: Path
     role: Role
@@ -138,7 +162,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A readable line of a manifest."""
+    """Holds a readable line of a manifest."""
 
     source: Source
     line: int
@@ -146,21 +170,21 @@ class Entry:
 
     @property
     def where(self) -> str:
-        """Its id, manifest and line."""
+        """Return the utterance's id, manifest and line."""
         return f"{self.utterance.id} ({self.source.path.name}:{self.line})"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found.
+    """Describes one finding about a manifest, an utterance or a recording.
 
     Attributes:
-        code: of its kind, a key of KINDS.
-        detail: what was expected and what is there.
-        source: of the manifest; None where none is to blame.
-        line: in the manifest, from 1; 0 where the whole file is meant.
-        utterance_id: empty where no utterance can be named.
-        audio_path: empty likewise.
+        code: code of its kind, a key of KINDS.
+        detail: the values expected and found.
+        source: the manifest; None if the finding is about none.
+        line: line in the manifest, from 1; 0 for the whole file.
+        utterance_id: id of the utterance; empty if unknown.
+        audio_path: path of the recording; empty if unknown.
     """
 
     code: str
@@ -172,19 +196,19 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """What it has in common with others."""
+        """Return the kind of the finding."""
         return KINDS[self.code]
 
     @property
     def where(self) -> str:
-        """Manifest, line and id, as far as they are known."""
+        """Return manifest, line and id, as far as they are known."""
         place = str(self.source.path) if self.source else ""
         place += f":{self.line}" if self.line else ""
         return f"{place} {self.utterance_id}".strip()
 
 
 def about(entry: Entry, code: str, detail: str) -> Finding:
-    """A finding about an utterance."""
+    """Return a finding about an utterance."""
     utterance = entry.utterance
     return Finding(code, detail, entry.source, entry.line, utterance.id, utterance.audio_path)
 
@@ -193,11 +217,11 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     """Return manifests with their roles.
 
     Args:
-        manifests: to examine.
-        data: whose manifests, or prepared corpus, it is where none is named.
+        manifests: manifests to examine.
+        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty.
 
     Raises:
-        UserError: there is none, or one is named twice.
+        UserError: there is no manifest, or one is given twice.
     """
     paths = list(manifests) or [Path(path) for path in (data.train, data.dev, data.test) if path]
     if not paths and data.corpus:
@@ -214,7 +238,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
 
 
 def sources_of(paths: Sequence[Path]) -> list[Source]:
-    """Manifests with their roles: by name where it tells, else by order: train, (dev,) test."""
+    """Return manifests with their roles: by name if it contains one, else by order: train, (dev,) test."""
     named = [_named_role(path) for path in paths]
     free = [role for role in ROLES if role not in named]
     unnamed = named.count(None)

@@ -1,4 +1,4 @@
-"""What can be told of labels and texts: damage, the vocabulary, room for them, how fast they are spoken."""
+"""Checks labels and texts: damaged characters, the vocabulary, the number of frames, the speaking rate."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.text_defects import damage, is_composed, unusual_space
 
-FEWEST_TO_COMPARE = 20  # below that there is no telling what is unusual
+MIN_TO_COMPARE = 20  # utterances; with fewer, outliers cannot be identified
 OUTLIER_SPREADS = 6.0  # median absolute deviations of the logarithm
 OUTLIER_FACTOR = 2.5
 
 
 @dataclass(frozen=True)
 class LabelRules:
-    """What labels are held against.
+    """Holds what labels are checked against.
 
     Attributes:
-        vocabulary: of the model; None where none is known.
-        frames_needed: frames without which CTC has no alignment for these label ids.
-        num_output_frames: frames that the model gives for so many samples.
-        model: its name, for people.
-        batch_s: the configuration's train.batch_s; None without one.
+        vocabulary: vocabulary of the model; None if unknown.
+        frames_needed: returns the smallest number of frames for which CTC can align label ids.
+        num_output_frames: returns the number of frames of the model for a number of samples.
+        model: name of the model, for people.
+        batch_s: the configuration's train.batch_s; None to skip this check.
     """
 
     vocabulary: Vocabulary | None
@@ -45,7 +45,7 @@ class LabelRules:
 
 
 def vocabulary_of(entries: Iterable[Entry]) -> tuple[Vocabulary | None, list[Finding]]:
-    """The vocabulary that training on these entries makes; None where there are none, or none can be made."""
+    """Return the vocabulary of training on these entries, None if there is none, and findings about it."""
     tokens = sorted({token for entry in entries for token in entry.utterance.tokens})
     if not tokens:
         return None, []
@@ -53,17 +53,17 @@ def vocabulary_of(entries: Iterable[Entry]) -> tuple[Vocabulary | None, list[Fin
 
 
 def load_vocabulary(path: Path) -> tuple[Vocabulary | None, list[Finding]]:
-    """The vocabulary of a file; None where it is broken, and how."""
+    """Return the vocabulary of a file, None if it is broken, and findings about it."""
     return _checked(lambda: Vocabulary.load(path))
 
 
 def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterator[Finding]:
-    """What is wrong with an utterance's tokens, on their own and beside its sound.
+    """Yield the defects of an utterance's tokens, alone and compared with its audio.
 
     Args:
         entry: the utterance.
-        duration_s: of its sound.
-        rules: what to hold it against.
+        duration_s: duration of its audio.
+        rules: rules for labels.
     """
     tokens = entry.utterance.tokens
     if not tokens:
@@ -89,7 +89,7 @@ def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterat
 
 
 def text_findings(entry: Entry) -> Iterator[Finding]:
-    """What is wrong with the characters of its id, text and speaker."""
+    """Yield the defects of the characters of an utterance's id, text and speaker."""
     utterance = entry.utterance
     fields = {"id": utterance.id, "text": utterance.text, "speaker": utterance.speaker}
     for name, text in fields.items():
@@ -98,13 +98,13 @@ def text_findings(entry: Entry) -> Iterator[Finding]:
         if damaged := damage(text):
             yield about(entry, "damaged-text", f"{name}: {damaged}")
         if space := unusual_space(text):
-            yield about(entry, "odd-space", f"{name}: {text!r} holds {space}")
+            yield about(entry, "odd-space", f"{name}: {text!r} contains {space}")
         if not is_composed(text):
             yield about(entry, "decomposed", f"{name}: {text!r}")
 
 
 def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Tokens that look the same and are two to the vocabulary."""
+    """Yield tokens that occur in two Unicode forms, which the vocabulary counts as two tokens."""
     counts: Counter[str] = Counter()
     first: dict[str, Entry] = {}
     for entry in entries:
@@ -119,7 +119,7 @@ def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Tokens that are no syllables among those that are, and texts of another length than their syllables."""
+    """Yield tokens that are not syllables where most are, and texts whose length differs from their label."""
     counts = Counter(token for entry in entries for token in entry.utterance.tokens)
     if unit_of(counts.elements()) != "syllables":
         return
@@ -138,16 +138,16 @@ def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Iterator[Finding]:
-    """Utterances that are spoken much faster or slower than the others, or are much longer or shorter.
+    """Yield utterances that are spoken much faster or slower than the others, or are much longer or shorter.
 
-    Speaking rates are compared among utterances of like length: short ones hold more silence.
+    Speaking rates are compared among utterances of similar length: short ones have more silence.
     """
     kept = [
         (entry, duration_s, len(entry.utterance.tokens))
         for entry, duration_s in zip(entries, durations_s, strict=True)
         if entry.utterance.tokens and duration_s > 0
     ]
-    if len(kept) < FEWEST_TO_COMPARE:
+    if len(kept) < MIN_TO_COMPARE:
         return
     seconds = np.array([duration_s for _, duration_s, _ in kept])
     num_tokens = np.array([count for *_, count in kept])
@@ -156,7 +156,7 @@ def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Ite
         entry, duration_s, count = kept[place]
         rate = count / duration_s
         usual = count / expected[place]
-        yield about(entry, "speaking-rate", f"{rate:.1f} tokens a second, {usual:.1f} expected")
+        yield about(entry, "speaking-rate", f"{rate:.1f} tokens per second, expected about {usual:.1f}")
     for place in np.flatnonzero(_is_outlier(seconds)):
         entry, duration_s, _ = kept[place]
         detail = f"{duration_s:.2f} s, the median is {np.median(seconds):.2f} s"
@@ -164,7 +164,7 @@ def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Ite
 
 
 def speaker_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """How many of each manifest's utterances name no speaker."""
+    """Yield the number of each manifest's utterances without a speaker."""
     counts = Counter(entry.source for entry in entries)
     for source, missing in Counter(e.source for e in entries if not e.utterance.speaker).items():
         yield Finding("no-speaker", f"{missing:,} of {counts[source]:,} utterances", source)
@@ -180,7 +180,7 @@ def _checked(make: Callable[[], Vocabulary]) -> tuple[Vocabulary | None, list[Fi
 def _expected_seconds(
     num_tokens: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Seconds for so many tokens: a line through the medians of those with fewer and with more tokens."""
+    """Fit the expected seconds by the number of tokens: a line through the medians of both halves."""
     of_one_token = float(np.median(seconds / num_tokens))
     order = np.argsort(num_tokens, kind="stable")
     halves = np.array_split(order, 2)

@@ -1,4 +1,4 @@
-"""What the doctor found, as one HTML page: figures, spreads, and examples of every kind to listen to."""
+"""Writes the doctor's findings as one HTML page: figures, histograms, and examples of every kind to play."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, Kind
 
-NUM_EXAMPLES = 6  # of a kind, to be seen and heard
-NUM_LISTED = 200  # of a kind, by name
-NOT_TO_BE_HEARD = {
+NUM_EXAMPLES = 6  # of a kind, shown with a player
+NUM_LISTED = 200  # of a kind, listed by name
+UNPLAYABLE = {
     "missing-audio",
     "empty-audio",
     "truncated-audio",
@@ -33,11 +33,11 @@ NOT_TO_BE_HEARD = {
 
 
 def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None = None) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Args:
-        path: of the HTML file; players and links lead from there to the recordings.
-        diagnosis: to be shown.
+        path: path of the HTML file; links to the recordings are relative to it.
+        diagnosis: the findings to show.
         written: the date on the page; now by default.
 
     Raises:
@@ -55,7 +55,7 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         facts=_facts(diagnosis),
         model=diagnosis.model,
         manifests=_manifests(diagnosis),
-        charts=_spreads(diagnosis),
+        charts=_histograms(diagnosis),
         found={severity: [one for one in kinds if one.kind.severity == severity] for severity in SEVERITIES},
     )
 
@@ -67,14 +67,14 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
         "utterances": f"{len(entries):,}",
         "audio": duration(sum(diagnosis.durations_s())),
         "speakers": f"{len({entry.utterance.speaker for entry in entries} - {''}):,}",
-        "lines without a sound utterance": f"{len(diagnosis.left_out()):,}",
+        "unusable lines": f"{len(diagnosis.left_out()):,}",
         "warnings": f"{counts['warning']:,}",
         "notes": f"{counts['note']:,}",
     }
 
 
 def _manifests(diagnosis: Diagnosis) -> Table:
-    headings = ["manifest", "taken for", "utterances", "audio", "speakers", "errors", "warnings", "notes"]
+    headings = ["manifest", "used as", "utterances", "audio", "speakers", "errors", "warnings", "notes"]
     rows = [
         [
             visible(str(summary.source.path)),
@@ -89,19 +89,19 @@ def _manifests(diagnosis: Diagnosis) -> Table:
     return Table(headings, rows)
 
 
-def _spreads(diagnosis: Diagnosis) -> list[Chart]:
-    """Draw how durations, levels and speaking rates are spread."""
-    pairs = list(zip(diagnosis.contents.entries, diagnosis.heard, strict=True))
-    levels = [heard.level_db for _, heard in pairs if heard.digest and not is_silent(heard)]
+def _histograms(diagnosis: Diagnosis) -> list[Chart]:
+    """Draw histograms of durations, levels and speaking rates."""
+    pairs = list(zip(diagnosis.contents.entries, diagnosis.checkups, strict=True))
+    levels = [checkup.level_db for _, checkup in pairs if checkup.digest and not is_silent(checkup)]
     rates = [
-        len(entry.utterance.tokens) / heard.duration_s
-        for entry, heard in pairs
-        if entry.utterance.tokens and heard.duration_s
+        len(entry.utterance.tokens) / checkup.duration_s
+        for entry, checkup in pairs
+        if entry.utterance.tokens and checkup.duration_s
     ]
     charts = [
-        ("Durations", "seconds", [heard.duration_s for _, heard in pairs if heard.digest]),
+        ("Durations", "seconds", [checkup.duration_s for _, checkup in pairs if checkup.digest]),
         ("Levels", "dBFS, root mean square", levels),
-        ("Speaking rates", "tokens a second", rates),
+        ("Speaking rates", "tokens per second", rates),
     ]
     return [
         histogram(title, quantity, values, show=short_number, noun="recording")
@@ -112,33 +112,33 @@ def _spreads(diagnosis: Diagnosis) -> list[Chart]:
 
 @dataclass(frozen=True)
 class _Example:
-    """A finding with what it is about.
+    """Holds a finding with its utterance.
 
     Attributes:
-        finding: what was found.
-        utterance: where it was found; None where there is none.
-        said: its text, tokens and speaker.
-        address: leads from the page to its recording.
-        has_player: whether that can be listened to.
+        finding: the finding.
+        utterance: the utterance it is about; None for a finding about a manifest.
+        description: text, tokens and speaker of the utterance.
+        address: address of the recording, relative to the page.
+        has_player: whether the recording can be played.
     """
 
     finding: Finding
     utterance: Utterance | None = None
-    said: str = ""
+    description: str = ""
     address: str = ""
     has_player: bool = False
 
 
 @dataclass(frozen=True)
 class _KindFound:
-    """The findings of a kind.
+    """Holds the findings of a kind.
 
     Attributes:
-        kind: what was found.
-        examples: the first findings.
-        listed: further ones.
-        total: how many there are.
-        cut: how many of them the page names, where it leaves some out; else None.
+        kind: the kind of finding.
+        examples: the first findings, with their utterances.
+        listed: further findings by name.
+        total: number of findings.
+        cut: number of findings on the page if it leaves some out, else None.
     """
 
     kind: Kind
@@ -149,16 +149,16 @@ class _KindFound:
 
     @property
     def num_more(self) -> int:
-        """How many there are beside the examples."""
+        """Return the number of findings that are not examples."""
         return self.total - len(self.examples)
 
 
 class _Examples:
-    """Findings with what they are about.
+    """Looks up the utterances of findings.
 
     Args:
-        folder: of the page, from which links lead.
-        diagnosis: to be shown.
+        folder: folder of the page, to which links are relative.
+        diagnosis: the findings to show.
     """
 
     def __init__(self, folder: Path, diagnosis: Diagnosis) -> None:
@@ -168,12 +168,12 @@ class _Examples:
         }
 
     def of_kind(self, kind: Kind, findings: Sequence[Finding]) -> _KindFound:
-        """Return the first findings of a kind."""
+        """Return the findings of a kind as the page shows them."""
         rows = [[visible(one.where), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
         return _KindFound(
             kind,
             [self._example(finding) for finding in findings[:NUM_EXAMPLES]],
-            Table(["where", "what"], rows, kind="words"),
+            Table(["where", "finding"], rows, kind="words"),
             len(findings),
             NUM_LISTED if len(findings) > NUM_LISTED else None,
         )
@@ -182,12 +182,14 @@ class _Examples:
         utterance = self._utterances.get((finding.source, finding.line)) if finding.source else None
         if utterance is None:
             return _Example(finding)
-        said = " · ".join(filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker)))
-        has_player = finding.code not in NOT_TO_BE_HEARD
-        return _Example(finding, utterance, said, self._address(utterance), has_player)
+        description = " · ".join(
+            filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker))
+        )
+        has_player = finding.code not in UNPLAYABLE
+        return _Example(finding, utterance, description, self._address(utterance), has_player)
 
     def _address(self, utterance: Utterance) -> str:
-        """From the page to the recording."""
+        """Return the address of the recording, relative to the page."""
         audio = Path(utterance.audio_path).absolute()
         try:
             relative = os.path.relpath(audio, self._folder)

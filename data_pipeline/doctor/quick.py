@@ -1,6 +1,6 @@
-"""The quick part of the doctor, before every training: what would end it, or flatter its result.
+"""Runs the doctor's quick checks before training: for data that would stop it, or bias its result.
 
-`data_pipeline/doctor/diagnosis.py` listens to the recordings as well and compares them: `asr doctor`.
+`data_pipeline/doctor/diagnosis.py` also decodes all recordings and compares them: `asr doctor`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from data_pipeline.work import in_threads
 logger = logging.getLogger(__name__)
 
 DURATION_TOLERANCE_S = 0.05
-LONGEST_S = 300  # what is longer fits neither a batch nor the memory of a device
+LONGEST_S = 300  # longer recordings fit neither a batch nor the memory of a device
 NUM_REASONS = 10
 
 
@@ -30,16 +30,16 @@ def check_utterances(
     fits: Callable[[int, list[int]], bool],
     on_progress: OnProgress = ignore_progress,
 ) -> tuple[list[Utterance], list[str]]:
-    """Part what can be trained on from what cannot.
+    """Split utterances into those that can be trained on and those that cannot.
 
     Args:
-        utterances: of one manifest.
-        vocabulary: of the model.
-        fits: whether so many samples give the model frames enough for these labels.
-        on_progress: receives how many recordings are checked.
+        utterances: utterances of one manifest.
+        vocabulary: vocabulary of the model.
+        fits: returns whether a number of samples gives the model enough frames for these labels.
+        on_progress: receives the number of recordings checked.
 
     Returns:
-        The sound ones in their order, and what is wrong with each of the others: file, reason, remedy.
+        The usable utterances in their order, and a message about each of the others: file, reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
@@ -53,18 +53,18 @@ def check_utterances(
 
 
 def check_audio(utterances: Sequence[Utterance], on_progress: OnProgress = ignore_progress) -> list[str]:
-    """What is wrong with each utterance's audio; empty where nothing is."""
+    """Return a message about what is wrong with each utterance's audio, "" if nothing is."""
     return [checked.problem for checked in _check_all(utterances, on_progress)]
 
 
 def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
-    """How many utterances of another set say what one in the training set says."""
+    """Return the number of utterances of another set whose sentence is in the training set."""
     known = {sentence_key(utterance.text, utterance.tokens) for utterance in train}
     return sum(sentence_key(utterance.text, utterance.tokens) in known for utterance in other)
 
 
 def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
-    """Log how many recordings are left out, and why the first ones are; nothing where none is."""
+    """Log the number of recordings left out and the first reasons, if there are any."""
     if problems:
         reasons = listed(problems, NUM_REASONS, separator="\n  ")
         logger.warning("%s: %d of %d recordings left out:\n  %s", where, len(problems), num_in_all, reasons)
@@ -72,7 +72,7 @@ def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A recording's audio: what is wrong with it, or its length at the model's rate."""
+    """Holds what is wrong with a recording's audio, or its length at the model's rate."""
 
     problem: str
     num_samples: int = 0
@@ -88,7 +88,7 @@ def _check(utterance: Utterance) -> _Checked:
         refuse_pipe(path)
         header = audio_header(path)
         if header.container != "WAV":
-            read_audio(path)  # only decoding tells that such a file is sound
+            read_audio(path)  # only decoding shows whether such a file is intact
     except UserError as error:
         return _Checked(str(error))
     num_samples = round(header.duration_s * SAMPLE_RATE_HZ)
@@ -97,7 +97,7 @@ def _check(utterance: Utterance) -> _Checked:
         return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
     if header.duration_s > LONGEST_S:
         length = f"{header.duration_s / 60:.0f} min long"
-        return _Checked(f"{path}: {length}, expected one utterance of {LONGEST_S} s at most; cut it")
+        return _Checked(f"{path}: {length}, expected one utterance of at most {LONGEST_S} s; cut it")
     if abs(header.duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
         return _Checked(
             f"{path}: {header.duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
@@ -110,14 +110,14 @@ def _label_problem(
     utterance: Utterance, num_samples: int, vocabulary: Vocabulary, fits: Callable[[int, list[int]], bool]
 ) -> str:
     if not utterance.tokens:
-        return f"{utterance.audio_path}: no label; give it tokens or leave it out"
+        return f"{utterance.audio_path}: no label; add tokens or leave it out"
     try:
         labels = vocabulary.encode(utterance.tokens)
     except UserError as error:
         return f"{utterance.audio_path}: {error}; correct the label or extend the vocabulary"
     if not fits(num_samples, labels):
         return (
-            f"{utterance.audio_path}: {len(labels)} labels do not fit the model's frames of "
-            f"{utterance.duration_s:.2f} s; is it the right label for this recording?"
+            f"{utterance.audio_path}: {len(labels)} labels do not fit the model's frames for "
+            f"{utterance.duration_s:.2f} s of audio; check that the label belongs to this recording"
         )
     return ""

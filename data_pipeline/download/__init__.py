@@ -1,1 +1,1 @@
-"""Corpora from the internet: fetched, checked, unpacked."""
+"""Downloads, checks and unpacks corpora."""

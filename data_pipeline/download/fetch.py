@@ -1,7 +1,7 @@
-"""Files over HTTP: continued after an interruption, compared with their checksum, whole or not there.
+"""Downloads files over HTTP: resumes them after an interruption, and verifies their checksums.
 
-What has come stands in `NAME.part`, and in `NAME.part.json` what the server says of the file, so that only
-the same file is continued. `NAME` itself is complete, and correct where a checksum is published.
+An unfinished download is in `NAME.part`, and the server's description of the file in `NAME.part.json`, so
+that only the same file is resumed. `NAME` itself is complete, and correct if a checksum is published.
 """
 
 from __future__ import annotations
@@ -28,57 +28,60 @@ from data_pipeline.download.server import (
     OPENSLR_HOSTS,
     Answer,
     Origin,
-    TryAgainError,
-    ask,
-    loss,
+    TransientError,
+    connection_failure,
     other_servers,
+    request_file,
 )
 from data_pipeline.types import Archive
 
 logger = logging.getLogger(__name__)
 
-FIRST_TRIES = 3  # where no connection was ever made, more are of little use
+MAX_TRIES_TO_CONNECT = 3  # without any connection so far, more tries are of little use
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for a server.
+class RetryPolicy:
+    """Sets timeouts and limits of retries.
 
     Attributes:
-        timeout_s: of silence, after which a connection counts as lost.
-        first_wait_s: before the second try; each wait is twice the one before.
-        longest_wait_s: where that doubling ends.
-        longest_asked_s: how long a server may ask to wait (Retry-After).
-        tries: how many in a row may bring nothing new.
+        timeout_s: time without data after which a connection counts as lost.
+        first_wait_s: wait before the second try; each wait is twice the one before.
+        max_wait_s: upper limit of these waits.
+        max_retry_after_s: longest wait that a server may request (Retry-After).
+        max_tries: number of tries in a row without new data.
     """
 
     timeout_s: float = 60.0
     first_wait_s: float = 1.0
-    longest_wait_s: float = 60.0
-    longest_asked_s: float = 600.0
-    tries: int = 8
+    max_wait_s: float = 60.0
+    max_retry_after_s: float = 600.0
+    max_tries: int = 8
 
 
-PATIENCE = Patience()
+DEFAULT_RETRIES = RetryPolicy()
 
 
 def fetch(
-    archive: Archive, folder: Path, patience: Patience = PATIENCE, on_progress: OnProgress = ignore_progress
+    archive: Archive,
+    folder: Path,
+    retries: RetryPolicy = DEFAULT_RETRIES,
+    on_progress: OnProgress = ignore_progress,
 ) -> Path:
-    """Fetch a file, or as much as is missing of it.
+    """Download a file, or the part of it that is missing.
 
     Args:
-        archive: where it is, and its checksum.
-        folder: where it goes, made where missing; a file that is there is compared with the checksum.
-        patience: with the server.
-        on_progress: receives how many bytes have come, and then how many are compared with the checksum.
+        archive: address and checksum of the file.
+        folder: folder for the file, created if missing; an existing file is compared with the checksum.
+        retries: timeouts and limits of retries.
+        on_progress: receives the number of bytes received, and then of bytes verified.
 
     Returns:
         The path of the file.
 
     Raises:
-        UserError: it is not to be had, cannot be stored, or is not what was published. What has come is
-            kept, and a file with a wrong checksum moved aside.
+        UserError: the file is not available, cannot be stored, or differs from its checksum. A partial
+            download is kept, and a file with a wrong checksum renamed.
     """
     target = folder / file_name(archive)
     path = target.with_name(target.name + ".part")
@@ -89,7 +92,7 @@ def fetch(
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             part = _Part(archive, file, on_progress)
-            _receive_patiently(part, patience)
+            _receive_with_retries(part, retries)
             os.fsync(file.fileno())
         _check_md5(path, archive, on_progress)
         path.replace(target)
@@ -100,16 +103,16 @@ def fetch(
 
 
 def file_name(archive: Archive) -> str:
-    """What an archive is called on the disk."""
+    """Return the file name of an archive."""
     return urllib.parse.unquote(urllib.parse.urlsplit(archive.url).path.rpartition("/")[2])
 
 
 def at_mirror(archive: Archive, mirror: str) -> Archive:
-    """The same file on another server, which keeps it under the same path.
+    """Return the same file on another server, which has it under the same path.
 
     Args:
-        archive: as published.
-        mirror: a host, such as openslr.elda.org, or an address to put before the path.
+        archive: the published file.
+        mirror: a host, such as openslr.elda.org, or an address that precedes the path.
     """
     if not re.fullmatch(r"(https?://)?[\w.-]+(:\d+)?(/[\w./~-]*)?", mirror):
         raise UserError(f"`mirror`: expected a host such as {OPENSLR_HOSTS[1]}, received {mirror!r}")
@@ -118,12 +121,12 @@ def at_mirror(archive: Archive, mirror: str) -> Archive:
 
 
 class _Part:
-    """The part of a file that has come so far, and what the server said the whole is.
+    """Holds the received part of a file, and the server's description of the whole.
 
     Args:
-        archive: that is fetched.
-        file: opened for appending.
-        on_progress: receives how many bytes have come.
+        archive: the file to download.
+        file: the partial file, opened for appending.
+        on_progress: receives the number of bytes received.
     """
 
     def __init__(self, archive: Archive, file: BinaryIO, on_progress: OnProgress) -> None:
@@ -134,23 +137,23 @@ class _Part:
 
     @property
     def num_bytes(self) -> int:
-        """Return how many have come."""
+        """Return the number of bytes received."""
         return self._file.tell()
 
     def append(self, data: bytes, total: int | None) -> None:
-        """Write what has come, and report it; a killed process loses nothing."""
+        """Append and flush data, so that a killed process loses nothing, and report the progress."""
         self._file.write(data)
         self._file.flush()
         self.report(total)
 
     def report(self, total: int | None) -> None:
-        """Report how much of a total has come."""
+        """Report the number of bytes received, of a total if it is known."""
         self._on_progress(Work(file_name(self.archive), self.num_bytes, total, "bytes"))
 
     def start_again(self, reason: str) -> None:
-        """Forget what has come."""
+        """Discard the received data."""
         logger.warning(
-            "%s: %s; starting from the beginning (%s had come)",
+            "%s: %s; starting from the beginning (%s discarded)",
             file_name(self.archive),
             reason,
             file_size(self.num_bytes),
@@ -159,12 +162,12 @@ class _Part:
         self._file.seek(0)
 
     def note(self, origin: Origin) -> None:
-        """Write down what the part is of."""
+        """Save the server's description of the whole file."""
         with whole_file(self.note_path, "note") as file:
             file.write(json.dumps(asdict(origin)).encode())
 
     def known_origin(self) -> Origin | None:
-        """What it is of; None where continuing it could mix two files, and no checksum would show it."""
+        """Return the saved description; None if resuming could mix two files without being detected."""
         try:
             origin = Origin(**json.loads(self.note_path.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -173,48 +176,48 @@ class _Part:
         return origin if self.archive.md5 or unchanged else None
 
 
-def _receive_patiently(part: _Part, patience: Patience) -> None:
-    """Try until all has come, for as long as tries bring something new."""
+def _receive_with_retries(part: _Part, retries: RetryPolicy) -> None:
+    """Retry until the file is complete, as long as tries bring new data."""
     url = part.archive.url
     furthest, failures, connected = part.num_bytes, 0, False
     while True:
         try:
-            return _receive(part, patience.timeout_s)
-        except TryAgainError as error:
+            return _receive(part, retries.timeout_s)
+        except TransientError as error:
             failure = error
         failures = 0 if part.num_bytes > furthest else failures + 1
         furthest = max(furthest, part.num_bytes)
         connected |= failure.connected
-        allowed = patience.tries if connected else min(patience.tries, FIRST_TRIES)
-        wait_s = min(patience.first_wait_s * 2 ** max(failures - 1, 0), patience.longest_wait_s)
-        wait_s = max(wait_s, failure.asked_s)
-        come = file_size(part.num_bytes)
-        if failures >= allowed or failure.asked_s > patience.longest_asked_s:
-            later = f" and asks to come back in {failure.asked_s:.0f} s" if failure.asked_s else ""
+        max_tries = retries.max_tries if connected else min(retries.max_tries, MAX_TRIES_TO_CONNECT)
+        wait_s = min(retries.first_wait_s * 2 ** max(failures - 1, 0), retries.max_wait_s)
+        wait_s = max(wait_s, failure.retry_after_s)
+        received = file_size(part.num_bytes)
+        if failures >= max_tries or failure.retry_after_s > retries.max_retry_after_s:
+            later = f" and requests a wait of {failure.retry_after_s:.0f} s" if failure.retry_after_s else ""
             raise UserError(
-                f"{url}: {failure}{later}; tries without anything new: {failures}. What has come "
-                f"({come}) is kept, the same command resumes it{other_servers(url)}"
+                f"{url}: {failure}{later}; {failures} tries without new data. The part received so far "
+                f"({received}) is kept, the same command resumes it{other_servers(url)}"
             )
         logger.warning(
-            "%s: %s, at %s; the next try is in %.3g s", file_name(part.archive), failure, come, wait_s
+            "%s: %s after %s; retrying in %.3g s", file_name(part.archive), failure, received, wait_s
         )
         time.sleep(wait_s)
 
 
 def _receive(part: _Part, timeout_s: float) -> None:
-    """One try: ask for what is missing, and write what comes."""
+    """Request the missing part once, and append the data received."""
     known, url = part.known_origin(), part.archive.url
     if part.num_bytes and known is None:
-        part.start_again("nothing shows whether the server still has the same file")
+        part.start_again("cannot verify that the server still has the same file")
     if known and known.num_bytes and known.num_bytes == part.num_bytes:
         return
     validator = known.validator if known and known.url == url else ""
-    answer = ask(url, part.num_bytes, validator, timeout_s)
+    answer = request_file(url, part.num_bytes, validator, timeout_s)
     if answer is None:
         part.start_again("the server's file is shorter")
-        raise TryAgainError("the server cannot continue the file")
+        raise TransientError("the server cannot resume the file")
     with answer.response:
-        _fit(part, answer, known)
+        _align(part, answer, known)
         num_bytes = answer.origin.num_bytes
         if num_bytes is None and known and part.num_bytes:
             num_bytes = known.num_bytes
@@ -222,18 +225,16 @@ def _receive(part: _Part, timeout_s: float) -> None:
         _check_space(part.path, (num_bytes or 0) - part.num_bytes)
         _copy(answer.response, part, num_bytes)
     if num_bytes is not None and part.num_bytes != num_bytes:
-        raise TryAgainError("the connection was cut")
+        raise TransientError("the connection was cut")
 
 
-def _fit(part: _Part, answer: Answer, known: Origin | None) -> None:
-    """Bring the part to where the answer begins; note what it is a part of."""
+def _align(part: _Part, answer: Answer, known: Origin | None) -> None:
+    """Discard the part if the answer does not continue it, and save the description of a new file."""
     same = known is None or answer.origin.may_be(known)
     if part.num_bytes and (answer.offset != part.num_bytes or not same):
-        part.start_again(
-            "the server cannot continue it from there" if same else "the server's file has changed"
-        )
+        part.start_again("the server cannot resume it there" if same else "the server's file has changed")
     if answer.offset != part.num_bytes:
-        raise TryAgainError("the server's answer begins at another byte than asked for")
+        raise TransientError("the server's answer begins at another byte than requested")
     if not part.num_bytes:
         part.note(answer.origin)
 
@@ -243,7 +244,7 @@ def _copy(response: http.client.HTTPResponse, part: _Part, total: int | None) ->
         try:
             data = response.read1(CHUNK_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            raise TryAgainError(loss(error)) from None
+            raise TransientError(connection_failure(error)) from None
         if not data:
             return
         part.append(data, total)
@@ -253,8 +254,8 @@ def _check_space(part: Path, missing: int) -> None:
     free = shutil.disk_usage(part.parent).free
     if missing > free:
         raise UserError(
-            f"{part.parent}: {file_size(missing)} of {part.stem} are to come, {file_size(free)} are free; "
-            "free space there, or choose another place"
+            f"{part.parent}: needs {file_size(missing)} for {part.stem}, {file_size(free)} are free; "
+            "free space there, or choose another folder"
         )
 
 
@@ -272,7 +273,7 @@ def _check_md5(path: Path, archive: Archive, on_progress: OnProgress) -> None:
     aside = path.with_name(f"{file_name(archive)}.wrong")
     path.replace(aside)
     raise UserError(
-        f"{path}: expected the MD5 {archive.md5.lower()} as published, received {digest.hexdigest()}; it is "
-        f"called {aside.name} now, remove it. The same command fetches the file again"
+        f"{path}: expected the published MD5 {archive.md5.lower()}, received {digest.hexdigest()}; "
+        f"renamed to {aside.name}, remove it. The same command downloads the file again"
         f"{other_servers(archive.url)}"
     )

@@ -1,4 +1,4 @@
-"""Servers of files: asking for what is missing of one, and what their answers mean."""
+"""Requests files, or the missing part of one, from HTTP servers, and interprets their answers."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from urllib.error import HTTPError, URLError
 from asr.base.types import UserError
 
 OPENSLR_HOSTS = ("openslr.trmal.net", "openslr.elda.org", "openslr.magicdatatech.com")  # EU, EU, China
-TRY_AGAIN = (408, 425, 429)  # besides 500 and above
-STATUS_HINTS = {401: "it wants a login", 404: "there is no such file", 410: "the file is gone"}
+TRANSIENT_STATUSES = (408, 425, 429)  # besides 500 and above
+STATUS_HINTS = {401: "login required", 404: "there is no such file", 410: "the file was removed"}
 OUT_OF_RANGE = 416
 
 
-class TryAgainError(Exception):
-    """A try that failed in a way that another may not.
+class TransientError(Exception):
+    """Reports a failure that may not occur again in another try.
 
     Attributes:
-        asked_s: how long the server wants to be left alone.
-        connected: whether it answered at all.
+        retry_after_s: wait in seconds that the server requests.
+        connected: whether the server answered at all.
     """
 
-    def __init__(self, reason: str, asked_s: float = 0.0, *, connected: bool = True) -> None:
+    def __init__(self, reason: str, retry_after_s: float = 0.0, *, connected: bool = True) -> None:
         super().__init__(reason)
-        self.asked_s = asked_s
+        self.retry_after_s = retry_after_s
         self.connected = connected
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a server says of a file; empty and None where it does not."""
+    """Holds a server's description of a file; empty or None what the server leaves open."""
 
     url: str
     etag: str = ""
@@ -46,11 +46,11 @@ class Origin:
 
     @property
     def validator(self) -> str:
-        """For If-Range, which takes no weak tag (RFC 9110, 13.1.5)."""
+        """Return the value of If-Range, which must not be a weak tag (RFC 9110, 13.1.5)."""
         return self.etag if self.etag.startswith('"') else self.last_modified
 
     def may_be(self, other: Origin) -> bool:
-        """Whether nothing speaks against this being the other file; servers tag theirs as they like."""
+        """Return whether this may be the same file as another; tags are compared on the same server only."""
         pairs: list[tuple[object, object]] = [(self.num_bytes, other.num_bytes)]
         if self.url == other.url:
             pairs += [(self.etag, other.etag), (self.last_modified, other.last_modified)]
@@ -59,12 +59,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A file on its way.
+    """Holds a server's answer to a request for a file.
 
     Attributes:
-        response: to read from.
-        origin: what the server says of the whole file.
-        offset: of the first byte that comes; -1 where the server leaves that open.
+        response: stream of the content.
+        origin: the server's description of the whole file.
+        offset: position of the first byte in the answer; -1 if the server leaves that open.
     """
 
     response: http.client.HTTPResponse
@@ -72,21 +72,22 @@ class Answer:
     offset: int
 
 
-def ask(url: str, offset: int, validator: str, timeout_s: float) -> Answer | None:
-    """Ask for a file from a byte on.
+def request_file(url: str, offset: int, validator: str, timeout_s: float) -> Answer | None:
+    """Request a file from a byte on.
 
     Args:
-        url: of the file, http or https.
-        offset: the first byte wanted.
-        validator: of the file as it was; if it is another by now, the server begins anew. May be empty.
-        timeout_s: of silence, after which a connection counts as lost.
+        url: address of the file, http or https.
+        offset: position of the first byte requested.
+        validator: tag or date of the file as it was; if the file has changed since, the server sends it from
+            the beginning. May be empty.
+        timeout_s: time without data after which the connection counts as lost.
 
     Returns:
-        The answer, which may begin elsewhere; None where the server's file has no such byte.
+        The answer, which may begin at another byte; None if the server's file has no such byte.
 
     Raises:
-        TryAgainError: it failed for now.
-        UserError: it failed for good.
+        TransientError: the request failed, and another may succeed.
+        UserError: the request failed permanently.
     """
     headers = {"User-Agent": "polyphone", "Accept-Encoding": "identity"}
     if offset:
@@ -100,33 +101,33 @@ def ask(url: str, offset: int, validator: str, timeout_s: float) -> Answer | Non
         with error:
             if error.code == OUT_OF_RANGE and offset:
                 return None
-            raise _refusal(error, url) from None
+            raise _status_error(error, url) from None
     except URLError as error:
         raise _no_connection(error, url) from None
     except (OSError, http.client.HTTPException) as error:
-        raise TryAgainError(loss(error)) from None
+        raise TransientError(connection_failure(error)) from None
     return _answer(response, url)
 
 
-def loss(error: Exception) -> str:
-    """What became of a connection."""
+def connection_failure(error: Exception) -> str:
+    """Describe how a connection failed."""
     if isinstance(error, TimeoutError):
-        return "the server fell silent"
+        return "the server stopped sending"
     return f"the connection was lost ({getattr(error, 'strerror', None) or error or type(error).__name__})"
 
 
 def other_servers(url: str) -> str:
-    """The end of an error: where else a file of OpenSLR can be had; empty for other files."""
+    """Return the end of an error that names other servers of OpenSLR's files; empty for other files."""
     address = urllib.parse.urlsplit(url)
     if "openslr" not in (address.hostname or "") and not address.path.startswith("/resources/"):
         return ""
     others = [host for host in OPENSLR_HOSTS if host != address.hostname]
-    return f"; `mirror=HOST` takes another server: {', '.join(others)}"
+    return f"; `mirror=HOST` uses another server: {', '.join(others)}"
 
 
 def _opener() -> urllib.request.OpenerDirector:
     opener = urllib.request.OpenerDirector()
-    for handler in (  # those of HTTP alone: a redirection must not lead to ftp: or file:
+    for handler in (  # only those of HTTP, since a redirection must not lead to ftp: or file:
         urllib.request.ProxyHandler,
         urllib.request.HTTPHandler,
         urllib.request.HTTPSHandler,
@@ -143,8 +144,8 @@ def _answer(response: http.client.HTTPResponse, url: str) -> Answer:
     headers = response.headers
     if "html" in headers.get_content_type():
         raise UserError(
-            f"{url}: expected a file, received a web page; does this network want a login, or has the "
-            f"file moved?{other_servers(url)}"
+            f"{url}: expected a file, received a web page; check whether this network requires a login, or "
+            f"the file has moved{other_servers(url)}"
         )
     offset, size = 0, headers.get("Content-Length", "")
     if response.status == http.client.PARTIAL_CONTENT:
@@ -163,26 +164,26 @@ def _no_connection(error: URLError, url: str) -> Exception:
     if isinstance(reason, ssl.SSLError) and not isinstance(reason, transient):
         why = getattr(reason, "verify_message", "") or reason.reason
         return UserError(
-            f"{url}: no safe connection to {host} ({why}); is this machine's clock right, does a proxy stand "
-            f"between?{other_servers(url)}"
+            f"{url}: no secure connection to {host} ({why}); check this machine's clock, and whether there "
+            f"is a proxy in between{other_servers(url)}"
         )
     if isinstance(reason, socket.gaierror):
-        return TryAgainError(f"cannot find the host {host}; is there a network?", connected=False)
+        return TransientError(f"cannot find the host {host}; check the network", connected=False)
     if isinstance(reason, OSError):
-        return TryAgainError(f"cannot reach {host} ({reason.strerror or reason})", connected=False)
-    return UserError(f"{url}: cannot be fetched ({reason}); expected an address of http or https")
+        return TransientError(f"cannot reach {host} ({reason.strerror or reason})", connected=False)
+    return UserError(f"{url}: cannot be downloaded ({reason}); expected an http or https address")
 
 
-def _refusal(error: HTTPError, url: str) -> Exception:
-    said = f"the server says {error.code} {error.reason}"
-    if error.code in TRY_AGAIN or error.code >= http.client.INTERNAL_SERVER_ERROR:
-        return TryAgainError(said, _seconds(error.headers.get("Retry-After", "")))
+def _status_error(error: HTTPError, url: str) -> Exception:
+    status = f"the server returned {error.code} {error.reason}"
+    if error.code in TRANSIENT_STATUSES or error.code >= http.client.INTERNAL_SERVER_ERROR:
+        return TransientError(status, _seconds(error.headers.get("Retry-After", "")))
     hint = STATUS_HINTS.get(error.code, "expected the file")
-    return UserError(f"{url}: {said} ({hint}){other_servers(url)}")
+    return UserError(f"{url}: {status} ({hint}){other_servers(url)}")
 
 
 def _seconds(retry_after: str) -> float:
-    """From a Retry-After, which holds seconds or a date."""
+    """Return the seconds of a Retry-After header, which holds seconds or a date."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:

@@ -1,4 +1,4 @@
-"""What `import asr` offers."""
+"""Test the public names of `import asr`."""
 
 import pytest
 

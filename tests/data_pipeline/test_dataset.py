@@ -33,7 +33,7 @@ def anything_fits(num_samples, labels):
 
 
 def rows(plan, batches):
-    """Each utterance's place with its own samples and labels, padding cut off and checked."""
+    """Return each utterance's samples and labels by its index; the padding is checked and removed."""
     found = {}
     for places, batch in zip(plan, batches, strict=True):
         audio, num_samples, labels, num_labels = (np.asarray(part) for part in batch)
@@ -45,7 +45,7 @@ def rows(plan, batches):
     return found
 
 
-def test_batches_hold_what_the_files_hold(dataset, clips):
+def test_batches_contain_the_samples_and_labels_of_the_files(dataset, clips):
     found = rows(*dataset.in_order())
     assert len(found) == len(clips)
     for place, (audio, labels) in found.items():
@@ -53,7 +53,7 @@ def test_batches_hold_what_the_files_hold(dataset, clips):
         assert dataset.vocabulary.decode(labels) == clips[place].tokens
 
 
-def test_an_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
+def test_augmented_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
     def epoch(number):
         return rows(*augmented(dataset, NOISY).epoch(number, 1, anything_fits))
 
@@ -64,7 +64,7 @@ def test_an_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
         assert len(first[place][0]) != len(second[place][0])
 
 
-def test_noise_is_another_one_in_every_epoch(dataset):
+def test_noise_differs_in_every_epoch(dataset):
     def epoch(number):
         config = AugmentConfig(noise="coloured", noise_probability=1.0)
         return rows(*augmented(dataset, config).epoch(number, 1, anything_fits))
@@ -74,7 +74,7 @@ def test_noise_is_another_one_in_every_epoch(dataset):
         assert np.any(audio != second[place][0])
 
 
-def test_an_interrupted_epoch_goes_on_at_any_batch(dataset):
+def test_interrupted_epoch_resumes_at_any_batch(dataset):
     noisy = augmented(dataset, NOISY)
     plan, batches = noisy.epoch(1, 1, anything_fits)
     whole = [tuple(map(np.asarray, batch)) for batch in batches]
@@ -89,7 +89,7 @@ def test_an_interrupted_epoch_goes_on_at_any_batch(dataset):
                 np.testing.assert_array_equal(a, b)
 
 
-def test_nothing_is_read_before_the_batch_that_an_epoch_goes_on_with(dataset, clips, tmp_path):
+def test_resumed_epoch_reads_nothing_before_its_first_batch(dataset, clips, tmp_path):
     plan, _ = dataset.epoch(0, 1, anything_fits)
     gone = [
         dataclasses.replace(clip, audio_path=str(tmp_path / "gone.wav")) if place in plan[0] else clip
@@ -127,7 +127,7 @@ def test_batches_come_in_few_shapes(dataset):
             assert batch.labels.shape[1] == padded_length(int(np.max(batch.num_labels)))
 
 
-def test_a_clip_that_would_be_too_fast_for_its_labels_keeps_its_speed(dataset, clips):
+def test_clip_too_short_for_its_labels_when_sped_up_keeps_its_speed(dataset, clips):
     crowded = dataset.labels[3]
     found = rows(*augmented(dataset, ALL_FASTER).epoch(0, 1, lambda n, labels: labels != crowded))
     for place, (audio, _) in found.items():
@@ -135,7 +135,7 @@ def test_a_clip_that_would_be_too_fast_for_its_labels_keeps_its_speed(dataset, c
         assert len(audio) == unchanged if place == 3 else len(audio) < unchanged
 
 
-def test_a_file_that_vanishes_is_named_without_a_stack(dataset, clips, tmp_path):
+def test_missing_file_raises_the_reader_s_own_error(dataset, clips, tmp_path):
     gone = dataclasses.replace(clips[0], id="gone", audio_path=str(tmp_path / "gone.wav"))
     _, batches = Dataset([*clips[:3], gone], dataset.vocabulary, 5.0).in_order()
     with pytest.raises(UserError, match=r"gone\.wav: cannot read this file"):

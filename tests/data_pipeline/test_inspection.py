@@ -17,7 +17,7 @@ def train():
     return [*rows, utterance("x", 1.0, "an4 ni3", "bert"), utterance("y", 3.0, "zhi1", "bert")]
 
 
-def test_what_a_manifest_holds_is_counted(train):
+def test_statistics_of_a_manifest(train):
     found = inspect_utterances("train", train)
     assert found.duration_s == 28.0
     assert found.num_sentences == 3
@@ -30,17 +30,17 @@ def test_what_a_manifest_holds_is_counted(train):
     assert found.part_counts["final"]["-i"] == 1
 
 
-def test_words_have_no_initials(train):
+def test_labels_other_than_syllables_have_no_part_counts(train):
     assert inspect_utterances("m", [*train, utterance("z", 1.0, "hello")]).part_counts == {}
 
 
-def test_labels_that_train_does_not_hold_are_told(train):
+def test_unseen_labels_are_those_missing_in_the_first_manifest(train):
     dev = inspect_utterances("dev", [utterance("d", 1.0, "ni3 men5 qu4")])
     same = inspect_utterances("test", train[:1])
     assert unseen_labels([inspect_utterances("train", train), dev, same]) == {"dev": ["men5", "qu4"]}
 
 
-def test_manifests_are_read_and_what_is_trained_on_comes_first(train, tmp_path):
+def test_inspect_manifests_returns_training_manifests_first(train, tmp_path):
     for name, rows in {"dev": train[:1], "train": train}.items():
         write_manifest(tmp_path / f"{name}.jsonl", rows)
     found = inspect_manifests([tmp_path / "dev.jsonl", tmp_path / "train.jsonl"])

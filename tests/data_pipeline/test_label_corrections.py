@@ -44,7 +44,7 @@ def lines_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_only_accepted_labels_change_and_the_old_manifest_stays(manifest):
+def test_accepted_labels_change_and_the_old_manifest_stays(manifest):
     before = manifest.read_bytes()
     out = manifest.with_name("new.jsonl")
     changed = changed_by(manifest, accepted("a", "yin2 xing2", "yin2 hang2"), accepted("b", "hao3", "hao3"))
@@ -55,7 +55,7 @@ def test_only_accepted_labels_change_and_the_old_manifest_stays(manifest):
 
 
 @pytest.mark.parametrize("where", ["corpus/new.jsonl", "new.jsonl", "else/where/new.jsonl"])
-def test_audio_paths_name_the_same_files_from_another_folder(manifest, tmp_path, monkeypatch, where):
+def test_audio_paths_refer_to_the_same_files_from_another_folder(manifest, tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)
     write_corrected(manifest, tmp_path / where, [])
     old, new = read_manifest(manifest), read_manifest(tmp_path / where)
@@ -73,33 +73,33 @@ def test_audio_paths_name_the_same_files_from_another_folder(manifest, tmp_path,
             accepted("a", "yin2 hang2", "yin2 xing2"),
             "reviewed as 'yin2 hang2', but the manifest has 'yin2 xing2'",
         ),
-        (accepted("a", "yin2 xing2", "yin2 heng9"), "heng9: no Mandarin syllable"),
-        (accepted("a", "yin2 xing2", "yin2 háng"), "háng: no Mandarin syllable"),
-        (accepted("a", "yin2 xing2", ""), "nothing is suggested"),
+        (accepted("a", "yin2 xing2", "yin2 heng9"), "heng9: not a Mandarin syllable"),
+        (accepted("a", "yin2 xing2", "yin2 háng"), "háng: not a Mandarin syllable"),
+        (accepted("a", "yin2 xing2", ""), "no suggested tokens"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_line(manifest, row, message):
+def test_line_that_does_not_fit_the_manifest_raises(manifest, row, message):
     with pytest.raises(UserError, match=message):
         changed_by(manifest, row)
 
 
-def test_all_mistakes_are_told_at_once_and_many_are_counted(manifest):
+def test_error_lists_ten_mistakes_and_counts_the_others(manifest):
     with pytest.raises(UserError) as raised:
         changed_by(manifest, *(accepted(f"none{line}", "hao3", "hao4", line) for line in range(2, 15)))
-    told = str(raised.value).splitlines()
-    assert len(told) == 12
-    assert told[-2] == "and 3 more"
-    assert told[-1] == "nothing was written"
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 12
+    assert lines[-2] == "and 3 more"
+    assert lines[-1] == "nothing was written"
 
 
-def test_characters_are_single_and_words_are_any(manifest):
+def test_suggested_characters_must_be_single_and_words_may_be_any(manifest):
     assert changed_by(manifest, accepted("b", "hao3", "好 吗"), unit="characters")
     with pytest.raises(UserError, match="好吗: expected characters with spaces"):
         changed_by(manifest, accepted("b", "hao3", "好吗"), unit="characters")
     assert changed_by(manifest, accepted("b", "hao3", "hello"), unit="words")
 
 
-def test_what_no_text_can_hold_in_a_field_of_the_users_stays_an_escape(manifest):
+def test_lone_surrogate_in_another_field_stays_an_escape(manifest):
     line = LINES[0] | {"note": "\ud800"}
     manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
     out = manifest.with_name("new.jsonl")
@@ -107,7 +107,7 @@ def test_what_no_text_can_hold_in_a_field_of_the_users_stays_an_escape(manifest)
     assert lines_of(out) == [line | {"tokens": "yin2 hang2"}]
 
 
-def test_nothing_that_is_there_is_overwritten(manifest):
+def test_existing_file_is_not_overwritten(manifest):
     for path in (manifest, manifest.parent):
-        with pytest.raises(UserError, match="there already"):
+        with pytest.raises(UserError, match="exists already"):
             write_corrected(manifest, path, [])

@@ -50,17 +50,17 @@ from data_pipeline.labels import UnlabelledError, label, pinyin_of
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
     ],
 )
-def test_hanzi_are_labelled_by_word(text, syllables):
+def test_pinyin_follows_words_and_context(text, syllables):
     assert " ".join(pinyin_of(text)) == syllables
 
 
-def test_syllables_agree_with_the_demo_corpus_but_for_sandhi_and_particles():
+def test_pinyin_agrees_with_the_demo_corpus_except_for_sandhi_and_particles():
     records = zipfile.ZipFile(ARCHIVE).read("manifest.jsonl").decode().splitlines()
     num_all = num_other = 0
     for record in map(json.loads, records[::4]):
-        said, ours = record["pinyin"].split(), pinyin_of(record["text"])
-        assert len(ours) == len(said)
-        for syllable, labelled in zip(said, ours, strict=True):
+        expected, labels = record["pinyin"].split(), pinyin_of(record["text"])
+        assert len(labels) == len(expected)
+        for syllable, labelled in zip(expected, labels, strict=True):
             num_all += 1
             num_other += syllable != labelled
             if syllable != labelled:
@@ -82,16 +82,16 @@ def test_syllables_agree_with_the_demo_corpus_but_for_sandhi_and_particles():
         ("3号", "found digits"),
         ("２０１９年", "found digits"),
         ("дом", "found other scripts"),
-        ("涨了50%", "a sign with a reading of its own"),
-        ("兙", "whose reading no dictionary tells"),
-        ("圆周率3.14", "a number with a sign in it"),
-        ("½", "a number with a sign"),
-        ("−5", "a sign with a reading"),
-        ("", "nothing to label"),
-        ("。！", "nothing to label"),
+        ("涨了50%", "sign that is read aloud"),
+        ("兙", "without a reading in the dictionary"),
+        ("圆周率3.14", "number with a sign in it"),
+        ("½", "number|sign"),
+        ("−5", "sign that is read aloud"),
+        ("", "no spoken text"),
+        ("。！", "no spoken text"),
     ],
 )
-def test_what_is_not_written_as_it_sounds_is_not_guessed_at(text, reason):
+def test_text_with_an_ambiguous_reading_raises_with_the_reason(text, reason):
     with pytest.raises(UnlabelledError, match=reason):
         label(text, "syllables")
 
@@ -109,11 +109,11 @@ def test_what_is_not_written_as_it_sounds_is_not_guessed_at(text, reason):
         ("seven", "words", "seven"),
     ],
 )
-def test_characters_and_words_are_alternatives(text, unit, tokens):
+def test_label_makes_characters_and_words(text, unit, tokens):
     assert " ".join(label(text, unit)) == tokens
 
 
 @pytest.mark.parametrize("text", ["今天天气很好，我们去公园玩。", "我们去银行"])
-def test_hanzi_without_spaces_are_no_words(text):
-    with pytest.raises(UnlabelledError, match="without spaces between their words"):
+def test_words_of_hanzi_without_spaces_raise(text):
+    with pytest.raises(UnlabelledError, match="without spaces between words"):
         label(text, "words")

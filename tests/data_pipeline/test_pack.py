@@ -11,7 +11,7 @@ from helpers import ROOT
 
 from asr.audio.recording import audio_header, piece_of_file, read_audio
 from asr.base.config import AugmentConfig
-from asr.base.lock import alone_in
+from asr.base.lock import exclusive_lock
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
@@ -24,7 +24,7 @@ from data_pipeline.pack import pack_manifest
 
 @pytest.fixture(scope="module")
 def mixed(clips, tmp_path_factory):
-    """A manifest of several containers and rates."""
+    """Return a manifest of several containers and sample rates."""
     folder = tmp_path_factory.mktemp("mixed")
     rows = list(clips)
     for place, (suffix, rate_hz) in enumerate([(".flac", 16000), (".mp3", 22050), (".wav", 8000)]):
@@ -40,7 +40,7 @@ def packed(mixed, tmp_path_factory):
     return pack_manifest(mixed, tmp_path_factory.mktemp("packed"), shard_bytes=100_000)
 
 
-def test_a_packed_corpus_trains_on_the_same_batches_bit_for_bit(mixed, packed):
+def test_batches_of_a_packed_corpus_equal_the_original_bit_for_bit(mixed, packed):
     batches = []
     for manifest in (mixed, packed.manifest):
         utterances = read_manifest(manifest)
@@ -55,7 +55,7 @@ def test_a_packed_corpus_trains_on_the_same_batches_bit_for_bit(mixed, packed):
             np.testing.assert_array_equal(left, right)
 
 
-def test_shards_are_tfrecords_that_tensorflow_reads(mixed, packed):
+def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
     shards = sorted(packed.manifest.parent.glob("*.tfrecord"))
     assert len(shards) == packed.num_files > 3
     features = {
@@ -74,7 +74,7 @@ def test_shards_are_tfrecords_that_tensorflow_reads(mixed, packed):
         np.testing.assert_array_equal(audio, read_audio(utterance.audio_path))
 
 
-def test_clips_of_similar_length_lie_together(packed):
+def test_packed_clips_are_sorted_by_length(packed):
     def place(utterance):
         file, _, rest = utterance.audio_path.partition("@")
         return file, int(rest.split("+")[0])
@@ -83,25 +83,25 @@ def test_clips_of_similar_length_lie_together(packed):
     assert durations == sorted(durations)
 
 
-def test_headers_and_the_doctor_understand_packed_recordings(packed):
+def test_audio_header_and_doctor_accept_packed_recordings(packed):
     assert not any(check_audio(read_manifest(packed.manifest)))
     header = audio_header(packed.utterances[0].audio_path)
     assert (header.rate_hz, header.num_channels, header.container) == (16000, 1, "WAV")
 
 
-def test_a_cut_or_missing_pack_is_named(mixed, tmp_path):
+def test_reading_from_a_truncated_or_missing_pack_raises(mixed, tmp_path):
     packed = pack_manifest(mixed, tmp_path, shard_bytes=1)
     last = packed.utterances[-1].audio_path
     shard = tmp_path / Path(last.partition("@")[0]).name
     shard.write_bytes(shard.read_bytes()[:-5000])
-    with pytest.raises(UserError, match=r"tfrecord.*shorter than the place named"):
+    with pytest.raises(UserError, match=r"tfrecord.*the file ends before"):
         read_audio(last)
     shard.unlink()
     with pytest.raises(UserError, match=r"tfrecord.*No such file"):
         read_audio(last)
 
 
-def test_what_cannot_be_read_is_listed_and_the_rest_is_packed(clips, tmp_path, capsys):
+def test_unreadable_recording_is_listed_and_the_others_are_packed(clips, tmp_path, capsys):
     gone = dataclasses.replace(clips[0], audio_path=str(tmp_path / "gone.wav"))
     write_manifest(tmp_path / "m.jsonl", [gone, *clips[1:3]])
     assert main(["pack", str(tmp_path / "m.jsonl"), str(tmp_path / "out")]) == 2
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_listed_and_the_rest_is_packed(clips, tmp_path, c
     assert "gone.wav" in capsys.readouterr().out
 
 
-def test_a_command_given_again_goes_on_where_it_was(mixed, clips, tmp_path):
+def test_repeated_pack_keeps_finished_files_and_replaces_partial_ones(mixed, clips, tmp_path):
     write_manifest(tmp_path / "dev.jsonl", clips[:3])
     first = pack_manifest(mixed, tmp_path / "out")
     when = [path.stat().st_mtime_ns for path in sorted((tmp_path / "out").glob("train*"))]
@@ -122,15 +122,15 @@ def test_a_command_given_again_goes_on_where_it_was(mixed, clips, tmp_path):
         read_audio(utterance.audio_path)
 
 
-def test_other_utterances_are_not_packed_over(packed, clips, tmp_path):
+def test_packing_over_other_utterances_raises(packed, clips, tmp_path):
     write_manifest(tmp_path / "train.jsonl", [*clips[:2][::-1], dataclasses.replace(clips[2], id="new")])
     before = packed.manifest.read_bytes()
-    with pytest.raises(UserError, match="other utterances are packed there"):
+    with pytest.raises(UserError, match="contains other utterances"):
         pack_manifest(tmp_path / "train.jsonl", packed.manifest.parent)
     assert packed.manifest.read_bytes() == before
 
 
-def test_another_manifest_of_the_same_stem_has_files_of_its_own(mixed, clips, tmp_path):
+def test_manifests_with_the_same_stem_get_separate_files(mixed, clips, tmp_path):
     write_manifest(tmp_path / "train.json", clips[:2])
     for manifest in (mixed, tmp_path / "train.json"):
         pack_manifest(manifest, tmp_path / "out")
@@ -139,28 +139,28 @@ def test_another_manifest_of_the_same_stem_has_files_of_its_own(mixed, clips, tm
             read_audio(utterance.audio_path)
 
 
-def test_two_commands_do_not_pack_into_one_folder(mixed, tmp_path):
-    with alone_in(tmp_path, "asr pack"), pytest.raises(UserError, match="another asr pack is at work"):
+def test_concurrent_packing_into_one_folder_raises(mixed, tmp_path):
+    with exclusive_lock(tmp_path, "asr pack"), pytest.raises(UserError, match="another asr pack"):
         pack_manifest(mixed, tmp_path)
 
 
-def test_a_manifest_is_not_packed_into_its_own_folder(mixed):
-    with pytest.raises(UserError, match="the manifest's own folder"):
+def test_packing_into_the_folder_of_the_manifest_raises(mixed):
+    with pytest.raises(UserError, match="folder of the manifest itself"):
         pack_manifest(mixed, mixed.parent)
 
 
-def test_a_place_beyond_its_file_takes_no_memory(packed):
-    with pytest.raises(UserError, match="shorter than the place named"):
+def test_reading_beyond_the_end_of_a_pack_raises_before_allocating(packed):
+    with pytest.raises(UserError, match="the file ends before"):
         read_audio(piece_of_file(packed.manifest.parent / "train.jsonl-00000.tfrecord", 0, 10**15))
 
 
-def test_a_folder_that_cannot_be_written_is_named(mixed, tmp_path):
+def test_packing_into_an_unwritable_folder_raises(mixed, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write this folder"):
         pack_manifest(mixed, tmp_path / "file" / "out")
 
 
-def test_a_disk_that_fills_up_leaves_no_manifest_and_no_half_file(mixed, tmp_path):
+def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, tmp_path):
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
         "from asr.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -169,6 +169,6 @@ def test_a_disk_that_fills_up_leaves_no_manifest_and_no_half_file(mixed, tmp_pat
         [sys.executable, "-c", program, "pack", mixed, tmp_path], cwd=ROOT, capture_output=True, text=True
     )
     assert result.returncode == 2, result.stderr
-    assert "cannot pack here" in result.stderr
+    assert "cannot write packed files" in result.stderr
     assert "Traceback" not in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".asr-pack.lock"]

@@ -10,7 +10,7 @@ import soundfile
 from helpers import ROOT
 from helpers.corpora.chinese import build_thchs30
 
-from asr.base.lock import alone_in
+from asr.base.lock import exclusive_lock
 from asr.base.types import UserError
 from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
@@ -20,7 +20,7 @@ from data_pipeline.prepare import prepare_corpus
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a transcript beside each clip, some of them unfit."""
+    """Return a folder with a transcript beside each clip, some of them unusable."""
     rng = np.random.default_rng(0)
     source = tmp_path / "mine"
     source.mkdir()
@@ -34,35 +34,35 @@ def folder(tmp_path):
 
 
 def prepared(folder, out):
-    """What `asr prepare` makes of it by way of a CSV list."""
+    """Run `asr prepare` on the folder with a CSV list, and return its exit status."""
     rows = ["path,text,speaker"] + [
         f"{wav.name},{wav.with_suffix('.txt').read_text(encoding='utf-8')},s"
         for wav in sorted(folder.glob("*.wav"))
     ]
-    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]  # a list's doubled line is told by the doctor
+    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]  # `asr doctor` reports the duplicate line
     (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
     return main(["prepare", "table", str(folder / "list.csv"), str(out)])
 
 
-def test_one_command_makes_manifests_and_tells_everything_it_leaves_out(folder, tmp_path, capsys):
+def test_prepare_writes_manifests_and_reports_everything_left_out(folder, tmp_path, capsys):
     assert prepared(folder, tmp_path / "out") == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     kept = [u for path in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(path)]
     assert {u.text for u in kept} == {"今天天气很好", "他得去", "长大", "绿色", "再见", "谢谢"}
     assert next(u for u in kept if u.text == "他得去").tokens == ("ta1", "dei3", "qu4")
     assert all(u.duration_s == 1.0 for u in kept)
-    assert "left out: 3 of 10" in told
+    assert "left out: 3 of 10" in output
     rows = [line.split("\t") for line in (tmp_path / "out" / "left_out.tsv").read_text("utf-8").splitlines()]
     reasons = {Path(what).name: reason for reason, what, *_ in rows}
     assert reasons["gone.wav"] == "no such audio file"
-    assert reasons["c1.wav"] == "audio that cannot be read"
+    assert reasons["c1.wav"] == "unreadable audio"
     assert "found Latin letters" in reasons["c6.wav"]
     assert len(rows) == 3
     for reason in {row[0] for row in rows}:
-        assert reason in told
+        assert reason in output
 
 
-def test_units_may_be_chosen(folder, tmp_path):
+def test_units_argument_chooses_the_labels(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     out = tmp_path / "characters"
     assert main(["prepare", "table", str(folder / "list.csv"), str(out), "--units", "characters"]) == 0
@@ -71,7 +71,7 @@ def test_units_may_be_chosen(folder, tmp_path):
     assert kept["二〇一九年 OK"] == ("二", "〇", "一", "九", "年", "o", "k")
 
 
-def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
+def test_chosen_units_replace_the_labels_of_the_corpus(tmp_path):
     source = build_thchs30(tmp_path / "in")
     labels = {}
     for units in (None, "syllables"):
@@ -84,19 +84,19 @@ def test_labels_of_the_corpus_s_own_give_way_to_units_asked_for(tmp_path):
     assert labels["syllables"] != labels[None]
 
 
-def test_another_corpus_is_not_mixed_into_a_folder(folder, tmp_path, capsys):
+def test_preparing_another_source_into_the_same_folder_fails(folder, tmp_path, capsys):
     prepared(folder, tmp_path / "out")
-    assert prepared(folder, tmp_path / "out") == 0  # the same once more is fine
+    assert prepared(folder, tmp_path / "out") == 0  # repeating the same command works
     (tmp_path / "other.csv").write_text("path,text\na.wav,你好\n", encoding="utf-8")
     capsys.readouterr()
     assert main(["prepare", "table", str(tmp_path / "other.csv"), str(tmp_path / "out")]) == 2
-    assert "prepared from source" in capsys.readouterr().err
+    assert "prepared with source" in capsys.readouterr().err
 
 
-def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, tmp_path):
+def test_failed_preparation_is_repeated(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     (tmp_path / "out" / "test.jsonl").unlink()
-    (tmp_path / "out" / "test.jsonl").mkdir()  # which cannot be written
+    (tmp_path / "out" / "test.jsonl").mkdir()  # so that it cannot be written
     assert prepared(folder, tmp_path / "out") == 2
     assert not json.loads((tmp_path / "out" / "prepared.json").read_text("utf-8"))["finished"]
     (tmp_path / "out" / "test.jsonl").rmdir()
@@ -105,7 +105,7 @@ def test_a_preparation_that_fails_half_way_is_not_taken_for_a_whole_one(folder, 
     )
 
 
-def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
+def test_equal_ids_in_different_splits_get_the_split_as_prefix(folder, tmp_path):
     rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
     rows += ["1,c3.wav,谢谢,test", "1,c4.wav,绿色,dev"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
@@ -118,26 +118,26 @@ def test_ids_that_begin_anew_in_every_split_are_told_apart(folder, tmp_path):
     }
 
 
-def test_a_recording_in_two_splits_stays_where_it_is_tested_on(folder, tmp_path):
+def test_recording_in_train_and_test_is_kept_in_test(folder, tmp_path):
     rows = ["id,path,text,split", "1,c0.wav,你好,train", "2,c2.wav,再见,train"]
     rows += ["1,c0.wav,你好,test", "3,c4.wav,绿色,dev"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
     prepared = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
     found = {split: {u.id: u.text for u in read_manifest(path)} for split, path in prepared.manifests.items()}
     assert found == {"train": {"2": "再见"}, "dev": {"3": "绿色"}, "test": {"1": "你好"}}
-    assert [row.reason for row in prepared.left_out] == ["an id that stands twice"]
+    assert [row.reason for row in prepared.left_out] == ["duplicate id"]
 
 
-def test_labels_that_a_list_brings_are_brought_to_one_spelling(folder, tmp_path):
+def test_labels_of_a_list_are_converted_to_the_project_spelling(folder, tmp_path):
     rows = ["path,pinyin,split", "c0.wav,ni3 hao,train", "c2.wav,lü4 lue4,train", "c3.wav,hello,train"]
     rows += ["c4.wav,shi4,dev", "c5.wav,shi4,test"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
     manifests = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out").manifests
     assert [u.tokens for u in read_manifest(manifests["train"])] == [("ni3", "hao5"), ("lv4", "lve4")]
-    assert "labels that are no syllables" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
+    assert "invalid syllable labels" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
 
 
-def test_clips_too_short_and_names_that_are_no_text_are_left_out(folder, tmp_path):
+def test_short_clips_and_non_utf8_names_are_left_out(folder, tmp_path):
     soundfile.write(folder / "one.wav", np.zeros(1), 16000)
     (folder / "one.txt").write_text("你好", encoding="utf-8")
     for suffix in ("wav", "txt"):
@@ -147,20 +147,20 @@ def test_clips_too_short_and_names_that_are_no_text_are_left_out(folder, tmp_pat
     assert sorted(kept) == ["c0", "c3", "c4", "c5", "c7"]
     left_out = (tmp_path / "out" / "left_out.tsv").read_bytes().decode("utf-8")
     assert "audio shorter than 25 ms" in left_out
-    assert "a name that is not UTF-8" in left_out
+    assert "name is not UTF-8" in left_out
 
 
-def test_another_kind_of_units_may_be_prepared_in_place(folder, tmp_path):
+def test_prepare_with_other_units_replaces_the_manifests(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     units = ["--units", "characters"]
     assert main(["prepare", "table", str(folder / "list.csv"), str(tmp_path / "out"), *units]) == 0
     kept = {u.text: u.tokens for path in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(path)}
     assert kept["长大"] == ("长", "大")
-    with pytest.raises(UserError, match="prepared from units 'characters'"):
+    with pytest.raises(UserError, match="prepared with units 'characters'"):
         prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out")
 
 
-def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
+def test_prepared_manifests_are_used_when_the_source_is_gone(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     (folder / "list.csv").rename(tmp_path / "moved.csv")
     manifests = prepare_corpus("table", str(folder / "list.csv"), tmp_path / "out").manifests
@@ -169,15 +169,15 @@ def test_what_is_prepared_is_used_where_its_source_is_gone(folder, tmp_path):
     assert read_manifest(manifests["train"])
 
 
-def test_a_piece_outside_its_recording_is_left_out_with_its_reason(folder, tmp_path):
+def test_segment_outside_its_recording_is_left_out_with_its_reason(folder, tmp_path):
     rows = ["id,path,text,start,end", "1,c0.wav,你好,0.1,0.9", "2,c0.wav,再见,0.5,9", "3,c2.wav,绿色,0,0.8"]
     (folder / "l.csv").write_text("\n".join(rows), encoding="utf-8")
     prepared = prepare_corpus("table", str(folder / "l.csv"), tmp_path / "out")
-    assert [(row.what, row.reason) for row in prepared.left_out] == [("2", "times outside its recording")]
+    assert [(row.what, row.reason) for row in prepared.left_out] == [("2", "segment outside its recording")]
     assert sum(split.num_utterances for split in prepared.splits.values()) == prepared.num_found - 1 == 2
 
 
-def test_a_split_that_is_gone_leaves_no_manifest_behind(tmp_path):
+def test_manifest_of_a_removed_split_is_deleted(tmp_path):
     source = build_thchs30(tmp_path / "in")
     prepare_corpus("thchs30", str(source), tmp_path / "out")
     for path in source.rglob("test/*"):
@@ -186,17 +186,17 @@ def test_a_split_that_is_gone_leaves_no_manifest_behind(tmp_path):
     assert sorted(path.stem for path in (tmp_path / "out").glob("*.jsonl")) == ["dev", "train"]
 
 
-def test_manifests_that_someone_else_made_are_not_written_over(folder, tmp_path):
+def test_manifests_not_made_by_prepare_are_not_overwritten(folder, tmp_path):
     prepared(folder, tmp_path / "out")
     (tmp_path / "lists").mkdir()
     mine = tmp_path / "lists" / "train.jsonl"
     mine.write_text("my own list", encoding="utf-8")
-    with pytest.raises(UserError, match=r"train\.jsonl: was not made by asr prepare"):
+    with pytest.raises(UserError, match=r"train\.jsonl: not made by `asr prepare`"):
         prepare_corpus("table", str(folder / "list.csv"), tmp_path / "lists")
     assert mine.read_text("utf-8") == "my own list"
 
 
-def test_what_was_prepared_inside_of_the_source_is_not_read_again(folder):
+def test_prepared_folder_inside_the_source_is_not_read(folder):
     assert main(["prepare", "folder", str(folder), str(folder / "out")]) == 0
     (folder / "out" / "extra.txt").write_text("你好", encoding="utf-8")
     soundfile.write(folder / "out" / "extra.wav", np.ones(16000), 16000)
@@ -206,15 +206,15 @@ def test_what_was_prepared_inside_of_the_source_is_not_read_again(folder):
     assert not any("extra" in name for name in kept)
 
 
-def test_two_commands_do_not_prepare_into_one_folder(folder, tmp_path):
+def test_concurrent_preparation_into_one_folder_raises(folder, tmp_path):
     with (
-        alone_in(tmp_path / "out", "asr prepare"),
-        pytest.raises(UserError, match="another asr prepare is at"),
+        exclusive_lock(tmp_path / "out", "asr prepare"),
+        pytest.raises(UserError, match="another asr prepare"),
     ):
         prepare_corpus("folder", str(folder), tmp_path / "out")
 
 
-def test_a_known_corpus_is_not_measured_on_a_dev_set_of_our_making(tmp_path):
+def test_known_corpus_without_dev_gets_no_dev_from_train(tmp_path):
     source = build_thchs30(tmp_path / "in")
     for path in source.rglob("dev/*"):
         path.unlink()
@@ -222,28 +222,29 @@ def test_a_known_corpus_is_not_measured_on_a_dev_set_of_our_making(tmp_path):
     assert set(manifests) == {"train", "test"}
 
 
-def test_a_pipe_among_the_recordings_holds_nothing_up(folder, tmp_path):
+def test_pipe_among_the_recordings_is_left_out_without_blocking(folder, tmp_path):
     (folder / "c3.wav").unlink()
     os.mkfifo(folder / "c3.wav")
     assert main(["prepare", "folder", str(folder), str(tmp_path / "out")]) == 0
-    assert "c3.wav\ta pipe, expected a file" in (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
+    left_out = (tmp_path / "out" / "left_out.tsv").read_text("utf-8")
+    assert "c3.wav\texpected a file, received a pipe" in left_out
 
 
-def test_nothing_that_can_be_used_is_an_error_with_its_reasons(tmp_path, capsys):
+def test_source_without_usable_recordings_fails_with_the_reasons(tmp_path, capsys):
     (tmp_path / "l.csv").write_text("path,text\na.wav,你好\nb.wav,OK\n", encoding="utf-8")
     assert main(["prepare", "table", str(tmp_path / "l.csv"), str(tmp_path / "out")]) == 2
-    told = capsys.readouterr().err
-    assert "nothing that can be used" in told
-    assert "no such audio file" in told
-    assert "Latin letters" in told
+    output = capsys.readouterr().err
+    assert "no usable recording" in output
+    assert "no such audio file" in output
+    assert "Latin letters" in output
 
 
-def test_an_unknown_corpus_is_answered_with_the_nearest():
+def test_unknown_corpus_raises_with_the_nearest_name():
     with pytest.raises(UserError, match=r"expected one of .*did you mean thchs30\?"):
         find_corpus("thchs-30")
 
 
-def test_preparing_imports_no_tensorflow(folder, tmp_path):
+def test_prepare_does_not_import_tensorflow(folder, tmp_path):
     program = (
         "import sys; from asr.cli.main import main; "
         f"main(['prepare', 'folder', {str(folder)!r}, {str(tmp_path / 'out')!r}]); "

@@ -6,7 +6,7 @@ from data_pipeline.segments import cut_segments, file_name
 from data_pipeline.types import LeftOut, Recording
 
 
-def test_pieces_of_a_long_recording_become_files(tmp_path):
+def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
     rng = np.random.default_rng(0)
     soundfile.write(tmp_path / "long.flac", rng.normal(0, 0.1, 32000), 16000)
     whole = read_audio(tmp_path / "long.flac")
@@ -24,7 +24,7 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
     kept = {r.id: r for r in results if isinstance(r, Recording)}
     assert set(kept) == {"a/1", "a_1", "whole", "all"}
     assert kept["whole"] == rows[3]
-    assert kept["all"].audio_path == long  # no copy of what is there
+    assert kept["all"].audio_path == long  # the whole file is not copied
     assert all(recording.begin_s == 0 and recording.end_s is None for recording in kept.values())
     np.testing.assert_array_equal(read_audio(kept["a/1"].audio_path), whole[8000:20000])
     np.testing.assert_array_equal(read_audio(kept["a_1"].audio_path), whole[20000:])
@@ -33,7 +33,7 @@ def test_pieces_of_a_long_recording_become_files(tmp_path):
     assert "outside" in left_out["beyond"]
 
 
-def test_file_names_are_plain_and_their_own():
+def test_file_names_are_portable_and_unique():
     ids = ["a", "a/b", "a_b", "a:b", "..", "中文", "x" * 300, "x" * 299, "长" * 200]
     names = [file_name(each) for each in ids]
     assert len(set(names)) == len(ids)

@@ -27,7 +27,7 @@ def duration_s(waveform):
 
 
 def pitch_hz(waveform):
-    """The fundamental frequency every 10 ms where the speech is voiced, by normalized autocorrelation."""
+    """Return the fundamental frequency every 10 ms of voiced speech, by normalized autocorrelation."""
     track = []
     lags = np.arange(SAMPLE_RATE_HZ // 300, SAMPLE_RATE_HZ // 60)
     for start in range(0, len(waveform) - WINDOW_SAMPLES, 160):
@@ -42,7 +42,7 @@ def pitch_hz(waveform):
 
 
 def thirds(track):
-    """The median of each third of a pitch contour."""
+    """Return the median of each third of a pitch contour."""
     return [float(np.median(part)) for part in np.array_split(track, 3)]
 
 
@@ -71,12 +71,12 @@ def test_only_syllables_without_a_vowel_and_wong_cannot_be_said(synthesizer):
     assert unsayable <= {"m", "n", "ng", "hm", "hng", "ê", "wong"}
 
 
-def test_umlaut_written_v_is_no_letter(synthesizer):
+def test_v_is_read_as_umlaut_and_not_as_a_letter(synthesizer):
     assert abs(duration_s(synthesizer.say(["lv3"])) - duration_s(synthesizer.say(["li3"]))) < 0.02
 
 
 @pytest.mark.parametrize("initial", ["j", "q", "x"])
-def test_iong_that_espeak_does_not_know_is_said(synthesizer, initial):
+def test_iong_syllables_unknown_to_espeak_are_said(synthesizer, initial):
     excess_s = duration_s(synthesizer.say([f"{initial}iong1"])) - duration_s(
         synthesizer.say([f"{initial}iang1"])
     )
@@ -96,12 +96,12 @@ def test_duration_grows_with_the_number_of_syllables(synthesizer):
     "syllable",
     ["", "5", "a", "lü3", "Ni3", "ma0", "ma6", "nihao3", "ni3hao3", "ni3 hao3", "n2", "wong4", "熊2"],
 )
-def test_what_is_no_syllable_is_refused_by_name(synthesizer, syllable):
+def test_invalid_syllable_raises_with_its_name(synthesizer, syllable):
     with pytest.raises(UserError, match=f"'{syllable}': espeak cannot say"):
         synthesizer.say(["ni3", syllable])
 
 
-def test_rate_shortens_and_pitch_raises(synthesizer):
+def test_rate_shortens_speech_and_pitch_raises_the_voice(synthesizer):
     words = ["zhong1", "guo2", "ren2"]
     slow, fast = (duration_s(synthesizer.say(words, rate_wpm=rate)) for rate in (130, 260))
     assert 1.6 < slow / fast < 2.6
@@ -109,7 +109,7 @@ def test_rate_shortens_and_pitch_raises(synthesizer):
     assert 1.5 < high / low < 2.2
 
 
-def test_variant_is_another_voice_for_one_call_only(synthesizer):
+def test_variant_changes_the_voice_for_one_call_only(synthesizer):
     plain, woman, again = (
         np.median(pitch_hz(synthesizer.say(["ma1"], variant=variant))) for variant in ("", "f2", "")
     )
@@ -121,24 +121,24 @@ def test_variant_is_another_voice_for_one_call_only(synthesizer):
     ("options", "name"),
     [({"rate_wpm": 79}, "rate_wpm"), ({"pitch": 101}, "pitch"), ({"variant": "x"}, "'x'")],
 )
-def test_settings_that_espeak_lacks_are_refused(synthesizer, options, name):
+def test_unsupported_rate_pitch_or_variant_raises(synthesizer, options, name):
     with pytest.raises(UserError, match=name):
         synthesizer.say(["ni3"], **options)
 
 
-def test_nothing_to_say_is_refused(synthesizer):
+def test_say_without_syllables_raises(synthesizer):
     with pytest.raises(UserError, match="at least one syllable"):
         synthesizer.say([])
 
 
-def test_two_synthesizers_do_not_disturb_each_other():
+def test_two_synthesizers_do_not_affect_each_other():
     first, second = Synthesizer(), Synthesizer()
-    heard = []
-    for _ in range(3):  # the flutter of the pitch runs on from call to call
-        heard.append(first.say(["ni3", "hao3"], variant="f5"))
+    waveforms = []
+    for _ in range(3):  # the phase of the pitch flutter continues from call to call
+        waveforms.append(first.say(["ni3", "hao3"], variant="f5"))
         second.say(["zhong1", "guo2"], rate_wpm=250, variant="m3")
     alone = Synthesizer()
-    for waveform in heard:
+    for waveform in waveforms:
         np.testing.assert_array_equal(alone.say(["ni3", "hao3"], variant="f5"), waveform)
 
 
@@ -154,7 +154,7 @@ def test_same_seed_gives_the_same_corpus_in_any_process(tmp_path):
         synthesize_corpus(tmp_path / name, seed=seed, **options)
     program = (
         "import pathlib, sys; from data_pipeline.synthesis import synthesize_corpus\n"
-        "assert 'espeakng_loader' not in sys.modules\n"  # importing the module needs no espeak
+        "assert 'espeakng_loader' not in sys.modules\n"  # importing the module does not load espeak
         f"synthesize_corpus(pathlib.Path({str(tmp_path / 'd')!r}), seed=1, **{options!r})"
     )
     subprocess.run(
@@ -166,7 +166,7 @@ def test_same_seed_gives_the_same_corpus_in_any_process(tmp_path):
     assert digest(tmp_path / "a") != digest(tmp_path / "c")
 
 
-def test_smaller_corpus_is_the_beginning_of_a_larger_one(tmp_path):
+def test_smaller_corpus_equals_the_beginning_of_a_larger_one(tmp_path):
     small, large = (
         read_manifest(synthesize_corpus(tmp_path / str(n), num_utterances=n, seed=3)) for n in (3, 6)
     )
@@ -174,7 +174,7 @@ def test_smaller_corpus_is_the_beginning_of_a_larger_one(tmp_path):
     assert [u.duration_s for u in small] == [u.duration_s for u in large[:3]]
 
 
-def test_manifest_tells_what_the_files_hold(tmp_path):
+def test_manifest_describes_the_synthesized_files(tmp_path):
     manifest = synthesize_corpus(tmp_path, num_utterances=40, seed=0, min_syllables=2, max_syllables=4)
     utterances = read_manifest(manifest)
     known = set(mandarin_syllables())
@@ -192,14 +192,14 @@ def test_manifest_tells_what_the_files_hold(tmp_path):
         assert 0.08 < spoken_s / len(utterance.tokens) < 0.6, utterance
 
 
-def test_plain_voice_is_labelled_with_its_pitch(tmp_path):
+def test_speaker_of_the_default_voice_is_named_by_its_pitch(tmp_path):
     manifest = synthesize_corpus(tmp_path, num_utterances=6, seed=0, variants=[""])
     pitches = [int(u.speaker.removeprefix("espeak-p")) for u in read_manifest(manifest)]
     assert len(set(pitches)) > 1
     assert all(20 <= pitch <= 80 for pitch in pitches)
 
 
-def test_each_sentence_is_taken_once_before_any_is_taken_again(tmp_path):
+def test_each_sentence_is_used_once_before_any_is_repeated(tmp_path):
     sentences = tmp_path / "sentences.txt"
     lines = ["ni3 hao3", "lv4 se4 de5", "xiong2 mao1", "er2 zi5"]
     sentences.write_text("\n\n".join(lines), encoding="utf-8")
@@ -211,7 +211,7 @@ def test_each_sentence_is_taken_once_before_any_is_taken_again(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"), [("ni3 hao3\nni3 hao\n", r"sentences\.txt:2: .*'hao'"), (" \n", "no sentence")]
 )
-def test_sentences_that_cannot_be_said_are_refused_before_anything_is_written(tmp_path, content, message):
+def test_unsayable_sentences_raise_before_anything_is_written(tmp_path, content, message):
     sentences = tmp_path / "sentences.txt"
     sentences.write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=message):
@@ -219,12 +219,12 @@ def test_sentences_that_cannot_be_said_are_refused_before_anything_is_written(tm
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_file_of_sentences_is_a_users_mistake(tmp_path):
+def test_missing_file_of_sentences_raises_a_user_error(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         synthesize_corpus(tmp_path / "out", num_utterances=1, seed=0, sentences=tmp_path / "none.txt")
 
 
-def test_existing_manifest_is_refused_and_kept(tmp_path):
+def test_existing_manifest_raises_and_is_kept(tmp_path):
     (tmp_path / "manifest.jsonl").write_text("mine")
     with pytest.raises(UserError, match="remove it or choose another folder"):
         synthesize_corpus(tmp_path, num_utterances=1, seed=0)
@@ -235,24 +235,24 @@ def test_existing_manifest_is_refused_and_kept(tmp_path):
     "options",
     [{"num_utterances": 0}, {"seed": -1}, {"min_syllables": 0}, {"min_syllables": 3, "max_syllables": 2}],
 )
-def test_numbers_out_of_range_are_refused(tmp_path, options):
-    with pytest.raises(UserError, match=r"expected a number of utterances|expected 1 <="):
+def test_numbers_out_of_range_raise(tmp_path, options):
+    with pytest.raises(UserError, match=r"`num_utterances` of at least 1|expected 1 <="):
         synthesize_corpus(tmp_path, **{"num_utterances": 1, "seed": 0, **options})
 
 
-def test_unknown_variant_is_refused_before_anything_is_written(tmp_path):
+def test_unknown_variant_raises_before_anything_is_written(tmp_path):
     with pytest.raises(UserError, match="'nobody'"):
         synthesize_corpus(tmp_path / "out", num_utterances=1, seed=0, variants=["", "nobody"])
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_package_names_its_remedy(monkeypatch):
+def test_missing_espeak_package_raises_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     with pytest.raises(UserError, match=r'pip install "polyphone\[synthesize\]"'):
         Synthesizer()
 
 
-def test_failing_call_of_espeak_is_named(monkeypatch, tmp_path):
+def test_failing_espeak_call_raises_with_its_name(monkeypatch, tmp_path):
     monkeypatch.setattr("espeakng_loader.get_data_path", lambda: str(tmp_path))
     with pytest.raises(UserError, match="espeak_Initialize"):
         Synthesizer()

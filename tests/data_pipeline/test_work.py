@@ -6,7 +6,7 @@ import pytest
 from data_pipeline.work import in_threads, one_ahead
 
 
-def test_results_come_in_order_whatever_takes_longest():
+def test_results_of_threads_come_in_order():
     def slow_first(number):
         time.sleep(0.02 if number % 7 == 0 else 0)
         return number * number
@@ -14,26 +14,26 @@ def test_results_come_in_order_whatever_takes_longest():
     assert list(in_threads(slow_first, range(100), "squares", at_once=3)) == [n * n for n in range(100)]
 
 
-def test_few_things_are_worked_on_ahead():
+def test_in_threads_processes_only_a_few_items_ahead():
     started = []
-    results = in_threads(started.append, range(10_000), "things", at_once=10)
+    results = in_threads(started.append, range(10_000), "items", at_once=10)
     next(results)
     time.sleep(0.05)
     assert len(started) < 1000
     results.close()
 
 
-def test_an_error_ends_the_work_and_is_told():
+def test_error_in_a_thread_is_raised_to_the_caller():
     def fail(number):
         if number == 5:
             raise ValueError("five")
         return number
 
     with pytest.raises(ValueError, match="five"):
-        list(in_threads(fail, range(1000), "things", at_once=1))
+        list(in_threads(fail, range(1000), "items", at_once=1))
 
 
-def test_the_next_item_is_fetched_while_this_one_is_worked_on():
+def test_one_ahead_fetches_exactly_the_next_item():
     fetched = []
 
     def items():
@@ -51,7 +51,7 @@ def test_the_next_item_is_fetched_while_this_one_is_worked_on():
     assert list(ahead) == [1, 2]
 
 
-def test_an_error_in_fetching_is_told_where_the_item_is_asked_for():
+def test_error_in_fetching_is_raised_when_the_item_is_requested():
     def items():
         yield 1
         raise ValueError("broken")
@@ -62,12 +62,12 @@ def test_an_error_in_fetching_is_told_where_the_item_is_asked_for():
         next(ahead)
 
 
-def test_no_thread_is_left_behind():
+def test_closed_iterators_leave_no_thread():
     before = threading.active_count()
     ahead = one_ahead(range(10))
     next(ahead)
     ahead.close()
-    results = in_threads(abs, range(10_000), "things", at_once=10)
+    results = in_threads(abs, range(10_000), "items", at_once=10)
     next(results)
     results.close()
     for _ in range(100):

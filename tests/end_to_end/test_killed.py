@@ -1,4 +1,4 @@
-"""A real training process, killed again and again, ends as if nothing had happened."""
+"""Test that training that is killed repeatedly ends with the same weights as uninterrupted training."""
 
 import dataclasses
 import random
@@ -31,7 +31,7 @@ SETTINGS = [
 
 @pytest.fixture
 def train(clip_config, tmp_path):
-    """Starts `python train.py` in a process of its own; whatever is left of them is killed."""
+    """Return a function that starts `python train.py` as a process; all are killed at the end."""
     processes = []
 
     def start(name, *options):
@@ -49,10 +49,10 @@ def train(clip_config, tmp_path):
         process.wait()
 
 
-def wait_for(is_there, process, timeout_s=120):
-    """Poll until something is there; returns whether the process is still at work."""
+def wait_for(condition, process, timeout_s=120):
+    """Poll until a condition holds, and return whether the process is still running."""
     deadline = time.monotonic() + timeout_s
-    while not is_there():
+    while not condition():
         assert time.monotonic() < deadline, "nothing happened"
         if process.poll() is not None:
             return False
@@ -61,7 +61,7 @@ def wait_for(is_there, process, timeout_s=120):
 
 
 @pytest.mark.slow
-def test_twenty_kills_leave_no_trace(train, tmp_path):
+def test_run_killed_twenty_times_equals_uninterrupted_run(train, tmp_path):
     rng = random.Random(2)
     kinds = ["starting"] * KILLS_WHILE_STARTING + ["writing"] * KILLS_WHILE_WRITING
     kinds += ["anywhere"] * (KILLS - len(kinds))
@@ -81,7 +81,7 @@ def test_twenty_kills_leave_no_trace(train, tmp_path):
         else:
             wait_for(lambda seen=seen: [path.name for path in run.checkpoints()] != seen, process)
             time.sleep(rng.uniform(0, 0.8))
-        assert process.poll() is None, "the run was over before it was killed often enough"
+        assert process.poll() is None, "the run finished before it was killed often enough"
         process.send_signal(signal.SIGKILL)
         process.wait()
         points.add(run.checkpoints()[-1].name)
@@ -95,7 +95,7 @@ def test_twenty_kills_leave_no_trace(train, tmp_path):
     print(killed, sorted(points))
     assert sum(killed.values()) == KILLS
     assert killed["writing"] >= 3
-    assert len(points) >= 10  # it went on in between
+    assert len(points) >= 10  # it made progress between kills
     assert sum("-batch-" in name for name in points) >= 5
     one, other = (read_checkpoint(Run(tmp_path / name).epoch_checkpoint(20)) for name in ("killed", "whole"))
     assert one.arrays.keys() == other.arrays.keys()

@@ -1,4 +1,4 @@
-"""500 recordings damaged at random through everything that reads audio: no crash, no hang, all named."""
+"""Test that 500 randomly damaged recordings make no reader of audio crash or hang, and that all are named."""
 
 import contextlib
 import csv
@@ -67,7 +67,7 @@ DAMAGES = [flip_bits, break_header, cut, declare_huge_sizes, insert_garbage, bla
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """Recordings of one second, each with the manifest's idea of it."""
+    """Return utterances whose one-second recordings are damaged; their manifest entries are not."""
     folder = tmp_path_factory.mktemp("damaged")
     rng = np.random.default_rng(11)
     sound = rng.normal(0, 0.1, 16000)
@@ -95,7 +95,7 @@ def _memory_stays_bounded():
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MOST_GROWTH_MB
 
 
-def test_a_damaged_file_is_read_or_named(damaged):
+def test_damaged_recording_is_read_or_named_in_an_error(damaged):
     refusals = {}
     for utterance in damaged:
         for reader in (read_audio, audio_header):
@@ -108,7 +108,7 @@ def test_a_damaged_file_is_read_or_named(damaged):
     assert 100 < len(refusals) < NUM_FILES
 
 
-def test_what_training_checks_first_never_fails_later(damaged):
+def test_recordings_that_pass_the_check_never_fail_in_training(damaged):
     sound, problems = check_utterances(damaged, Vocabulary(["ni3"]), lambda num_samples, labels: True)
     assert len(sound) + len(problems) == NUM_FILES
     for utterance in {u.id: u for u in damaged if u not in sound}.values():
@@ -118,7 +118,7 @@ def test_what_training_checks_first_never_fails_later(damaged):
     assert sum(len(np.asarray(batch.num_samples)) for batch in batches) == sum(map(len, plan)) == len(sound)
 
 
-def test_the_doctor_names_them_and_what_it_leaves_is_sound(damaged, tmp_path):
+def test_doctor_names_damaged_recordings_and_its_clean_manifest_is_usable(damaged, tmp_path):
     manifest = damaged[0].audio_path.replace("000.wav", "train.jsonl")
     arguments = [manifest, "--json", str(tmp_path / "found.json"), "--html", str(tmp_path / "found.html")]
     assert main(["doctor", *arguments, "--write-clean", str(tmp_path / "clean")]) == 1
@@ -135,9 +135,9 @@ def test_the_doctor_names_them_and_what_it_leaves_is_sound(damaged, tmp_path):
     assert 0 < len(clean) < NUM_FILES
 
 
-def test_transcribe_hears_or_names_each(damaged, trained_run, tmp_path, capsys):
+def test_transcribe_transcribes_or_names_each_damaged_recording(damaged, trained_run, tmp_path, capsys):
     folder = damaged[0].audio_path.rpartition("/")[0]
-    out = tmp_path / "heard.csv"
+    out = tmp_path / "out.csv"
     assert main(["transcribe", str(trained_run), folder, "--format", "csv", "--out", str(out)]) == 2
     with out.open(encoding="utf-8-sig", newline="") as file:
         rows = {row["file"]: row for row in csv.DictReader(file)}

@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Hold what tests of several rooms share."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The imports of the three packages: which room imports which, circles, imports upwards.
+"""Check the imports of the three packages: which room imports which, cycles, imports upwards.
 
 python tests/helpers/house.py      # prints the counts, and every violation
 """
@@ -52,7 +52,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def import_graph(root: Path = ROOT) -> dict[str, set[str]]:
-    """Return what each module imports of the packages, imports inside functions and for types included."""
+    """Return the modules of the packages that each imports, including imports in functions and for types."""
     known = modules(root)
     return {
         name: {imported for imported in _imports(path, known) if imported in known}
@@ -110,8 +110,8 @@ def _may_import(module: str, imported: str) -> bool:
     return False
 
 
-def circles(graph: Graph) -> list[list[str]]:
-    """Return the groups of modules that import each other in a circle; a folder within a room is one."""
+def import_cycles(graph: Graph) -> list[list[str]]:
+    """Return the groups of modules, or of folders within a room, that import each other in a cycle."""
     folded: dict[str, set[str]] = {}
     for module, all_imported in graph.items():
         folded.setdefault(_folder_or_module(module, graph), set()).update(
@@ -122,7 +122,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def _folder_or_module(module: str, graph: Graph) -> str:
-    """Return the sub-package a module is in, such as data_pipeline.corpora; else the module itself."""
+    """Return the sub-package that contains a module, such as data_pipeline.corpora, or else the module."""
     parts = module.split(".")
     depth = 3 if parts[0] == "asr" else 2  # asr.recognition.decoding, data_pipeline.corpora
     folder = ".".join(parts[:depth])
@@ -158,7 +158,7 @@ def _strongly_connected(graph: Graph) -> list[list[str]]:
 
 
 def main() -> int:
-    """Print the state of the house; returns 1 where a rule is broken."""
+    """Print the rooms, their imports and every violation; return 1 if a rule is broken."""
     graph = import_graph()
     counts = Counter(room_of(module) for module in graph)
     print(f"asr/ has {sum(room in counts for room in ROOMS)} rooms:")
@@ -168,7 +168,7 @@ def main() -> int:
     print(f"{len(graph)} modules, {sum(map(len, graph.values()))} imports among them")
     broken = []
     for title, lines in (
-        ("circles", [" <-> ".join(group) for group in circles(graph)]),
+        ("import cycles", [" <-> ".join(group) for group in import_cycles(graph)]),
         ("upward imports", upward_imports(graph)),
         ("forbidden imports across packages", foreign_imports(graph)),
     ):

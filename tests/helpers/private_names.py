@@ -1,4 +1,4 @@
-"""Where a package uses private names of Keras or TensorFlow."""
+"""Find where a package uses private names of Keras or TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one device does with a batch, beside what several do."""
+"""Compares training steps on one device with the same steps on several."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ from multigpu import ParallelModel
 
 
 class Both:
-    """A model on one device and its like on several, compiled alike.
+    """Holds a model on one device and an equal one on several, compiled with the same settings.
 
     Attributes:
-        plain: on one device.
-        parallel: on several.
+        plain: the model on one device.
+        parallel: the model on several devices.
     """
 
     def __init__(self, make: Callable[[], keras.Model], devices: Any = 3) -> None:
@@ -25,14 +25,14 @@ class Both:
         self.parallel = ParallelModel(make(), devices)
 
     def compile(self, optimizer=lambda: keras.optimizers.SGD(0.5), **settings):
-        """With optimisers of their own; settings that are to be made anew come as functions of nothing."""
+        """Compile both with an optimiser each; `metrics` is a function, called once for each."""
         for model in (self.plain, self.parallel):
             model.compile(optimizer(), **{k: v() if k == "metrics" else v for k, v in settings.items()})
         return self
 
     def train(self, x, y=None, rel=1e-5, **kwargs):
-        """Take one step of each, and compare losses, metrics and what it adds to the weights."""
-        if not self.plain.built:  # the parallel one is to build itself, from the same seed
+        """Run one training step of each, and compare losses, metrics and changes of the weights."""
+        if not self.plain.built:  # the parallel model must build itself, from the same seed
             self.plain(x)
         before = [m.get_weights() or self.plain.get_weights() for m in (self.plain, self.parallel.inner)]
         logs = [m.train_on_batch(x, y, return_dict=True, **kwargs) for m in (self.plain, self.parallel)]
@@ -54,5 +54,5 @@ class Both:
 
 @pytest.fixture(scope="session")
 def both() -> type[Both]:
-    """The class."""
+    """Return the class `Both`."""
     return Both

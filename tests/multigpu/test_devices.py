@@ -1,4 +1,4 @@
-"""Which devices a specification means, and what is said when they cannot be had."""
+"""Tests which devices a specification names, and the errors for devices that are not available."""
 
 import subprocess
 import sys
@@ -32,16 +32,16 @@ ALL = ("/CPU:0", "/CPU:1", "/CPU:2")  # as tests/conftest.py simulates them
         (["/job:localhost/replica:0/task:0/device:CPU:1"], ("/CPU:1",)),
     ],
 )
-def test_a_specification_means_devices(spec, expected):
+def test_device_specification_is_parsed_into_names(spec, expected):
     assert parse_devices(spec) == expected
 
 
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
-        (4, "4 devices asked for"),
-        ("0,3", "/CPU:3 asked for"),
-        ("/GPU:0", "/GPU:0 asked for"),
+        (4, "4 devices requested"),
+        ("0,3", "/CPU:3 requested"),
+        ("/GPU:0", "/GPU:0 requested"),
         ([0, 1, 0], "/CPU:0 named more than once"),
         ([1, "/CPU:1"], "/CPU:1 named more than once"),
         (-1, "at least 1 device"),
@@ -63,32 +63,32 @@ def test_a_specification_means_devices(spec, expected):
         (None, "expected a number, ids"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is_and_the_remedy(spec, complaint):
+def test_device_error_lists_available_devices_and_the_remedy(spec, complaint):
     with pytest.raises(DeviceError) as error:
         parse_devices(spec)
     message = str(error.value)
     assert message.startswith(f"devices {spec!r}: ")
     assert complaint in message
-    assert "there is /CPU:0, /CPU:1, /CPU:2: " in message
-    remedy = "CUDA_VISIBLE_DEVICES" if "asked for" in complaint else "say how many"
+    assert "available: /CPU:0, /CPU:1, /CPU:2; " in message
+    remedy = "CUDA_VISIBLE_DEVICES" if "requested" in complaint else "give a number of devices"
     assert remedy in message
 
 
-def test_a_name_that_is_none_is_refused():
+def test_invalid_device_name_is_an_error():
     assert short_name("/job:worker/replica:0/task:3/device:GPU:07") == "/GPU:7"
-    with pytest.raises(DeviceError, match="expected one such as /GPU:1"):
+    with pytest.raises(DeviceError, match="such as /GPU:1"):
         short_name("cuda")
 
 
-def test_simulating_too_late_is_an_error_and_once_more_the_same_is_not():
+def test_simulating_after_initialization_is_an_error_unless_unchanged():
     assert simulate_devices(3) == ALL == available_devices()
-    with pytest.raises(DeviceError, match=r"cannot simulate 2 devices: TensorFlow already works on /CPU:0, "):
+    with pytest.raises(DeviceError, match=r"cannot simulate 2 devices: .*/CPU:0, "):
         simulate_devices(2)
     with pytest.raises(DeviceError, match="expected 1 to 64, received 0"):
         simulate_devices(0)
 
 
-def test_a_fresh_process_gets_devices_that_work_and_the_error_after_its_first_tensor():
+def test_simulated_devices_work_and_cannot_change_after_the_first_tensor():
     program = """
 import tensorflow as tf
 from multigpu import DeviceError, data_parallelism, parse_devices, simulate_devices
@@ -100,11 +100,11 @@ except DeviceError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "call simulate_devices before the first tensor or model is made" in done.stdout
+    assert "before the first tensor" in done.stdout
 
 
 class Machine:
-    """What TensorFlow says on a machine with GPUs, and what it is told there."""
+    """Imitates TensorFlow's configuration functions on a machine with GPUs, and records their calls."""
 
     def __init__(self, num_gpus, *, at_work=False, cut=()):
         self.cards = [SimpleNamespace(name=f"/physical_device:GPU:{n}") for n in range(num_gpus)]
@@ -167,37 +167,37 @@ def machine(monkeypatch):
     return make
 
 
-def test_where_there_are_gpus_they_are_meant_and_their_memory_grows(machine):
-    there = machine(4)
+def test_gpus_are_preferred_to_cpus_with_memory_growth(machine):
+    gpus = machine(4)
     assert parse_devices("all") == ("/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3")
-    assert there.growing == there.cards
+    assert gpus.growing == gpus.cards
     assert parse_devices("0,2,3") == ("/GPU:0", "/GPU:2", "/GPU:3")
     assert parse_devices(["/GPU:1", "/CPU:0"]) == ("/GPU:1", "/CPU:0")
-    with pytest.raises(DeviceError, match=r"there is /GPU:0, .*/GPU:3: choose among these, .* 0,2") as error:
+    with pytest.raises(DeviceError, match=r"available: /GPU:0, .*/GPU:3; choose .* 0,2") as error:
         parse_devices([4])
     assert "simulate" not in str(error.value)
 
 
-def test_gpus_that_are_at_work_or_cut_are_left_as_they_are(machine):
+def test_initialized_or_split_gpus_keep_their_settings(machine):
     assert parse_devices(machine(2, at_work=True).cards and 2) == ("/GPU:0", "/GPU:1")
-    there = machine(2, cut=[0])
+    gpus = machine(2, cut=[0])
     parse_devices(2)
-    assert there.growing == there.cards[1:]
+    assert gpus.growing == gpus.cards[1:]
 
 
 @pytest.mark.parametrize(("memory_mb", "expected"), [("16000\n", 16000), ("", 8192)])
-def test_the_first_gpu_is_cut_into_equal_parts_within_its_memory(machine, memory_mb, expected):
-    there = machine(2, memory_mb)
+def test_first_gpu_is_split_into_equal_parts_of_its_memory(machine, memory_mb, expected):
+    gpus = machine(2, memory_mb)
     assert simulate_devices(3) == ("/GPU:0", "/GPU:1", "/GPU:2")
-    assert there.visible == there.cards[:1]
-    (parts,) = there.parts.values()
-    assert list(there.parts) == [there.cards[0].name]
+    assert gpus.visible == gpus.cards[:1]
+    (parts,) = gpus.parts.values()
+    assert list(gpus.parts) == [gpus.cards[0].name]
     limits = [part.memory_limit for part in parts]
     assert limits == [pytest.approx(expected * devices.SHARE_OF_CARD / 3)] * 3
 
 
-def test_gpus_that_are_at_work_cannot_be_cut(machine):
+def test_initialized_gpus_cannot_be_split(machine):
     machine(2, at_work=True)
-    assert simulate_devices(2) == ("/GPU:0", "/GPU:1")  # two real ones will do
-    with pytest.raises(DeviceError, match="TensorFlow already works on /GPU:0, /GPU:1"):
+    assert simulate_devices(2) == ("/GPU:0", "/GPU:1")  # two real ones suffice
+    with pytest.raises(DeviceError, match="already uses /GPU:0, /GPU:1"):
         simulate_devices(3)

@@ -28,7 +28,7 @@ def loss_of(model, x, y):
     return tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, axis=1)), predicted
 
 
-def as_they_are(gradients):
+def unchanged(gradients):
     return gradients, ()
 
 
@@ -39,14 +39,14 @@ def make(engine):
         model = keras.Sequential(
             [keras.Input((6,)), hidden, keras.layers.LayerNormalization(), keras.layers.Dense(2)]
         )
-        # unlike Adam, it tells a gradient from three times the gradient
+        # unlike Adam, it distinguishes a gradient from three times the gradient
         optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
         optimizer.build(model.trainable_variables)
     return model, optimizer
 
 
 def train(engine, num_steps, clip_norm, num_parts=1):
-    """Losses, outputs and last values of some steps of a model without batch statistics."""
+    """Train a model without batch statistics; return losses, outputs and final values of all variables."""
     model, optimizer = make(engine)
 
     def prepare(gradients):
@@ -68,7 +68,7 @@ def on_one_device(request):
 
 
 @pytest.mark.parametrize(("name", "num_devices"), ENGINES[1:])
-def test_engines_agree_with_one_device_over_twenty_steps(name, num_devices, on_one_device):
+def test_engines_equal_one_device_over_twenty_steps(name, num_devices, on_one_device):
     clip_norm, expected = on_one_device
     engine = make_engine(name, available_devices()[:num_devices])
     assert engine.num_devices == num_devices
@@ -79,7 +79,7 @@ def test_engines_agree_with_one_device_over_twenty_steps(name, num_devices, on_o
 
 
 @pytest.mark.parametrize(("name", "num_devices"), ENGINES)
-def test_a_batch_in_parts_is_the_step_of_the_whole(name, num_devices, on_one_device):
+def test_gradient_accumulation_equals_the_whole_batch(name, num_devices, on_one_device):
     clip_norm, (expected_losses, *expected) = on_one_device
     engine = make_engine(name, available_devices()[:num_devices])
     losses, outputs, values = train(engine, 20, clip_norm, num_parts=3)
@@ -89,33 +89,36 @@ def test_a_batch_in_parts_is_the_step_of_the_whole(name, num_devices, on_one_dev
 
 
 @pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
-def test_parts_are_worked_on_one_after_the_other(name, num_devices):
+def test_accumulated_parts_run_one_after_the_other(name, num_devices):
     engine = make_engine(name, available_devices()[:num_devices])
     model, optimizer = make(engine)
     seen = []
 
-    def see(x, what):
+    def record(x, what):
         seen.append((what, sorted(x[:, 0].astype(int).tolist())))
-        time.sleep(0.02)  # another part would come between
+        time.sleep(0.02)  # if parts ran in parallel, another would run now
         return x
 
     @tf.custom_gradient
     def seen_both_ways(predicted, x):
         def backward(above):
-            # not stateful, as TensorFlow keeps the order of what is
+            # not stateful: TensorFlow would keep the order of stateful ops
             below = tf.numpy_function(
-                lambda x, above: see(x, "backward") * 0 + above, [x[:, :2], above], tf.float32, stateful=False
+                lambda x, above: record(x, "backward") * 0 + above,
+                [x[:, :2], above],
+                tf.float32,
+                stateful=False,
             )
             return tf.ensure_shape(below, predicted.shape), None
 
         return tf.identity(predicted), backward
 
     def loss_of(model, x, y):
-        forward = tf.numpy_function(lambda x: see(x, "forward"), [x], tf.float32, stateful=False)
+        forward = tf.numpy_function(lambda x: record(x, "forward"), [x], tf.float32, stateful=False)
         predicted = seen_both_ways(model(tf.ensure_shape(forward, x.shape), training=True), x)
         return tf.reduce_mean((predicted - y) ** 2), predicted
 
-    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 4)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE, 4)
     x = np.repeat(np.arange(8.0, dtype="f")[:, None], 6, axis=1)
     step(tf.constant(8), x, np.ones((8, 2), "f"))
     of_device = [[] for _ in range(num_devices)]
@@ -129,7 +132,7 @@ def test_parts_are_worked_on_one_after_the_other(name, num_devices):
         assert [rows for _, rows in order[::2]] == sorted(rows for _, rows in order[::2])
 
 
-def test_a_step_in_parts_is_traced_once_for_all():
+def test_accumulated_step_is_traced_once():
     engine = make_engine("", ["/CPU:0"])
     model, optimizer = make(engine)
     traced = []
@@ -138,12 +141,12 @@ def test_a_step_in_parts_is_traced_once_for_all():
         traced.append(x)
         return loss_of(model, x, y)
 
-    step = engine.train_step(model, optimizer, counted, as_they_are, SIGNATURE, 8)
+    step = engine.train_step(model, optimizer, counted, unchanged, SIGNATURE, 8)
     step(tf.constant(16), np.ones((16, 6), "f"), np.ones((16, 2), "f"))
     assert len(traced) == 1
 
 
-def test_parts_draw_masks_of_their_own_and_their_statistics_follow_each_other():
+def test_accumulated_parts_draw_own_masks_and_update_statistics_in_turn():
     engine = make_engine("", ["/CPU:0"])
     with engine.scope():
         norm = keras.layers.BatchNormalization(momentum=0.5)
@@ -156,7 +159,7 @@ def test_parts_draw_masks_of_their_own_and_their_statistics_follow_each_other():
         hidden = model.layers[1](model.layers[0](x, training=True), training=True)
         return tf.reduce_mean(model.layers[2](hidden)), hidden
 
-    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 2)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE, 2)
     x = np.random.default_rng(1).normal(size=(4, 6)).astype("f")
     _, hidden, _ = step(tf.constant(4), np.concatenate([x, x]), np.ones((8, 2), "f"))
     assert np.any((np.asarray(hidden[:4]) == 0) != (np.asarray(hidden[4:]) == 0))
@@ -164,7 +167,7 @@ def test_parts_draw_masks_of_their_own_and_their_statistics_follow_each_other():
 
 
 def make_skipping(engine, scale=1.0):
-    """A model, and an optimiser that skips what is not finite."""
+    """Return a model, and an optimiser that skips steps that are not finite."""
     with engine.scope():
         keras.utils.set_random_seed(1)
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(2)])
@@ -176,10 +179,10 @@ def make_skipping(engine, scale=1.0):
 
 @pytest.mark.parametrize("num_parts", [1, 2])
 @pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
-def test_a_step_that_is_not_finite_is_skipped_and_the_next_one_is_not(name, num_devices, num_parts):
+def test_nonfinite_step_is_skipped_and_the_next_one_is_applied(name, num_devices, num_parts):
     engine = make_engine(name, available_devices()[:num_devices])
     model, optimizer = make_skipping(engine)
-    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, num_parts)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE, num_parts)
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(7, 6)).astype("f"), rng.normal(size=(7, 2)).astype("f")
     step(tf.constant(7), x, y)
@@ -200,15 +203,15 @@ def test_a_step_that_is_not_finite_is_skipped_and_the_next_one_is_not(name, num_
 
 
 @pytest.mark.parametrize(("name", "num_devices"), ENGINES)
-def test_a_step_of_infinite_loss_and_finite_gradients_is_skipped(name, num_devices):
+def test_step_with_infinite_loss_and_finite_gradients_is_skipped(name, num_devices):
     engine = make_engine(name, available_devices()[:num_devices])
     model, optimizer = make_skipping(engine)
 
-    def stopped(model, x, y):  # as of a sequence whose probability is 0
+    def infinite_loss(model, x, y):  # as for a sequence whose probability is 0
         loss, predicted = loss_of(model, tf.where(tf.math.is_finite(x), x, 0.0), y)
         return loss + tf.reduce_max(x), predicted
 
-    step = engine.train_step(model, optimizer, stopped, as_they_are, SIGNATURE)
+    step = engine.train_step(model, optimizer, infinite_loss, unchanged, SIGNATURE)
     x, y = np.ones((7, 6), "f"), np.ones((7, 2), "f")
     before = [np.asarray(v) for v in model.weights]
     x[5, 0] = np.inf
@@ -218,33 +221,33 @@ def test_a_step_of_infinite_loss_and_finite_gradients_is_skipped(name, num_devic
         np.testing.assert_array_equal(np.asarray(variable), old)
 
 
-def test_synchronized_statistics_in_parts_are_those_of_the_parts_rows():
+def test_synchronized_statistics_of_accumulated_parts_cover_one_part():
     engine = make_engine("parallel-model", available_devices()[:2])
     with engine.scope():
         norm = keras.layers.BatchNormalization(synchronized=True, momentum=0.0)
         model = keras.Sequential([keras.Input((6,)), norm, keras.layers.Dense(2)])
         optimizer = keras.optimizers.SGD(0.1)
         optimizer.build(model.trainable_variables)
-    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE, 2)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE, 2)
     x, y = np.random.default_rng(1).normal(size=(8, 6)).astype("f"), np.ones((8, 2), "f")
     step(tf.constant(8), x, y)
     np.testing.assert_allclose(np.asarray(norm.moving_mean), x[4:].mean(axis=0), rtol=1e-5, atol=1e-6)
 
 
-def test_mirrored_refuses_synchronized_statistics_in_parts():
+def test_mirrored_engine_rejects_synchronized_statistics_with_accumulation():
     engine = make_engine("mirrored", available_devices()[:2])
     with engine.scope():
         model = keras.Sequential([keras.Input((6,)), keras.layers.BatchNormalization(synchronized=True)])
-    with pytest.raises(DeviceError, match="2 parts does not go with synchronized"):
-        engine.train_step(model, keras.optimizers.SGD(0.1), loss_of, as_they_are, SIGNATURE, 2)
+    with pytest.raises(DeviceError, match="2 parts with synchronized"):
+        engine.train_step(model, keras.optimizers.SGD(0.1), loss_of, unchanged, SIGNATURE, 2)
 
 
-def test_a_worker_without_a_row_of_its_own_changes_nothing():
+def test_worker_without_rows_does_not_change_weights():
     engine = make_engine("mirrored", available_devices()[:2])
     engine.worker, engine.num_workers = 1, 2  # as if worker 0 were elsewhere
     model, optimizer = make(engine)
     before = [np.asarray(v) for v in model.variables]
-    step = engine.train_step(model, optimizer, loss_of, as_they_are, SIGNATURE)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE)
     assert engine.own_rows([7]) == [7]
     loss, outputs, _ = step(tf.constant(1), np.ones((1, 6), "f"), np.ones((1, 2), "f"))
     assert float(loss) == 0
@@ -254,14 +257,14 @@ def test_a_worker_without_a_row_of_its_own_changes_nothing():
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_a_weight_without_a_gradient_is_left_alone():
+def test_weight_without_gradient_is_not_updated():
     engine = make_engine("mirrored", available_devices()[:2])
     model, optimizer = make(engine)
 
     def bias_loss(model, x, y):
         return tf.reduce_mean((model.layers[-1].bias - y) ** 2), y
 
-    step = engine.train_step(model, optimizer, bias_loss, as_they_are, SIGNATURE)
+    step = engine.train_step(model, optimizer, bias_loss, unchanged, SIGNATURE)
     kernel = np.asarray(model.layers[0].kernel)
     step(tf.constant(4), np.ones((4, 6), "f"), np.ones((4, 2), "f"))
     np.testing.assert_array_equal(kernel, np.asarray(model.layers[0].kernel))
@@ -269,18 +272,18 @@ def test_a_weight_without_a_gradient_is_left_alone():
 
 
 @pytest.mark.parametrize(("name", "num_devices"), ENGINES)
-def test_spread_keeps_the_order_of_rows(name, num_devices):
+def test_spread_function_keeps_the_order_of_rows(name, num_devices):
     engine = make_engine(name, available_devices()[:num_devices])
     rows = np.arange(5, dtype="f")
     np.testing.assert_array_equal(engine.spread(lambda x: 2 * x)(rows), 2 * rows)
 
 
-def test_the_usual_engine_is_parallel_model_for_several_devices():
+def test_default_engine_of_several_devices_is_parallel_model():
     assert make_engine("", available_devices()[:2]).name == "parallel-model"
     assert make_engine("", available_devices()[:1]).name == "single"
 
 
-def test_workers_read_every_row_once_and_none_reads_nothing():
+def test_workers_read_each_row_once_and_at_least_one_row():
     workers = []
     for index in range(3):
         engine = make_engine("", ["/CPU:0"])
@@ -296,12 +299,12 @@ def test_workers_read_every_row_once_and_none_reads_nothing():
     [
         ("single", ["/CPU:0", "/CPU:1"], "expected 1 device"),
         ("mirrored", ["/CPU:0"], "expected several devices"),
-        ("", ["/CPU:7"], "/CPU:7 asked for"),
-        ("horovod", ["/CPU:0", "/CPU:1"], "there are single, parallel-model"),
+        ("", ["/CPU:7"], "/CPU:7 requested"),
+        ("horovod", ["/CPU:0", "/CPU:1"], "expected one of single, parallel-model"),
         ("multi-worker", ["/CPU:0"], "TF_CONFIG"),
     ],
 )
-def test_an_engine_that_cannot_be_had_is_an_error(name, devices, words, monkeypatch):
+def test_unavailable_engine_is_an_error(name, devices, words, monkeypatch):
     for variable in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delitem(os.environ, variable, raising=False)
     with pytest.raises(DeviceError, match=words):

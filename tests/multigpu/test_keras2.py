@@ -1,4 +1,4 @@
-"""Keras 2's multi_gpu_model."""
+"""Tests of Keras 2's `multi_gpu_model` on top of `ParallelModel`."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def merging_devices(parallel):
 
 @pytest.mark.parametrize("gpus", [2, [0, 2], 3])
 @pytest.mark.parametrize("cpu_relocation", [False, True])
-def test_the_template_shares_its_weights(template, gpus, cpu_relocation):
+def test_multi_gpu_model_shares_weights_with_its_template(template, gpus, cpu_relocation):
     expected = template.predict(X, verbose=0)
     weights = template.get_weights()
     parallel = multi_gpu_model(template, gpus, cpu_relocation=cpu_relocation)
@@ -39,25 +39,25 @@ def test_the_template_shares_its_weights(template, gpus, cpu_relocation):
     assert np.allclose(template.predict(X, verbose=0), parallel(X), rtol=1e-5, atol=1e-6)
 
 
-def test_a_template_that_was_used_before_follows_its_relocated_weights(template):
+def test_template_used_before_relocation_uses_the_relocated_weights(template):
     template.predict(X, verbose=0)
     multi_gpu_model(template, 2, cpu_relocation=True)
     template.set_weights([0 * weight for weight in template.get_weights()])
     assert not template.predict(X, verbose=0).any()
 
 
-def test_results_are_put_together_on_the_cpu_or_on_the_first_device(template):
+def test_multi_gpu_model_merges_on_the_cpu_or_the_first_device(template):
     assert merging_devices(multi_gpu_model(template, [1, 2])) == {"CPU:0"}
     assert merging_devices(multi_gpu_model(template, [1, 2], cpu_merge=False)) == {"CPU:1"}
 
 
 @pytest.mark.parametrize("gpus", [1, 0, -2, [0], [], True])
-def test_fewer_than_two_devices_are_an_error(template, gpus):
+def test_multi_gpu_model_with_fewer_than_two_devices_is_an_error(template, gpus):
     with pytest.raises(DeviceError, match="expected at least 2 devices, received gpus="):
         multi_gpu_model(template, gpus)
 
 
 @pytest.mark.parametrize("gpus", [4, [0, 3], [1, 1]])
-def test_devices_that_are_not_there_are_an_error(template, gpus):
-    with pytest.raises(DeviceError, match="there is /CPU:0, /CPU:1, /CPU:2"):
+def test_multi_gpu_model_with_missing_devices_is_an_error(template, gpus):
+    with pytest.raises(DeviceError, match="available: /CPU:0, /CPU:1, /CPU:2"):
         multi_gpu_model(template, gpus)

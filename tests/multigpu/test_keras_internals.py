@@ -1,4 +1,4 @@
-"""The private names of Keras and TensorFlow: that they exist, mean what we take them for, and stay fenced."""
+"""Tests that private names of Keras and TensorFlow exist, mean what we expect, and stay in one module."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from helpers import ROOT, private_names
 
 from multigpu import keras_internals
 
-FENCE = "multigpu.keras_internals"
+MODULE = "multigpu.keras_internals"
 X, Y = np.ones((4, 3), np.float32), np.zeros((4, 2), np.float32)
 
 
@@ -19,9 +19,9 @@ def model() -> keras.Model:
     return model
 
 
-def test_no_other_module_uses_a_private_name():
-    assert private_names.uses(ROOT, "multigpu", FENCE) == []
-    assert private_names.overridden(ROOT, "multigpu", FENCE) == []
+def test_only_keras_internals_uses_private_names_of_keras():
+    assert private_names.uses(ROOT, "multigpu", MODULE) == []
+    assert private_names.overridden(ROOT, "multigpu", MODULE) == []
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_no_other_module_uses_a_private_name():
         "getattr(tensor, '_keras_mask', None)",
     ],
 )
-def test_each_kind_of_use_is_found(tmp_path, line):
+def test_each_kind_of_private_name_use_is_found(tmp_path, line):
     (tmp_path / "multigpu").mkdir()
     (tmp_path / "multigpu/planted.py").write_text(f"import keras\n{line}\nmodel.compile()\n")
-    assert len(private_names.uses(tmp_path, "multigpu", FENCE)) == 1
+    assert len(private_names.uses(tmp_path, "multigpu", MODULE)) == 1
 
 
-def test_a_private_method_that_a_subclass_overrides_is_found(tmp_path, monkeypatch):
+def test_overridden_private_method_is_found(tmp_path, monkeypatch):
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted/layers.py").write_text(
         "import keras\nclass Mine(keras.Layer):\n    def _clear_losses(self):\n        self._own = 1\n"
@@ -48,20 +48,20 @@ def test_a_private_method_that_a_subclass_overrides_is_found(tmp_path, monkeypat
     assert private_names.overridden(tmp_path, "planted", "") == ["planted.layers.Mine: _clear_losses"]
 
 
-def test_layers_of_goes_to_any_depth():
+def test_layers_of_returns_layers_at_any_depth():
     inner = keras.Sequential([keras.layers.Dense(1)])
     outer = keras.Sequential([keras.Input((3,)), inner])
     assert {outer, inner, inner.layers[0]} <= set(keras_internals.layers_of(outer))
 
 
-def test_added_losses_are_cleared(model):
+def test_clear_added_losses_clears_losses(model):
     model(X)
     assert model.losses
     keras_internals.clear_added_losses(model)
     assert not model.losses
 
 
-def test_a_variable_is_made_again_where_the_caller_says():
+def test_make_variable_again_uses_the_device_of_the_caller():
     with tf.device("/CPU:1"):
         variable = keras.Variable([1.0, 2.0])
     with tf.device("/CPU:0"):
@@ -70,17 +70,17 @@ def test_a_variable_is_made_again_where_the_caller_says():
     assert variable.numpy().tolist() == [3.0, 4.0]
 
 
-def test_a_mask_is_the_one_that_keras_keeps():
+def test_mask_of_and_set_mask_use_the_mask_of_keras():
     masked = keras.layers.Masking()(np.array([[[0.0], [1.0]]], np.float32))
     assert keras_internals.mask_of(masked).numpy().tolist() == [[False, True]]
     assert keras_internals.mask_of(tf.ones(3)) is None
     other = tf.ones((1, 2, 1))
     keras_internals.set_mask(other, tf.constant([[True, False]]))
     loss = keras.losses.MeanSquaredError(reduction="sum")(tf.zeros((1, 2, 1)), other)
-    assert float(loss) == 1.0  # one frame counts
+    assert float(loss) == 1.0  # only one frame is not masked
 
 
-def test_the_state_of_a_seed_generator_has_the_name_we_know_it_by():
+def test_seed_generator_state_has_the_expected_name():
     assert keras.random.SeedGenerator(1).state.name == keras_internals.SEED_STATE
     assert keras.layers.Dropout(0.5).seed_generator.state.name == keras_internals.SEED_STATE
 
@@ -103,7 +103,43 @@ def test_losses_are_wrapped_built_and_counted(model):
     assert float(model.get_metrics_result()["loss"]) == pytest.approx(float(loss))
 
 
-def test_slurm_names_its_hosts_in_order(monkeypatch):
+def test_functional_graph_lists_the_calls_of_layers_and_operations():
+    inputs = keras.Input((3,), name="x")
+    hidden = keras.layers.Dense(3, name="a")(inputs)
+    model = keras.Model([inputs], [keras.layers.Dense(2, name="b")(hidden + inputs)])
+    graph = keras_internals.functional_graph(model)
+    assert [call.layer.name for call in graph.calls][::2] == ["a", "b"]
+    assert len(graph.calls) == 3
+    assert graph.input_names == ("x",)
+    values = dict(zip(graph.inputs, graph.standardize([X]), strict=True))
+    for call in graph.calls:
+        values.update(call.run(values, False))
+    assert np.allclose(graph.pack([values[key] for key in graph.outputs]), model([X]))
+    assert keras_internals.functional_graph(keras.Sequential([keras.layers.Dense(1)])) is None
+
+
+def test_weights_are_made_later_while_only_shapes_are_computed():
+    assert not keras_internals.are_weights_made_later()
+    found = []
+
+    def call(x):
+        found.append(keras_internals.are_weights_made_later())
+        return x
+
+    keras.Sequential([keras.Input((3,)), keras.layers.Lambda(call)])
+    assert found == [True]
+
+
+def test_weight_decay_is_wrapped():
+    optimizer, decayed = keras.optimizers.AdamW(0.1, weight_decay=0.5), []
+    keras_internals.wrap_weight_decay(optimizer, lambda decay: decayed.extend)
+    weight = keras.Variable([1.0])
+    optimizer.apply([tf.constant([0.0])], [weight])
+    assert decayed == [weight]
+    assert weight.numpy() == [1.0]
+
+
+def test_slurm_tasks_keep_the_order_of_hosts(monkeypatch):
     for name, value in {"PROCID": "0", "STEP_NUM_TASKS": "3", "NTASKS": "3"}.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.setenv("SLURM_STEP_NODELIST", "node[2,10]")
@@ -114,10 +150,10 @@ def test_slurm_names_its_hosts_in_order(monkeypatch):
     assert list(keras_internals.slurm_tasks(resolver).items()) == [("node2", 2), ("node10", 1)]
 
 
-def test_executed_graphs_show_placed_nodes_kept_apart_functions_and_compiled_ones():
-    kept_apart = tf.function(lambda x: x @ x, experimental_attributes=keras_internals.NOT_INLINED)
+def test_collected_graphs_show_placed_nodes_noinline_and_compiled_functions():
+    noinline = tf.function(lambda x: x @ x, experimental_attributes=keras_internals.NOT_INLINED)
     compiled = tf.function(lambda x: x @ x, jit_compile=True)
-    step = tf.function(lambda x: kept_apart(x) + compiled(x))
+    step = tf.function(lambda x: noinline(x) + compiled(x))
     step(tf.eye(2))
     with keras_internals.collected_graphs() as graphs:
         step(tf.eye(2))
@@ -128,7 +164,7 @@ def test_executed_graphs_show_placed_nodes_kept_apart_functions_and_compiled_one
     assert any("CPU:0" in node.device for node in nodes)
 
 
-def test_a_profile_is_parsed(tmp_path):
+def test_profile_is_parsed_into_planes(tmp_path):
     tf.profiler.experimental.start(str(tmp_path))
     tf.eye(2) @ tf.eye(2)
     tf.profiler.experimental.stop()

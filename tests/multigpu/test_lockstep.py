@@ -1,11 +1,11 @@
-"""Towers that stop where values are summed, forward and backward."""
+"""Tests of towers that wait where values are summed, forward and backward."""
 
 import threading
 
 import pytest
 import tensorflow as tf
 
-from multigpu.lockstep import TowerContext, TowersMustMeet, meet, run_in_lockstep
+from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep, sum_over_towers
 from multigpu.towers import cut_rows
 
 
@@ -14,7 +14,7 @@ def reduced(value, how="SUM"):
 
 
 def in_lockstep(tower, num_rows=3, num_towers=3):
-    """Run `tower(index)` as many times, each in the context of its share of so many rows."""
+    """Run `tower(index)` for each tower, in the context of its share of `num_rows` rows."""
 
     def run(index, share):
         with TowerContext(index, num_towers, share):
@@ -25,7 +25,7 @@ def in_lockstep(tower, num_rows=3, num_towers=3):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_sums_and_their_gradients_are_those_of_all_towers(compiled):
+def test_lockstep_sums_and_gradients_cover_all_towers(compiled):
     values = tf.constant([1.0, 2.0, 4.0])
 
     def tower(index):
@@ -44,14 +44,14 @@ def test_sums_and_their_gradients_are_those_of_all_towers(compiled):
         assert gradient == (1.0 + 2.0 + 3.0) * 2 * 7.0
 
 
-def test_a_mean_is_weighted_by_rows():
+def test_lockstep_mean_is_weighted_by_rows():
     results = in_lockstep(lambda index: reduced(tf.constant([1.0, 2.0, 4.0])[index], "MEAN"), num_rows=7)
     assert [float(mean) for mean in results] == [pytest.approx((3 * 1 + 2 * 2 + 2 * 4) / 7)] * 3
     results = in_lockstep(lambda index: reduced(1.0 + index, tf.distribute.ReduceOp.MEAN), num_rows=4)
     assert float(results[0]) == pytest.approx((2 * 1 + 2 + 3) / 4)
 
 
-def test_a_tower_without_rows_counts_for_nothing():
+def test_tower_without_rows_does_not_change_sums():
     values = tf.constant([1.0, 2.0, 4.0])
 
     def tower(index):
@@ -78,7 +78,7 @@ def test_towers_run_in_the_same_order_every_time():
     assert seen == [(index, when) for when in ("before", "after") for index in range(3)]
 
 
-def test_an_error_of_one_tower_is_raised_and_the_others_end():
+def test_error_of_one_tower_is_raised_and_the_others_end():
     num_threads = threading.active_count()
 
     def tower(index):
@@ -92,14 +92,14 @@ def test_an_error_of_one_tower_is_raised_and_the_others_end():
     assert threading.active_count() == num_threads
 
 
-def test_towers_that_do_not_do_the_same_are_an_error():
+def test_towers_asking_for_different_sums_are_an_error():
     num_threads = threading.active_count()
-    with pytest.raises(RuntimeError, match="must do the same"):
+    with pytest.raises(RuntimeError, match="same sums"):
         in_lockstep(lambda index: reduced(1.0) if index else None)
     assert threading.active_count() == num_threads
 
 
-def test_a_meeting_in_a_function_or_a_loop_is_an_error():
+def test_synchronizing_in_a_function_or_a_loop_is_an_error():
     inside = tf.function(lambda: reduced(1.0))
     with pytest.raises(RuntimeError, match=r"within a loop, or a tf\.function"):
         in_lockstep(lambda _: inside())
@@ -112,16 +112,16 @@ def test_a_meeting_in_a_function_or_a_loop_is_an_error():
         loops()
 
 
-def test_what_needs_all_towers_cannot_be_had_by_one_alone():
-    with pytest.raises(TowersMustMeet):
-        meet([tf.zeros(())])
-    with TowerContext(0, 2, cut_rows(4, 2)[0]), pytest.raises(TowersMustMeet):
+def test_sum_over_towers_outside_of_lockstep_is_an_error():
+    with pytest.raises(LockstepRequired):
+        sum_over_towers([tf.zeros(())])
+    with TowerContext(0, 2, cut_rows(4, 2)[0]), pytest.raises(LockstepRequired):
         reduced(1.0)
-    with pytest.raises(NotImplementedError, match="all_reduce in place of all_gather"):
+    with pytest.raises(NotImplementedError, match="all_reduce"):
         in_lockstep(lambda _: tf.distribute.get_replica_context().all_gather(tf.zeros(1), axis=0))
 
 
-def test_layers_see_the_number_of_towers_and_their_own():
+def test_layers_see_the_number_of_towers_and_their_index():
     def tower(_):
         context = tf.distribute.get_replica_context()
         return context.num_replicas_in_sync, context.replica_id_in_sync_group
@@ -130,7 +130,7 @@ def test_layers_see_the_number_of_towers_and_their_own():
     assert tf.distribute.get_replica_context().num_replicas_in_sync == 1
 
 
-def test_operations_stand_in_the_graph_and_name_scope_of_the_caller():
+def test_tower_ops_are_in_the_graph_and_name_scope_of_the_caller():
     @tf.function
     def towers():
         with tf.name_scope("step"):

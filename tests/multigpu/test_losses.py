@@ -1,4 +1,4 @@
-"""Losses of every reduction, with weights, masks and regularisers, are those of the whole batch."""
+"""Tests that losses of every reduction, with weights, masks and regularisers, equal the whole batch's."""
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ def dense(*layers):
 
 
 def tagger(activity_regularizer=None):
-    """An output for each token, masked where there is none."""
+    """Return a model with an output for each token, masked at padding."""
     tokens = keras.Input((4,), dtype="int32")
     x = keras.layers.Embedding(9, 3, mask_zero=True)(tokens)
     x = keras.layers.SimpleRNN(3, return_sequences=True, unroll=True)(x)
@@ -35,7 +35,7 @@ def mse(reduction):
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weights", [None, np.array([0.0, 0, 0, 3, 1, 0.5, 2])])
-def test_reductions_and_sample_weights(both, reduction, weights):
+def test_every_reduction_with_sample_weights_equals_one_device(both, reduction, weights):
     models = both(dense).compile(loss=mse(reduction), weighted_metrics=["mae"], run_eagerly=True)
     models.train(X, Y, sample_weight=weights)
     assert models.parallel.evaluate(X, Y, sample_weight=weights, verbose=0) == pytest.approx(
@@ -44,27 +44,27 @@ def test_reductions_and_sample_weights(both, reduction, weights):
 
 
 @pytest.mark.parametrize("num_rows", [1, 2])
-def test_sums_of_fewer_rows_than_devices(both, num_rows):
+def test_sum_reduction_with_fewer_rows_than_devices_equals_one_device(both, num_rows):
     both(dense).compile(loss=mse("sum"), run_eagerly=True).train(X[:num_rows], Y[:num_rows])
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weights", [None, RNG.uniform(size=(7, 4)).astype("float32")])
-def test_masked_losses_and_metrics(both, reduction, weights):
+def test_masked_losses_and_metrics_equal_one_device(both, reduction, weights):
     models = both(tagger).compile(
         loss=mse(reduction), metrics=lambda: ["mae"], weighted_metrics=["mse"], run_eagerly=True
     )
     models.train(TOKENS, TAGS, sample_weight=weights)
 
 
-def test_masked_losses_in_a_compiled_step(both):
+def test_masked_losses_in_a_compiled_step_equal_one_device(both):
     models = both(lambda: tagger("l2")).compile(loss="mse", metrics=lambda: ["mae"])
     models.train(TOKENS, TAGS)
     one, several = (m.predict(TOKENS, batch_size=4, verbose=0) for m in (models.plain, models.parallel))
     assert np.allclose(one, several, rtol=1e-4, atol=1e-6)
 
 
-def test_several_masked_outputs_with_different_reductions(both):
+def test_masked_outputs_with_different_reductions_equal_one_device(both):
     def make():
         tokens, features = keras.Input((4,), dtype="int32", name="tokens"), keras.Input((5,), name="features")
         masked = keras.layers.Embedding(9, 3, mask_zero=True)(tokens)
@@ -82,13 +82,13 @@ def test_several_masked_outputs_with_different_reductions(both):
     assert len(models.parallel.metrics_names) == 4
 
 
-def test_masked_losses_go_on_without_xla(both):
+def test_masked_losses_continue_without_xla(both):
     models = both(lambda: tagger()).compile(loss="mse", jit_compile=True)
-    with pytest.warns(UserWarning, match="towers that meet cannot be compiled"):
+    with pytest.warns(UserWarning, match="without"):
         models.train(TOKENS, TAGS)
 
 
-def test_class_weights(both):
+def test_class_weights_equal_one_device(both):
     labels = np.array([[0], [1], [1], [0], [1], [0], [0]])
     models = both(dense).compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -112,7 +112,7 @@ def regularised():
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
-def test_regularisers_and_added_losses(both, run_eagerly):
+def test_regularisers_and_added_losses_equal_one_device(both, run_eagerly):
     models = both(regularised).compile(loss=mse("sum"), run_eagerly=run_eagerly)
     models.train(X, Y)
     models.train(X, Y)
@@ -122,7 +122,7 @@ def test_regularisers_and_added_losses(both, run_eagerly):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_loop_of_ones_own_sees_each_loss_once(both, compiled):
+def test_custom_loop_sees_each_added_loss_once(both, compiled):
     models = both(regularised).compile(loss="mse")
 
     def gradients(model, x):
@@ -134,7 +134,7 @@ def test_a_loop_of_ones_own_sees_each_loss_once(both, compiled):
 
     if compiled:
         gradients = tf.function(gradients)
-    for _ in range(2):  # none is left over from the step before
+    for _ in range(2):  # no loss of the step before may remain
         (parts, loss, one), (parallel_parts, parallel_loss, several) = (
             gradients(model, tf.constant(X)) for model in (models.plain, models.parallel)
         )
@@ -145,7 +145,7 @@ def test_a_loop_of_ones_own_sees_each_loss_once(both, compiled):
             assert np.allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_added_losses_of_towers_that_meet_are_kept(both):
+def test_added_losses_of_synchronized_towers_are_kept(both):
     def make():
         layers = [
             lambda: keras.layers.Dense(4, activity_regularizer="l2", use_bias=False),
@@ -157,8 +157,8 @@ def test_added_losses_of_towers_that_meet_are_kept(both):
     both(make).compile(loss="mse").train(X, Y)
 
 
-def test_losses_of_towers_that_meet_are_those_of_one_step():
-    """In eager mode a loss may come to stand in memory where another layer's stood a step before."""
+def test_added_losses_of_synchronized_towers_do_not_leak_between_steps():
+    # in eager mode a loss may get the memory address of another layer's loss of the step before
 
     class Chosen(keras.layers.Layer):
         def call(self, x):
@@ -169,37 +169,37 @@ def test_losses_of_towers_that_meet_are_those_of_one_step():
     layers = [Chosen() for _ in range(4)]
     for layer in layers:
         layer.chosen = False
-    meeting = keras.layers.BatchNormalization(synchronized=True, scale=False, center=False)
-    parallel = ParallelModel(keras.Sequential([keras.Input((5,)), *layers, meeting]), 2)
+    norm = keras.layers.BatchNormalization(synchronized=True, scale=False, center=False)
+    parallel = ParallelModel(keras.Sequential([keras.Input((5,)), *layers, norm]), 2)
     parallel.compile("sgd", run_eagerly=True)
     for step in range(8):
         for index, layer in enumerate(layers):
             layer.chosen = index == step % 4
         assert parallel.train_on_batch(X[:6]) == pytest.approx((X[:6] ** 2).mean(), rel=1e-5)
-        # Keras knows a layer's losses by where they stand
+        # Keras identifies a layer's losses by their address
         assert sum(len(layer._loss_ids) for layer in layers) == len(parallel.devices)
 
 
-def test_an_added_loss_that_is_no_scalar_is_refused():
+def test_added_loss_that_is_not_a_scalar_is_an_error():
     class Rows(keras.layers.Layer):
         def call(self, x):
             self.add_loss(keras.ops.sum(x, axis=1))
             return x
 
     with pytest.raises(
-        ValueError, match=r"add_loss: expected a scalar.* received shape \(3,\); use keras.ops.mean"
+        ValueError, match=r"add_loss: expected a scalar.* received shape \(3,\).*keras.ops.mean"
     ):
         ParallelModel(dense(Rows), 3)(X)
 
 
-def test_a_loss_without_reduction_is_refused():
+def test_loss_without_reduction_is_an_error():
     parallel = ParallelModel(dense(), 3)
     parallel.compile("sgd", mse("none"))
-    with pytest.raises(ValueError, match=r"expected one loss of a batch, .* another reduction than 'none'"):
+    with pytest.raises(ValueError, match=r"expected a scalar loss .* another reduction than 'none'"):
         parallel.train_on_batch(X, Y)
 
 
-def test_the_inner_model_alone_has_the_losses_it_was_compiled_with():
+def test_inner_model_evaluated_alone_uses_its_compiled_losses():
     parallel = ParallelModel(dense(), 3)
     parallel.compile("sgd", mse("sum"))
     parallel.train_on_batch(X, Y)

@@ -1,4 +1,4 @@
-"""Batch statistics: of each tower, or of the whole batch where layers are synchronized."""
+"""Tests of batch statistics: of each tower, or of the whole batch where layers are synchronized."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ def make(dtype="float32", **settings):
     return keras.Sequential(
         [
             keras.Input((5,), dtype=dtype),
-            keras.layers.Dense(4, use_bias=False, dtype=dtype),  # normalisation takes biases away
+            keras.layers.Dense(4, use_bias=False, dtype=dtype),  # normalisation removes biases
             keras.layers.BatchNormalization(momentum=0.5, name="norm", dtype=dtype, **settings),
             keras.layers.Dense(2, dtype=dtype),
         ]
@@ -30,14 +30,14 @@ def synchronized():
 # the variance of two rows is a difference of nearly equal numbers, which enlarges the rounding of float32
 @pytest.mark.parametrize("run_eagerly", [False, True])
 @pytest.mark.parametrize(("num_rows", "dtype", "rel"), [(7, "float32", 1e-5), (2, "float64", 1e-9)])
-def test_synchronized_statistics_are_those_of_one_device(both, num_rows, dtype, rel, run_eagerly):
+def test_synchronized_batch_statistics_equal_one_device(both, num_rows, dtype, rel, run_eagerly):
     models = both(lambda: make(dtype, synchronized=True)).compile(loss="mse", run_eagerly=run_eagerly)
     x, y = X[:num_rows].astype(dtype), Y[:num_rows].astype(dtype)
     models.train(x, y, rel=rel)
     models.train(x, y, rel=rel)
 
 
-def test_synchronized_statistics_in_a_loop_of_ones_own(both):
+def test_synchronized_batch_statistics_in_a_custom_loop_equal_one_device(both):
     models = both(synchronized)
 
     def gradients(model):
@@ -54,16 +54,16 @@ def test_synchronized_statistics_in_a_loop_of_ones_own(both):
 
 def test_synchronized_towers_cannot_be_compiled(both):
     models = both(synchronized)
-    with pytest.raises(ValueError, match="synchronized layers cannot be compiled; leave jit_compile out"):
+    with pytest.raises(ValueError, match="synchronized layers cannot be compiled"):
         models.parallel.compile("sgd", "mse", jit_compile=True)
-    # as a file tells it that was made where XLA is the rule
+    # as loaded from a file that was saved with XLA on
     models.plain.compile("sgd", "mse", jit_compile=True)
     parallel = ParallelModel(models.plain, 3)
-    with pytest.warns(UserWarning, match="going on without XLA"):
+    with pytest.warns(UserWarning, match="cannot be compiled by XLA"):
         parallel.train_on_batch(X, Y)
 
 
-def test_each_tower_has_its_own_statistics_and_their_mean_moves():
+def test_towers_normalize_their_own_rows_and_average_moving_statistics():
     inner = keras.Sequential([keras.Input((5,)), keras.layers.BatchNormalization(momentum=0.5, epsilon=1e-6)])
     outputs = ParallelModel(inner, 3)(X, training=True).numpy()
     shares = [X[:3], X[3:5], X[5:]]
@@ -77,7 +77,7 @@ def test_each_tower_has_its_own_statistics_and_their_mean_moves():
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
-def test_one_row_on_three_devices_is_one_row(both, run_eagerly):
+def test_batch_normalization_of_one_row_on_three_devices_equals_one_device(both, run_eagerly):
     models = both(make).compile(loss="mse", run_eagerly=run_eagerly)
     models.train(X[:1], Y[:1])
     assert all(np.isfinite(weight).all() for weight in models.parallel.get_weights())

@@ -1,4 +1,4 @@
-"""A step on three devices is the step on one."""
+"""Tests that a training step on three devices equals the step on one."""
 
 import keras
 import numpy as np
@@ -40,7 +40,7 @@ class Subclassed(keras.Model):
 
 
 class OwnLoss(Subclassed):
-    """With a loss and a metric of its own, as Keras's guide has it."""
+    """Has a loss and a metric of its own, as in Keras's guide."""
 
     def __init__(self):
         super().__init__()
@@ -55,13 +55,13 @@ class OwnLoss(Subclassed):
 
 
 @pytest.mark.parametrize("make", [functional, sequential_unbuilt, frozen, Subclassed, OwnLoss])
-def test_a_step_is_that_of_one_device(both, make):
+def test_step_on_three_devices_equals_one_device(both, make):
     models = both(make).compile(loss="mse", metrics=lambda: ["mae"])
     models.train(X, Y)
     assert np.allclose(models.parallel.predict(X, verbose=0), models.plain.predict(X, verbose=0), rtol=1e-5)
 
 
-def test_a_model_is_built_for_any_number_of_rows():
+def test_unbuilt_model_is_built_for_any_number_of_rows():
     parallel = ParallelModel(sequential_unbuilt(), 3)
     parallel(X)
     assert parallel.inner.input_shape == (None, 5)
@@ -69,12 +69,12 @@ def test_a_model_is_built_for_any_number_of_rows():
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
 @pytest.mark.parametrize("run_eagerly", [False, True])
-def test_batches_smaller_than_the_number_of_devices(both, num_rows, run_eagerly):
+def test_batch_smaller_than_the_number_of_devices_equals_one_device(both, num_rows, run_eagerly):
     models = both(functional).compile(loss="mse", run_eagerly=run_eagerly)
     models.train(X[:num_rows], Y[:num_rows])
 
 
-def test_several_inputs_and_outputs_of_any_structure(both):
+def test_structured_inputs_and_outputs_equal_one_device(both):
     def make():
         a, b = keras.Input((5,), name="a"), keras.Input((3,), name="b")
         x = keras.layers.Dense(4, "tanh")(keras.layers.Concatenate()([a, b]))
@@ -119,7 +119,7 @@ def test_lists_of_inputs_and_outputs_keep_their_order(both):
 
 
 class CTC(keras.layers.Layer):
-    """The loss of a speech model within it, as ASRT has it."""
+    """Computes the loss within a speech model, as ASRT does."""
 
     def call(self, logits, labels, num_frames, num_labels):
         losses = tf.nn.ctc_loss(
@@ -134,7 +134,7 @@ class CTC(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("scalar", [False, True])
-def test_a_model_that_computes_its_loss(both, scalar):
+def test_model_that_computes_its_own_loss_equals_one_device(both, scalar):
     def make():
         audio, labels = keras.Input((6, 5), name="audio"), keras.Input((2,), name="labels")
         lengths = [keras.Input((), name=name) for name in ("num_frames", "num_labels")]
@@ -156,7 +156,7 @@ def test_a_model_that_computes_its_loss(both, scalar):
     models.train(batch, np.zeros(7, "float32"))
 
 
-def test_sparse_gradients_of_embeddings(both):
+def test_sparse_gradients_of_embeddings_equal_one_device(both):
     def make():
         tokens = keras.Input((4,), dtype="int32")
         x = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(9, 3)(tokens))
@@ -177,7 +177,7 @@ def test_sparse_gradients_of_embeddings(both):
 
 
 class Gathering(keras.Model):
-    """With inputs of every kind, by position and by name."""
+    """Takes inputs of every kind, by position and by name."""
 
     def __init__(self):
         super().__init__()
@@ -190,7 +190,7 @@ class Gathering(keras.Model):
         return outputs if lengths is None else outputs * lengths[:, None] * scale
 
 
-def test_inputs_that_are_none_or_scalar_or_ragged(both):
+def test_none_scalar_and_ragged_inputs_equal_one_device(both):
     batch = {"audio": tf.constant(X[:4]), "tokens": tf.constant(0.0), "speaker": None}
     inner = Gathering()
     parallel = ParallelModel(inner, 3)
@@ -202,14 +202,14 @@ def test_inputs_that_are_none_or_scalar_or_ragged(both):
     both(Gathering).compile(loss="mse").train({"audio": X, "tokens": np.float32(0), "speaker": None}, Y)
 
 
-def test_layers_that_assign_to_their_weights(both):
+def test_layers_that_assign_to_their_weights_equal_one_device(both):
     def make():
         return functional(lambda: keras.layers.SpectralNormalization(keras.layers.Dense(4)))
 
     both(make).compile(loss="mse", run_eagerly=True).train(X, Y)
 
 
-def test_a_part_of_a_larger_model(both):
+def test_parallel_model_trains_within_a_larger_model(both):
     keras.utils.set_random_seed(1)
     inner = functional()
     inputs = keras.Input((5,))
@@ -227,7 +227,7 @@ def backward_devices(function, *args):
     return sorted({(op.type[14:], op.device[-5:]) for op in wanted})
 
 
-def test_the_backward_pass_is_on_the_device_of_the_forward_pass():
+def test_backward_ops_run_on_the_device_of_the_forward_pass():
     inputs = keras.Input((4, 4, 1))
     x = keras.layers.Conv2D(2, 3, padding="same")(keras.layers.Conv2D(2, 3, padding="same")(inputs))
     parallel = ParallelModel(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x)), 3)
@@ -246,16 +246,14 @@ def test_the_backward_pass_is_on_the_device_of_the_forward_pass():
     assert backward_devices(loop, images) == expected
 
 
-def test_a_model_with_a_step_of_its_own_is_refused_with_the_remedy():
+def test_invalid_model_or_device_is_an_error_with_the_remedy():
     class OwnStep(keras.Model):
         def train_step(self, data):
             return {}
 
-    with pytest.raises(
-        TypeError, match=r"OwnStep has a train_step of its own.* override compute_loss instead"
-    ):
+    with pytest.raises(TypeError, match=r"OwnStep has a train_step of its own.* override compute_loss"):
         ParallelModel(OwnStep(), 2)
-    with pytest.raises(DeviceError, match="4 devices asked for"):
+    with pytest.raises(DeviceError, match="4 devices requested"):
         ParallelModel(functional(), 4)
-    with pytest.raises(ValueError, match="not built yet, so that towers have no weights; call it on a batch"):
+    with pytest.raises(ValueError, match="not built yet"):
         ParallelModel(Subclassed(), 3).loss_and_gradients(lambda model, x: model(x), X)

@@ -1,4 +1,4 @@
-"""What is saved is the plain inner model, and training goes on from it on any number of devices."""
+"""Tests that the plain inner model is saved, and that training continues from it on any number of devices."""
 
 import csv
 import re
@@ -34,7 +34,7 @@ def compiled(devices=3, model=None, **settings):
 
 @pytest.fixture(scope="module")
 def trained():
-    """After two steps on three devices."""
+    """Return a model trained for two steps on three devices."""
     parallel = compiled(metrics=["mae"])
     for _ in range(2):
         parallel.train_on_batch(X, Y)
@@ -45,7 +45,7 @@ def same(a, b):
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_a_file_holds_the_plain_model_and_its_optimiser(trained, tmp_path):
+def test_saved_file_holds_the_plain_model_and_its_optimiser(trained, tmp_path):
     trained.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded) is keras.Sequential
@@ -58,7 +58,7 @@ def test_a_file_holds_the_plain_model_and_its_optimiser(trained, tmp_path):
     assert loaded.evaluate(X, Y, verbose=0) == pytest.approx(trained.evaluate(X, Y, verbose=0), rel=1e-5)
 
 
-def test_files_are_those_of_a_model_that_never_saw_towers(trained, tmp_path):
+def test_saved_file_equals_that_of_a_model_without_towers(trained, tmp_path):
     plain = make()
     plain.compile(adam(), "mse", metrics=["mae"])
     plain.train_on_batch(X, Y)
@@ -72,7 +72,7 @@ def test_files_are_those_of_a_model_that_never_saw_towers(trained, tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_weights_alone_are_saved_and_loaded(trained, tmp_path):
+def test_saved_weights_load_into_plain_and_parallel_models(trained, tmp_path):
     trained.save_weights(tmp_path / "model.weights.h5")
     plain, other = make(), ParallelModel(make(), 2)
     for model in (plain, other):
@@ -81,7 +81,7 @@ def test_weights_alone_are_saved_and_loaded(trained, tmp_path):
         assert same(model.get_weights(), trained.get_weights())
 
 
-def test_an_export_serves_the_plain_model(trained, tmp_path):
+def test_export_serves_the_plain_model(trained, tmp_path):
     trained.export(tmp_path / "served", verbose=False)
     served = tf.saved_model.load(tmp_path / "served")
     assert np.allclose(served.serve(tf.constant(X)), trained.inner(X), rtol=1e-5, atol=1e-6)
@@ -89,14 +89,14 @@ def test_an_export_serves_the_plain_model(trained, tmp_path):
 
 @pytest.fixture(scope="module")
 def uninterrupted():
-    """Losses of four steps on one device."""
+    """Return the losses of four steps on one device."""
     plain = make()
     plain.compile(adam(), "mse")
     return [plain.train_on_batch(X, Y) for _ in range(4)]
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 2), (2, None)])
-def test_training_goes_on_under_another_number_of_devices(uninterrupted, tmp_path, first, then):
+def test_loaded_model_continues_training_on_another_number_of_devices(uninterrupted, tmp_path, first, then):
     parallel = compiled(first)
     losses = [parallel.train_on_batch(X, Y) for _ in range(2)]
     parallel.save(tmp_path / "model.keras")
@@ -108,13 +108,13 @@ def test_training_goes_on_under_another_number_of_devices(uninterrupted, tmp_pat
     assert losses == pytest.approx(uninterrupted, rel=1e-5)
 
 
-def test_callbacks_work(tmp_path):
+def test_keras_callbacks_work_with_a_parallel_model(tmp_path):
     parallel = compiled(metrics=["mae"])
     epochs, rates = [], []
     callbacks = [
         keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True),
         keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
-        # nothing is as good as the first epoch
+        # no later epoch counts as an improvement over the first
         keras.callbacks.EarlyStopping("loss", min_delta=100.0, patience=2, restore_best_weights=True),
         keras.callbacks.ReduceLROnPlateau("loss", min_delta=100.0, factor=0.5, patience=1),
         keras.callbacks.CSVLogger(tmp_path / "log.csv"),
@@ -148,7 +148,7 @@ class Interrupt(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def test_an_interrupted_fit_is_taken_up_on_another_number_of_devices(uninterrupted, tmp_path):
+def test_interrupted_fit_resumes_on_another_number_of_devices(uninterrupted, tmp_path):
     settings = {"x": X, "y": Y, "batch_size": 7, "epochs": 4, "verbose": 0, "shuffle": False}
     backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
     with pytest.raises(KeyboardInterrupt):
@@ -158,7 +158,7 @@ def test_an_interrupted_fit_is_taken_up_on_another_number_of_devices(uninterrupt
     assert history.history["loss"] == pytest.approx(uninterrupted[2:], rel=1e-5)
 
 
-def test_devices_are_not_saved_and_the_error_says_what_is(trained, tmp_path):
+def test_saving_or_cloning_a_parallel_model_is_an_error_with_the_remedy(trained, tmp_path):
     for refused in (
         lambda: keras.saving.save_model(trained, tmp_path / "model.keras"),
         lambda: keras.models.clone_model(trained),
@@ -168,7 +168,7 @@ def test_devices_are_not_saved_and_the_error_says_what_is(trained, tmp_path):
     assert keras.models.model_from_json(trained.to_json()).name == "net"
 
 
-def test_the_inner_model_may_be_used_by_itself(trained):
+def test_inner_model_shares_weights_and_predicts_alone(trained):
     assert np.allclose(trained.inner.predict(X, verbose=0), trained.predict(X, verbose=0), rtol=1e-5)
     before = trained.inner.get_weights()
     trained.set_weights([weight + 1 for weight in before])

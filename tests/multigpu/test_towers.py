@@ -1,4 +1,4 @@
-"""A batch cut into shares, and results put together again."""
+"""Tests of splitting a batch into shares and merging their results."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def sizes(num_rows, num_towers=3):
 
 
 @pytest.mark.parametrize("as_given", [int, tf.constant])
-def test_shares_differ_by_one_row_at_most_and_cover_the_batch(as_given):
+def test_shares_cover_the_batch_and_differ_by_one_row_at_most(as_given):
     assert sizes(as_given(9)) == [(0, 3), (3, 3), (6, 3)]
     assert sizes(as_given(8)) == [(0, 3), (3, 3), (6, 2)]
     assert sizes(as_given(7)) == [(0, 3), (3, 2), (5, 2)]
@@ -22,7 +22,7 @@ def test_shares_differ_by_one_row_at_most_and_cover_the_batch(as_given):
 
 
 @pytest.mark.parametrize("as_given", [int, tf.constant])
-def test_a_tower_without_rows_has_one_that_counts_for_nothing(as_given):
+def test_tower_without_rows_gets_a_row_of_weight_0(as_given):
     assert [size for _, size in sizes(as_given(1))] == [1, 0, 0]
     shares = cut_rows(as_given(2), 3)
     assert [float(share.weight) for share in shares] == [0.5, 0.5, 0.0]
@@ -32,7 +32,7 @@ def test_a_tower_without_rows_has_one_that_counts_for_nothing(as_given):
 
 
 @pytest.mark.parametrize("num_rows", [None, 7])
-def test_shares_are_the_same_whether_the_number_of_rows_is_known_or_not(num_rows):
+def test_shares_of_static_and_dynamic_batches_are_equal(num_rows):
     @tf.function(input_signature=[tf.TensorSpec((num_rows, 2))])
     def cut(batch):
         return [(share.weight, share.rows(batch)) for share in share_out(batch, 3)]
@@ -44,7 +44,7 @@ def test_shares_are_the_same_whether_the_number_of_rows_is_known_or_not(num_rows
     assert np.array_equal(np.concatenate(rows), batch)
 
 
-def test_only_a_share_travels_to_its_device():
+def test_batch_is_sliced_on_the_host():
     @tf.function(input_signature=[tf.TensorSpec((None, 2))])
     def cut(batch):
         with tf.device("/CPU:2"):
@@ -59,14 +59,14 @@ def test_only_a_share_travels_to_its_device():
     assert cutting.device == "/device:CPU:0"
 
 
-def test_what_has_no_rows_goes_to_every_tower():
+def test_values_without_rows_are_passed_to_every_tower():
     batch = {"x": tf.reshape(tf.range(8.0), (4, 2)), "rate": tf.constant(0.5), "n": None, "name": "a"}
     own = [share.rows(batch) for share in share_out(batch, 3)]
     assert [len(part["x"]) for part in own] == [2, 1, 1]
     assert all((float(part["rate"]), part["n"], part["name"]) == (0.5, None, "a") for part in own)
 
 
-def test_ragged_rows_are_cut_and_put_together():
+def test_ragged_rows_are_split_and_merged():
     ragged = tf.ragged.constant([[1], [2, 3], [], [4, 5, 6]])
     doubled = data_parallelism(DEVICES, lambda rows: rows * 2, ragged)
     assert doubled.to_list() == [[2], [4, 6], [], [8, 10, 12]]
@@ -77,16 +77,16 @@ def test_ragged_rows_are_cut_and_put_together():
     [
         ((tf.zeros(()), None), "received none"),
         (tf.zeros((0, 3)), "received none"),
-        ((tf.zeros((7, 1)), tf.zeros(6)), r"as many rows in every tensor of a batch, received \[6, 7\]"),
+        ((tf.zeros((7, 1)), tf.zeros(6)), r"same number of rows .* received \[6, 7\]"),
         (tf.sparse.eye(3), "use tf.sparse.to_dense"),
     ],
 )
-def test_a_batch_that_cannot_be_cut_is_an_error(batch, complaint):
+def test_batch_that_cannot_be_split_is_an_error(batch, complaint):
     with pytest.raises(ValueError, match=complaint):
         share_out(batch, 2)
 
 
-def test_outputs_are_put_together_by_rows_and_what_has_none_is_averaged():
+def test_merge_concatenates_rows_and_averages_outputs_without_rows():
     shares = cut_rows(4, 3)
     outputs = [
         {
@@ -108,7 +108,7 @@ def test_outputs_are_put_together_by_rows_and_what_has_none_is_averaged():
 
 
 @pytest.mark.parametrize("num_rows", [None, 2])
-def test_the_outputs_of_a_tower_without_rows_are_left_out(num_rows):
+def test_outputs_of_a_tower_without_rows_are_dropped(num_rows):
     @tf.function(input_signature=[tf.TensorSpec((num_rows, 2))])
     def work(batch):
         return data_parallelism(DEVICES, lambda x: {"rows": x, "frames": tf.repeat(x, 3, axis=0)}, batch)
@@ -122,7 +122,7 @@ def test_the_outputs_of_a_tower_without_rows_are_left_out(num_rows):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("num_rows", [7, 1])
-def test_a_function_is_called_on_each_device_with_its_rows(compiled, num_rows):
+def test_function_is_called_on_each_device_with_its_rows(compiled, num_rows):
     devices = []
 
     def function(features, num_frames, *, scale, names):
@@ -146,7 +146,7 @@ def test_a_function_is_called_on_each_device_with_its_rows(compiled, num_rows):
     assert [device.rpartition(":")[2] for device in devices] == ["0", "1", "2"]
 
 
-def test_one_device_calls_the_function_as_it_is():
+def test_data_parallelism_on_one_device_calls_the_function_unsplit():
     placed = []
 
     def function(x):
@@ -157,6 +157,6 @@ def test_one_device_calls_the_function_as_it_is():
     assert placed[0].endswith("CPU:2")
 
 
-def test_arrays_that_a_function_returns_are_put_together_too():
+def test_arrays_returned_by_a_function_are_merged():
     outputs = data_parallelism(DEVICES, lambda x: x.numpy() + 1, np.arange(5.0))
     assert outputs.numpy().tolist() == [1, 2, 3, 4, 5]

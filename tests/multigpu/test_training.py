@@ -1,4 +1,4 @@
-"""Training on several devices: what Keras's fit, random numbers, precision and XLA make of it."""
+"""Tests of training on several devices: Keras's `fit`, random numbers, mixed precision and XLA."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ def functional():
     return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Dense(4, "tanh")(inputs)))
 
 
-def test_fit_evaluate_and_predict_are_those_of_one_device(both):
+def test_fit_evaluate_and_predict_equal_one_device(both):
     x = RNG.normal(size=(22, 5)).astype("float32")
     y = np.eye(2, dtype="float32")[RNG.integers(0, 2, 22)]
     models = both(functional).compile(
@@ -32,7 +32,7 @@ def test_fit_evaluate_and_predict_are_those_of_one_device(both):
     }
     histories = []
     for model in (models.plain, models.parallel):
-        keras.utils.set_random_seed(2)  # of the order of rows
+        keras.utils.set_random_seed(2)  # for the order of rows
         histories.append(model.fit(x, y, **settings).history)
     assert set(histories[1]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
     for name, values in histories[0].items():
@@ -66,7 +66,7 @@ def test_dropout_masks_differ_between_towers_and_repeat_under_a_seed():
     assert all(np.array_equal(a, b) for a, b in zip(weights, again[2], strict=True))
 
 
-def test_the_first_tower_draws_what_one_device_would():
+def test_first_tower_draws_the_random_numbers_of_one_device():
     keras.utils.set_random_seed(3)
     layer = keras.layers.GaussianNoise(1.0)
     model = keras.Sequential([keras.Input((4,)), layer])
@@ -79,7 +79,7 @@ def test_the_first_tower_draws_what_one_device_would():
     assert np.array_equal(layer.seed_generator.state.numpy(), after)
 
 
-def test_random_numbers_without_a_seed_generator_are_refused():
+def test_random_numbers_without_a_seed_generator_are_an_error():
     class Noise(keras.layers.Layer):
         def call(self, x):
             return x + keras.random.normal(keras.ops.shape(x))
@@ -90,7 +90,7 @@ def test_random_numbers_without_a_seed_generator_are_refused():
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision_with_loss_scaling(both, policy):
+def test_mixed_precision_with_loss_scaling_equals_one_device(both, policy):
     def make():
         inputs = keras.Input((5,))
         x = keras.layers.Dense(4, "tanh", dtype=policy)(inputs)
@@ -106,14 +106,14 @@ def test_mixed_precision_with_loss_scaling(both, policy):
     losses = [[m.train_on_batch(X, Y) for _ in range(2)] for m in (models.plain, models.parallel)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)
     assert losses[1][1] < losses[1][0]
-    if scaled:  # an overflow leaves the weights and halves the scale
+    if scaled:  # an overflow leaves the weights unchanged and halves the scale
         before, scale = models.parallel.get_weights(), float(models.parallel.optimizer.dynamic_scale)
         models.parallel.train_on_batch(X * 1e30, Y)
         assert float(models.parallel.optimizer.dynamic_scale) == scale / 2
         assert all(np.array_equal(a, b) for a, b in zip(before, models.parallel.get_weights(), strict=True))
 
 
-def test_mixed_precision_leaves_layers_of_full_precision_as_they_are():
+def test_mixed_precision_keeps_full_precision_layers_unchanged():
     inner = functional()
     inner.dtype_policy = keras.DTypePolicy("mixed_float16")
     expected = inner(X)
@@ -121,7 +121,7 @@ def test_mixed_precision_leaves_layers_of_full_precision_as_they_are():
     assert np.allclose(ParallelModel(inner, 3)(X), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_gradients_accumulate_over_steps(both):
+def test_gradient_accumulation_over_steps_equals_one_device(both):
     models = both(functional).compile(
         lambda: keras.optimizers.SGD(0.5, momentum=0.9, gradient_accumulation_steps=2),
         loss="mse",
@@ -134,7 +134,7 @@ def test_gradients_accumulate_over_steps(both):
         assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_several_steps_per_execution(both):
+def test_several_steps_per_execution_equal_one_device(both):
     models = both(functional).compile(loss="mse", steps_per_execution=2)
     x, y = np.concatenate([X] * 3), np.concatenate([Y] * 3)
     losses = [
@@ -156,7 +156,7 @@ def test_xla_compiles_each_tower(both):
     assert sorted(op.device[-5:] for op in calls) == ["CPU:0", "CPU:1", "CPU:2"]
 
 
-def test_losses_and_gradients_for_a_loop_of_ones_own():
+def test_loss_and_gradients_in_a_custom_loop_equal_one_device():
     inner = functional()
 
     def loss_of(model, x, y):

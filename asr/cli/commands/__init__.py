@@ -1,6 +1,6 @@
-"""What each command does, a module a command. They compose the packages, as `train.py` does.
+"""Each module implements one command: it declares the arguments, calls the library and prints the result.
 
-TensorFlow is imported when they run: `--help` answers at once.
+TensorFlow is imported only when a command runs, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from asr.base.types import UserError
 
-EXIT_MISTAKE = 2  # of the user's, told in a line each
-EXIT_SIGNAL = 128  # and the number of the signal that ended the command
-EXIT_NO_READER = 141
+EXIT_MISTAKE = 2  # a mistake of the user, printed as one line
+EXIT_SIGNAL = 128  # plus the number of the signal that ended the command
+EXIT_NO_READER = 141  # 128 + SIGPIPE: the reader of a pipe has closed it
 
 
 def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None:
-    """Declare `--set`."""
+    """Declare `--set`, which overrides settings."""
     parser.add_argument(
         "--set",
         action="append",
@@ -29,6 +29,6 @@ def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None
 
 
 def refuse_overwriting(option: str, target: Path, manifests: Sequence[Path]) -> None:
-    """Raise a UserError where a page or a report would take a manifest's place."""
+    """Raise a UserError where a page or a report would overwrite a manifest."""
     if target.suffix == ".jsonl" or target.resolve() in {path.resolve() for path in manifests}:
-        raise UserError(f"{option} {target}: a manifest, which would be written over; name another file")
+        raise UserError(f"{option} {target}: is a manifest and would be overwritten; choose another file")

@@ -1,4 +1,4 @@
-"""`asr align`: when each syllable of a known text is said, for Praat, as subtitles or as JSON."""
+"""`asr align` finds when each syllable of a known text is spoken, for Praat, as subtitles or as JSON."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import get_args
 from asr.base.types import UserError
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.recognition.alignment.time_formats import SUFFIXES, TimeFormat, formatted, write_formatted
+from asr.recognition.alignment.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
 
 logger = logging.getLogger(__name__)
 
 
 def add_align_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument("audio", metavar="AUDIO", help="a recording of any rate, container and length")
     parser.add_argument(
         "text",
         metavar="TEXT",
-        help="what is said in it, or a UTF-8 file that holds it: hanzi, or tokens separated by spaces",
+        help="the transcript, or a UTF-8 file that contains it: hanzi, or tokens separated by spaces",
     )
     parser.add_argument(
         "--out",
@@ -30,18 +30,19 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="write there, each by the end of its name: .TextGrid, .srt, .json, .tsv; default: print a table",
+        help="files to write, in the format of their suffix: .TextGrid, .srt, .json, .tsv (default: print a "
+        "table)",
     )
     parser.add_argument(
-        "--format", choices=get_args(TimeFormat), help="of what is printed, or of files with other names"
+        "--format", choices=get_args(TimeFormat), help="format of the output, or of files with other suffixes"
     )
 
 
 def align_command(arguments: argparse.Namespace) -> int:
-    """Align one recording; returns the exit status."""
+    """Align one recording and return the exit status."""
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
     if Path(arguments.audio).resolve() in {path.resolve() for path, _ in outs}:
-        raise UserError(f"--out {arguments.audio}: the recording itself; choose another file")
+        raise UserError(f"--out {arguments.audio}: is the recording itself; choose another file")
     from data_pipeline.aligned_text import text_of, written_tokens
 
     text = text_of(arguments.text)
@@ -62,9 +63,9 @@ def align_command(arguments: argparse.Namespace) -> int:
         logger.warning("%s: %s", arguments.audio, misfit)
     tokens, duration_s, tier = aligned.tokens, aligned.duration_s, recognizer.vocabulary.unit
     for path, format_name in outs:
-        write_formatted(path, formatted(tokens, duration_s, format_name, tier))
+        write_alignment(path, format_tokens(tokens, duration_s, format_name, tier))
     if not outs:
-        print(formatted(tokens, duration_s, arguments.format or "table", tier), end="")
+        print(format_tokens(tokens, duration_s, arguments.format or "table", tier), end="")
     return 0
 
 
@@ -73,8 +74,8 @@ def _format_of(path: Path, format_name: TimeFormat | None) -> TimeFormat:
     if found is None:
         raise UserError(
             f"--out {path}: expected a name that ends in .TextGrid, .srt, .json or .tsv; "
-            "rename it, or add --format"
+            "rename the file, or add --format"
         )
     if path.exists() and not path.is_file():
-        raise UserError(f"--out {path}: a folder or a device, expected a file")
+        raise UserError(f"--out {path}: expected a file, found a folder or a device")
     return found

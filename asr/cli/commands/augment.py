@@ -1,4 +1,4 @@
-"""`asr augment`: hear what training hears."""
+"""`asr augment` writes a recording as several epochs of training augment it, to listen to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "noise", "SNR", "g
 
 
 def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("file", type=Path, metavar="FILE", help="audio of any rate and container")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the WAV files")
     parser.add_argument(
@@ -30,15 +30,15 @@ def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="NUM",
-        help="number of versions, an epoch each (default: 5)",
+        help="number of versions, one per epoch (default: 5)",
     )
     parser.add_argument(
-        "--id", help="the utterance's id in its manifest (default: the file's name without its ending)"
+        "--id", help="the utterance's id in its manifest (default: the file's name without its suffix)"
     )
 
 
 def augment_command(arguments: argparse.Namespace) -> int:
-    """Write a recording as several epochs of training hear it; returns the exit status."""
+    """Write a recording as several epochs of training augment it, and return the exit status."""
     from asr.base.config import load_config
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.augment.versions import write_versions

@@ -1,4 +1,4 @@
-"""`asr average`: one model from the best checkpoints of a run, measured on dev beside the best single one."""
+"""`asr average` averages a run's best checkpoints and compares the result on dev with the best single one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from asr.evaluation.averaging import AveragedRun
 
 DESCRIPTION = (
-    "Average the weights of the epochs with the lowest dev error into a run directory of its own, which "
-    "`asr transcribe` and `asr evaluate` take. The means and variances of batch normalisation are averaged "
-    "as well; they are not computed again on the training set."
+    "Average the weights of the epochs with the lowest dev error, and write them as a new run directory, "
+    "which `asr transcribe` and `asr evaluate` accept. The means and variances of batch normalisation are "
+    "averaged as well; they are not recomputed on the training set."
 )
 
 
 def add_average_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.description = DESCRIPTION
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument(
@@ -26,7 +26,7 @@ def add_average_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="K",
-        help="how many epochs, of those that are kept (default: 5)",
+        help="number of epochs to average, of those whose checkpoints are kept (default: 5)",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="the new run directory (default: RUN-averageK beside RUN)"
@@ -34,7 +34,7 @@ def add_average_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def average_command(arguments: argparse.Namespace) -> int:
-    """Average, write, and evaluate on dev; returns the exit status."""
+    """Average checkpoints, evaluate the average on dev, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
     from asr.evaluation.averaging import average_run
 
@@ -58,6 +58,6 @@ def _print_comparison(averaged: AveragedRun) -> None:
     }.items():
         print(f"  {name:<28}{evaluation.edits.rate:>{len(unit) + 11}.2%}{evaluation.loss:>7.3g}")
     if averaged.together.edits.rate > averaged.alone.edits.rate:
-        print("\nThe average is no better here: rather decode with the run itself.")
+        print("\nThe average is worse on this set: decode with the run itself.")
     print("\nDecode with the average as with any run:\n")
     print(f"    {asr_command()} transcribe {shlex.quote(str(averaged.run.directory))} RECORDING")

@@ -1,4 +1,4 @@
-"""`asr compare`: in what settings runs differ and what came of it, as text and as a page of curves."""
+"""`asr compare` shows in which settings runs differ, and their results, as text and as a page of curves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="run directories, such as runs/demo"
     )
@@ -22,27 +22,29 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with curves (default: compare-A-B.html beside run A, by the names of the runs)",
+        help="the page of curves (default: compare-A-B.html beside run A, with the names of the runs)",
     )
 
 
 def compare_command(arguments: argparse.Namespace) -> int:
-    """Print tables of settings and results and write a page; returns the exit status."""
+    """Print tables of settings and results, write a page, and return the exit status."""
     from asr.report.run_comparison_page import write_compare_page
     from asr.runs.comparison import differing, read_runs, results_of, settings_of
 
     runs = read_runs(arguments.runs)
     path = arguments.html or _default_path(runs)
-    # a slip of the hand must not cost a run its metrics or its report
+    # a typing error must not overwrite a run's metrics or its report
     if path.suffix != ".html" or path.resolve().parent in {run.directory.resolve() for run in runs}:
-        raise UserError(f"--html {path}: expected an .html file outside the runs; name another")
+        raise UserError(
+            f"--html {path}: expected an .html file outside the run directories; choose another file"
+        )
     settings = differing(settings_of(runs))
     for run in runs:
         print(f"{run.letter}  {run.directory}")
-    _tell("settings that differ", runs, settings)
+    _print_rows("settings that differ", runs, settings)
     if not settings:
         print("  none")
-    _tell("results", runs, results_of(runs))
+    _print_rows("results", runs, results_of(runs))
     write_compare_page(path, runs)
     print(f"\nPage: {path}")
     return 0
@@ -54,12 +56,12 @@ def _default_path(runs: Sequence[ComparedRun]) -> Path:
     return (first if first.name else first.resolve()).parent / f"compare-{names}.html"
 
 
-def _tell(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
-    from asr.base.columns import in_columns
+def _print_rows(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
+    from asr.base.columns import align_columns
 
     print(f"\n{title}")
     if not rows:
         return
     table = [("", *(run.letter for run in runs)), *((name, *values) for name, values in rows.items())]
-    for line in in_columns(table):
+    for line in align_columns(table):
         print(f"  {line}")

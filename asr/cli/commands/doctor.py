@@ -1,4 +1,4 @@
-"""`asr doctor`: every check of manifests, recordings and labels that can be made before the first step."""
+"""`asr doctor` runs every check of manifests, recordings and labels that is possible before training."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from asr.cli.progress_bars import ProgressBars
 if TYPE_CHECKING:
     from data_pipeline.doctor.diagnosis import Diagnosis
 
-EXIT_PROBLEMS = 1  # of the data: an error was found
+EXIT_PROBLEMS = 1  # the data has at least one error
 DEFAULT_CONFIG = "demo"
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "manifests",
         nargs="*",
         type=Path,
         metavar="MANIFEST",
-        help="JSON Lines; named train, dev and test, or in this order (default: those of --config)",
+        help="JSON Lines files, named train, dev and test, or in this order (default: those of --config)",
     )
     parser.add_argument(
         "--config",
-        help="hold labels against the vocabulary, the model and the batches of this configuration: "
+        help="check labels against the vocabulary, the model and the batch size of this configuration: "
         f"a TOML file, or the name of one in configs/ (default: the model of {DEFAULT_CONFIG})",
     )
     add_override_argument(parser, "data.vocabulary=mandarin")
@@ -39,21 +39,21 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("doctor.html"),
         metavar="FILE",
-        help="a page with examples to listen to (default: doctor.html)",
+        help="the page with examples to listen to (default: doctor.html)",
     )
-    parser.add_argument("--json", metavar="FILE", help="every finding, for machines; - for standard output")
+    parser.add_argument("--json", metavar="FILE", help="write every finding as JSON; - for standard output")
     parser.add_argument(
         "--write-clean",
         type=Path,
         metavar="DIR",
-        help="write manifests of what is sound there, and left_out.txt with the rest and its reasons",
+        help="folder for manifests of the usable utterances, and for left_out.txt, which gives reasons",
     )
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    """Examine manifests and tell what is wrong with them; returns the exit status.
+    """Examine manifests, print what is wrong with them, and return the exit status.
 
-    0 without errors (warnings and notes may be told), EXIT_PROBLEMS with errors, EXIT_MISTAKE for a mistake
+    0 without errors (there may be warnings and notes), EXIT_PROBLEMS with errors, EXIT_MISTAKE for a mistake
     in the command itself.
     """
     from asr.base.config import find_config, load_config
@@ -72,7 +72,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.json != "-":
         refuse_overwriting("--json", Path(arguments.json), manifests)
     if arguments.write_clean:
-        clean_paths(sources, arguments.write_clean)  # before minutes of listening, not after
+        clean_paths(sources, arguments.write_clean)  # fails before minutes of decoding, not after
     import_tensorflow(_leave_gpus_alone)
     from asr.training.examination import examine
 
@@ -87,7 +87,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
     write_doctor_page(arguments.html, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
-    _print_diagnosis(diagnosis, out, "" if arguments.config else "; name yours by --config")
+    _print_diagnosis(diagnosis, out, "" if arguments.config else "; choose yours with --config")
     if arguments.json:
         _write_json(arguments.json, as_json(diagnosis))
     if arguments.write_clean:
@@ -99,17 +99,17 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
-    """Print what a person reads in ten seconds: the manifests, and the problems by kind."""
+    """Print a summary: the manifests, and the problems by kind."""
     from asr.base.wording import counted, duration, visible
     from data_pipeline.doctor.findings import KINDS, SEVERITIES
 
     for summary in diagnosis.summaries():
-        speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "no speaker named"
-        left_out = f", {counted(summary.num_left_out, 'line')} not sound" if summary.num_left_out else ""
+        speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "speakers not given"
+        left_out = f", {counted(summary.num_left_out, 'line')} unusable" if summary.num_left_out else ""
         name = f"{visible(str(summary.source.path))} ({summary.source.role})"
         utterances = f"{counted(summary.num_utterances, 'utterance')}, {duration(summary.duration_s)}"
         print(f"{name}: {utterances}, {speakers}{left_out}", file=out)
-    print(f"Room for labels is reckoned for {diagnosis.model}{hint}.", file=out)
+    print(f"Whether labels fit their audio is checked for {diagnosis.model}{hint}.", file=out)
     for severity in SEVERITIES:
         found = {c: f for c, f in diagnosis.by_kind().items() if KINDS[c].severity == severity}
         if found:
@@ -134,7 +134,7 @@ def _leave_gpus_alone() -> None:
 def _write_json(target: str, report: dict[str, object]) -> None:
     from asr.base.files import whole_file
 
-    # the name of a file may hold bytes that are no UTF-8: as escapes they are valid JSON
+    # a file's name may contain bytes that are not UTF-8: as escapes they are valid JSON
     text = json.dumps(report, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"
     if target == "-":
         sys.stdout.write(text.decode())

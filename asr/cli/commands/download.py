@@ -1,4 +1,4 @@
-"""`asr download`: fetch a corpus and unpack it; the same command resumes what was interrupted."""
+"""`asr download` downloads and unpacks a corpus; the same command resumes an interrupted download."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from asr.cli.progress_bars import ProgressBars
 
 
 def add_download_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("corpus", metavar="CORPUS", help="a name that `asr prepare --list` shows")
-    parser.add_argument("dir", type=Path, metavar="DIR", help="where its archives and what is in them go")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="folder for its archives and their contents")
     parser.add_argument(
         "--mirror", metavar="HOST", help="another server with the same files, such as openslr.elda.org"
     )
 
 
 def download_command(arguments: argparse.Namespace) -> int:
-    """Fetch and unpack the archives of a corpus; returns the exit status."""
+    """Download and unpack the archives of a corpus, and return the exit status."""
     from asr.runs.resume_command import asr_command
     from data_pipeline.corpora import find_corpus
     from data_pipeline.download.corpus import download_corpus
@@ -33,8 +33,8 @@ def download_command(arguments: argparse.Namespace) -> int:
         downloaded = download_corpus(name, arguments.dir, arguments.mirror, on_progress=bars)
     if downloaded.archives:
         print(
-            f"The archives ({file_size(downloaded.num_archive_bytes)}) are kept; once unpacked they are not "
-            "needed, remove them if you like."
+            f"The archives ({file_size(downloaded.num_archive_bytes)}) are kept; they are unpacked, so "
+            "you can remove them."
         )
     print(f"{name} is complete. Next: {asr_command()} prepare {name} {shlex.quote(str(arguments.dir))} OUT")
     return 0

@@ -1,4 +1,4 @@
-"""`asr evaluate`: measure a trained model on a manifest, and compare it with an earlier evaluation."""
+"""`asr evaluate` measures a trained model on a manifest, and compares it with an earlier evaluation."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ import argparse
 from pathlib import Path
 
 from asr.cli.commands import EXIT_MISTAKE
-from asr.cli.options.decoder import add_decoder_arguments, decoder_of
+from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 
 
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument("manifest", type=Path, help="JSON Lines, such as data/mandarin_demo/test.jsonl")
     parser.add_argument(
         "--compare",
         type=Path,
         metavar="OTHER",
-        help="set this evaluation (B) beside an earlier one (A) of the same utterances: the JSON file which "
-        "that one wrote, or a run directory that was evaluated on the manifest",
+        help="compare this evaluation (B) with an earlier one (A) of the same utterances: the JSON file that "
+        "it wrote, or a run directory that was evaluated on the manifest",
     )
     parser.add_argument(
         "--name",
-        help="what to add to the names of the files that are written (default: the kind of decoder, such as "
-        "beam16-lm; nothing for greedy decoding)",
+        help="suffix for the names of the files that are written (default: the kind of decoder, such as "
+        "beam16-lm; none for greedy decoding)",
     )
     add_decoder_arguments(parser)
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
-    """Evaluate on one manifest and write a report; returns the exit status."""
+    """Evaluate on one manifest, write a report, and return the exit status."""
     from asr.cli import console
     from asr.cli.progress_bars import ProgressBars
     from asr.evaluation.comparison import compare_records
-    from asr.evaluation.evaluate import evaluate
     from asr.evaluation.record_files import (
         comparison_path,
         earlier_evaluation,
         refuse_other_evaluation,
         report_path,
     )
+    from asr.evaluation.run_evaluation import evaluate
     from asr.report.evaluation_comparison_page import write_comparison
     from asr.report.files import report_files, write_report_files
     from asr.runs.run import Run
 
     run, manifest = Run.open(arguments.run), arguments.manifest
-    choice = decoder_of(arguments, run)
-    decoder = choice.described()
+    choice = decoder_choice(arguments, run)
+    decoder = choice.as_record()
     page = report_path(run, manifest, decoder, arguments.name)
     record_path = report_files(page).record
     refuse_other_evaluation(record_path, manifest, decoder)

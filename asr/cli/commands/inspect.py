@@ -1,4 +1,4 @@
-"""`asr inspect`: what manifests hold, as text and as pictures."""
+"""`asr inspect` shows statistics of manifests, as text and as a page of charts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ NUM_SHOWN = 12
 
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "manifests",
         nargs="+",
         type=Path,
         metavar="MANIFEST",
-        help="JSON Lines; named train, dev and test, or in this order",
+        help="JSON Lines files, named train, dev and test, or in this order",
     )
     parser.add_argument(
         "--html",
         type=Path,
         default=Path("inspect.html"),
         metavar="FILE",
-        help="the page with pictures (default: inspect.html)",
+        help="the page with charts (default: inspect.html)",
     )
 
 
 def inspect_command(arguments: argparse.Namespace) -> int:
-    """Tell what is in manifests and draw it; returns the exit status."""
+    """Print and draw statistics of manifests, and return the exit status."""
     from asr.base.wording import listed
     from data_pipeline.inspect_page import write_inspect_page
     from data_pipeline.inspection import inspect_manifests, unseen_labels
@@ -44,7 +44,7 @@ def inspect_command(arguments: argparse.Namespace) -> int:
         _print_inspection(inspection)
     for name, labels in unseen_labels(inspections).items():
         some = listed(labels, NUM_SHOWN)
-        print(f"\n{name}: {len(labels):,} labels that {inspections[0].name} does not hold: {some}")
+        print(f"\n{name}: {len(labels):,} labels do not occur in {inspections[0].name}: {some}")
     write_inspect_page(arguments.html, inspections)
     print(f"\nPage: {arguments.html}")
     return 0
@@ -61,10 +61,10 @@ def _print_inspection(inspection: Inspection) -> None:
     num_utterances = counted(len(inspection.durations_s), "utterance")
     print(f"\n{inspection.name}: {duration(inspection.duration_s)}, {num_utterances}")
     rows = {
-        "sentences that differ": f"{inspection.num_sentences:,}",
+        "different sentences": f"{inspection.num_sentences:,}",
         "speakers": _speakers(inspection),
-        "utterances last": f"{shortest:.2f} s to {longest:.2f} s, the middle one {middle:.2f} s",
-        "tokens per second": f"{slowest:.1f} to {fastest:.1f}, the middle one {usual:.1f}",
+        "utterance length": f"{shortest:.2f} s to {longest:.2f} s, median {middle:.2f} s",
+        "tokens per second": f"{slowest:.1f} to {fastest:.1f}, median {usual:.1f}",
         "tokens": f"{sum(inspection.num_tokens):,}",
         "labels": f"{len(inspection.label_counts):,}: {listed(frequent, NUM_SHOWN)}",
         f"under {RARE} times": f"{counted(len(rare), 'label')}{': ' * bool(rare)}{listed(rare, NUM_SHOWN)}",
@@ -82,7 +82,7 @@ def _speakers(inspection: Inspection) -> str:
     from asr.base.wording import duration
 
     if not inspection.num_speakers:
-        return "none named"
+        return "not given"
     first, *_, last = [*inspection.speaker_s.items()] * 2
     share = f", from {duration(last[1])} to {duration(first[1])} each" if inspection.num_speakers > 1 else ""
     return f"{inspection.num_speakers:,}{share}"

@@ -1,4 +1,4 @@
-"""`asr labels`: correct labels that a review has found to be wrong."""
+"""`asr labels` applies the corrections that a review of labels has accepted."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def add_labels_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     apply = actions.add_parser("apply", help="write the accepted corrections into a new manifest")
     apply.add_argument(
         "review",
         type=Path,
-        help="the list beside a report: a or y in `decision` accepts what is suggested, edited or not",
+        help="the list beside a report: a or y in `decision` accepts the suggestion, edited or not",
     )
-    apply.add_argument("manifest", type=Path, help="the one that was evaluated; it stays as it is")
-    apply.add_argument("--out", type=Path, required=True, metavar="NEW_MANIFEST", help="where to write")
+    apply.add_argument("manifest", type=Path, help="the manifest that was evaluated; it is not changed")
+    apply.add_argument("--out", type=Path, required=True, metavar="NEW_MANIFEST", help="manifest to write")
     add_log_arguments(apply, default=argparse.SUPPRESS)
     apply.set_defaults(parser=apply)
 
 
 def labels_command(arguments: argparse.Namespace) -> int:
-    """Apply a review; returns the exit status."""
+    """Apply a review of labels and return the exit status."""
     from asr.base.wording import counted
     from asr.evaluation.corrected_labels import apply_review
 
@@ -40,10 +40,10 @@ def labels_command(arguments: argparse.Namespace) -> int:
         f"{applied.num_undecided:,} undecided"
     )
     if applied.num_unchanged:
-        print(f"{applied.num_unchanged:,} of the accepted suggest what the label says already")
+        print(f"{applied.num_unchanged:,} of the accepted suggestions equal the label already")
     print(
         f"{arguments.out}: {counted(applied.num_utterances, 'utterance')}, {len(applied.corrections):,} with "
-        "new tokens; their texts stay as they were"
+        "new tokens; their texts are unchanged"
     )
     return 0
 
@@ -53,5 +53,5 @@ def _print_correction(correction: Correction) -> None:
 
     utterance = correction.utterance
     edits = [pair for pair in align(utterance.tokens, correction.tokens) if pair.edit != "equal"]
-    told = ", ".join(f"{pair.reference or 'nothing'} > {pair.hypothesis or 'nothing'}" for pair in edits)
-    print(f"{utterance.id}  {utterance.text}  {told}")
+    changes = ", ".join(f"{pair.reference or 'nothing'} > {pair.hypothesis or 'nothing'}" for pair in edits)
+    print(f"{utterance.id}  {utterance.text}  {changes}")

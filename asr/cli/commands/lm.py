@@ -1,4 +1,4 @@
-"""`asr lm`: train language models, look into them, measure them, and write syllables as hanzi."""
+"""`asr lm` trains, inspects and evaluates language models, and converts syllables to hanzi."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from asr.base.wording import file_size
 from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
 from asr.cli.commands.lm_train import add_lm_train_arguments, lm_train_command
 from asr.cli.logs import add_log_arguments
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModelCommand(NamedTuple):
-    """One of the commands below `asr lm`."""
+    """Describes a command below `asr lm`: its name, its help, its arguments and its function."""
 
     name: str
     help: str
@@ -25,7 +26,7 @@ class LanguageModelCommand(NamedTuple):
 
 
 def add_lm_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         subparser = commands.add_parser(command.name, help=command.help)
@@ -35,25 +36,25 @@ def add_lm_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lm_command(arguments: argparse.Namespace) -> int:
-    """Run one of the commands below; returns its exit status."""
+    """Run the chosen command below `asr lm` and return its exit status."""
     status: int = arguments.run_lm_command(arguments)
     return status
 
 
 def add_lm_info_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("model", type=Path, help="a folder that `asr lm train` made, an ARPA or a KenLM file")
 
 
 def lm_info_command(arguments: argparse.Namespace) -> int:
-    """Print what a model holds; returns the exit status."""
+    """Print what a language model contains, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
-    from asr.language.ngram.folder import INFO, models_in, read_info, some_words
+    from asr.language.ngram.folder import INFO, models_in, read_info, sample_words
     from asr.language.ngram.model_file import load_model
 
     info = read_info(arguments.model) if (arguments.model / INFO).exists() else None
     if info:
-        made_of = {"made": info.created, "from": some_words(info.texts)}
+        made_of = {"made": info.created, "from": sample_words(info.texts)}
         _print_rows(str(arguments.model), made_of | {"pronunciations": f"{info.num_pronunciations:,}"})
     for path in models_in(arguments.model):
         made = info.units.get(path.stem) if info else None
@@ -68,7 +69,7 @@ def lm_info_command(arguments: argparse.Namespace) -> int:
 
 
 def add_lm_perplexity_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("model", type=Path, help="a folder that `asr lm train` made, an ARPA or a KenLM file")
     parser.add_argument(
         "texts",
@@ -79,13 +80,13 @@ def add_lm_perplexity_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenized",
         action="store_true",
-        help="each line is a sentence of the model's words, with spaces between them, in whatever language; "
-        "without it, Chinese text is cut into sentences and words as `asr lm train` does",
+        help="each line is a sentence of the model's words, separated by spaces, in any language; "
+        "without it, Chinese text is split into sentences and words as `asr lm train` does",
     )
 
 
 def lm_perplexity_command(arguments: argparse.Namespace) -> int:
-    """Measure models on a text; returns the exit status."""
+    """Print the perplexity of models on a text, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
     from asr.evaluation.perplexity import measure_perplexity
 
@@ -96,9 +97,9 @@ def lm_perplexity_command(arguments: argparse.Namespace) -> int:
     for path, unit, fit in found.fits:
         rows = {
             "sentences": f"{fit.num_sentences:,}",
-            unit: f"{fit.num_words:,}, of which unknown {fit.num_unknown:,} ({fit.unknown_rate:.2%})",
+            unit: f"{fit.num_words:,}, {fit.num_unknown:,} of them unknown ({fit.unknown_rate:.2%})",
             "perplexity": f"{fit.perplexity:,.2f}",
-            "of known ones alone": f"{fit.known_perplexity:,.2f}",
+            f"of known {unit}": f"{fit.known_perplexity:,.2f}",
         }
         _print_rows(str(path), rows)
     for reason, count in found.left_out.items():
@@ -107,34 +108,35 @@ def lm_perplexity_command(arguments: argparse.Namespace) -> int:
 
 
 def add_lm_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("model", type=Path, help="an ARPA or a KenLM file, such as lm/syllables.klm")
     parser.add_argument("out", type=Path, help="a new file: .arpa for text, .klm for KenLM's binary")
 
 
 def lm_export_command(arguments: argparse.Namespace) -> int:
-    """Write a model in another format; returns the exit status."""
+    """Write a model in another format, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
     from asr.language.ngram.model_file import export_model
 
     with ProgressBars() as bars:
         export_model(arguments.model, arguments.out, bars)
-    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:,.1f} MB")
+    print(f"{arguments.out}: {file_size(arguments.out.stat().st_size)}")
     return 0
 
 
 def _rows(path: Path, model: NGramModel) -> dict[str, str]:
     from asr.base.units import unit_of
-    from asr.language.ngram.folder import own_words, some_words
+    from asr.language.ngram.folder import ordinary_words, sample_words
     from asr.language.ngram.model_file import kind_of
 
-    words = own_words(model.words)
+    words = ordinary_words(model.words)
     num_ngrams = (len(model.words), *model.counts[1:])  # KenLM may not count <unk>
+    orders = [f"{count:,} of order {order}" for order, count in enumerate(num_ngrams, start=1)]
     return {
-        "file": f"{kind_of(path)}, {path.stat().st_size / 1e6:,.1f} MB",
+        "file": f"{kind_of(path)}, {file_size(path.stat().st_size)}",
         "order": str(model.order),
-        "n-grams": ", ".join(f"{count:,} of {order}" for order, count in enumerate(num_ngrams, start=1)),
-        unit_of(words): f"{len(words):,}, such as {some_words(words)}",
+        "n-grams": ", ".join(orders),
+        unit_of(words): f"{len(words):,}, such as {sample_words(words)}",
     }
 
 
@@ -146,12 +148,14 @@ def _print_rows(title: str, rows: dict[str, str]) -> None:
 
 COMMANDS = (
     LanguageModelCommand(
-        "train", "make language models from raw text", add_lm_train_arguments, lm_train_command
+        "train", "train language models on raw text", add_lm_train_arguments, lm_train_command
     ),
-    LanguageModelCommand("info", "show what a language model holds", add_lm_info_arguments, lm_info_command),
+    LanguageModelCommand(
+        "info", "show what a language model contains", add_lm_info_arguments, lm_info_command
+    ),
     LanguageModelCommand(
         "perplexity",
-        "measure how well a language model foretells a text",
+        "measure how well a language model predicts a text",
         add_lm_perplexity_arguments,
         lm_perplexity_command,
     ),
@@ -161,5 +165,5 @@ COMMANDS = (
         add_lm_export_arguments,
         lm_export_command,
     ),
-    LanguageModelCommand("convert", "write pinyin as hanzi", add_lm_convert_arguments, lm_convert_command),
+    LanguageModelCommand("convert", "convert pinyin to hanzi", add_lm_convert_arguments, lm_convert_command),
 )

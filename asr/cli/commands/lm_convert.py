@@ -1,4 +1,4 @@
-"""`asr lm convert`: pinyin -> Chinese characters."""
+"""`asr lm convert` converts pinyin to Chinese characters."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ STANDARD_INPUT = "-"
 
 
 def add_lm_convert_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "pinyin",
         nargs="+",
         metavar="PINYIN",
-        help="a sentence, its syllables with spaces between them: ni3 hao3, nǐ hǎo, or ni hao where "
-        "the tones are not known; lü4, lv4 and lu:4 are the same. A single - reads sentences from standard "
-        "input, one a line",
+        help="a sentence, its syllables separated by spaces: ni3 hao3, nǐ hǎo, or ni hao where the tones are "
+        "not known; lü4, lv4 and lu:4 are the same. A single - reads sentences from standard input, one per "
+        "line",
     )
     parser.add_argument(
         "--model",
         type=Path,
         metavar="DIR",
-        help="a folder of `asr lm train` with a model of words (default: the built-in model)",
+        help="a folder that `asr lm train` made with a word model (default: the built-in model)",
     )
     parser.add_argument(
         "--soft-tones",
         type=float,
         metavar="COST",
-        help="let words with other tones take part; each wrong tone costs so much, as a natural logarithm: 4 "
-        "is a good value",
+        help="also consider words with other tones, at this cost per wrong tone, a natural logarithm: 4 is a "
+        "good value",
     )
 
 
 def lm_convert_command(arguments: argparse.Namespace) -> int:
-    """Print a line of characters for each sentence; returns the exit status.
+    """Print a line of characters for each sentence, and return the exit status.
 
-    What nothing is known to be read as stands in 〔〕.
+    Syllables that no known word is read as are printed in 〔〕.
     """
     from asr.language.hanzi.converter import Converter
 
@@ -58,6 +58,4 @@ def _lines(pinyin: Sequence[str]) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise UserError(
-                f"standard input: line {number} is not UTF-8; save the text again as UTF-8"
-            ) from None
+            raise UserError(f"standard input: line {number} is not UTF-8; save the text as UTF-8") from None

@@ -1,4 +1,4 @@
-"""`asr lm train`: n-gram language models and pronunciations from raw text."""
+"""`asr lm train` trains n-gram language models on raw text, and collects its pronunciations."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.units import UNITS
+from asr.base.wording import file_size
 
 if TYPE_CHECKING:
     from asr.training.language_model import TrainedModels
 
-MB = 10**6
-
 
 def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "texts",
         nargs="+",
@@ -30,7 +29,7 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda text: list(dict.fromkeys(name.strip() for name in text.split(","))),
         default=",".join(UNITS),
         metavar="UNITS",
-        help="what to make models over (default: %(default)s); hanzi conversion needs words",
+        help="units to train a model each over (default: %(default)s); hanzi conversion needs words",
     )
     parser.add_argument(
         "--order",
@@ -45,28 +44,28 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[0],
         metavar="COUNT",
-        help="leave out n-grams that occur so often or less, for each order; such as 0 0 1",
+        help="for each order, remove n-grams that occur at most this often, such as 0 0 1",
     )
     parser.add_argument(
         "--max-size",
         dest="max_size_mb",
         type=float,
         metavar="MB",
-        help="leave out n-grams that tell little until each model is at most so large",
+        help="remove the least informative n-grams until each model is at most this large",
     )
     parser.add_argument(
         "--memory",
         dest="memory_mb",
         type=float,
         metavar="MB",
-        help="what counting may take, more goes to disk; on top come all n-grams shorter than "
-        "--order, pruned ones too, and the longest that --prune keeps "
-        "(default: an eighth of the machine's, 2000 at most)",
+        help="memory for counting, beyond which counts go to disk; in addition all n-grams shorter than "
+        "--order are in memory, pruned ones too, and the longest that --prune keeps "
+        "(default: an eighth of the machine's memory, 2000 at most)",
     )
 
 
 def lm_train_command(arguments: argparse.Namespace) -> int:
-    """Read texts, write a folder of models; returns the exit status."""
+    """Train language models on texts, write them as a folder, and return the exit status."""
     from asr.base.interrupt import stop_signals
     from asr.cli.progress_bars import ProgressBars
     from asr.training.language_model import train_language_models
@@ -89,35 +88,35 @@ def lm_train_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_text(trained: TrainedModels) -> None:
-    num_mb = trained.num_bytes / MB
+    size, speed = file_size(trained.num_bytes), file_size(trained.num_bytes * 60 / trained.taken_s)
     print(
-        f"{trained.num_sentences:,} sentences, {trained.num_words:,} words, {num_mb:.1f} MB of text "
-        f"in {trained.taken_s:.1f} s ({num_mb * 60 / trained.taken_s:.0f} MB a minute)"
+        f"{trained.num_sentences:,} sentences, {trained.num_words:,} words, {size} of text "
+        f"in {trained.taken_s:.1f} s ({speed} per minute)"
     )
     for reason, count in trained.left_out.items():
-        print(f"left out, sentences cut there: {count:,} {reason}")
+        print(f"left out, splitting the sentence: {count:,} {reason}")
 
 
 def _print_models(trained: TrainedModels) -> None:
-    from asr.base.columns import in_columns
+    from asr.base.columns import align_columns
 
     longest = max(len(made.counts) for made in trained.units.values())
-    rows = [["unit", "tokens", "different", *(f"{n}-grams" for n in range(2, longest + 1)), "MB"]]
+    rows = [["unit", "tokens", "different", *(f"{n}-grams" for n in range(2, longest + 1)), "size"]]
     for unit, made in trained.units.items():
         grams = [
             f"{kept:,}" if kept == found else f"{kept:,} of {found:,}"
             for kept, found in itertools.zip_longest(made.counts, made.num_unpruned, fillvalue=0)
         ]
         grams += [""] * (longest - len(grams))
-        size = f"{made.num_bytes / MB:.1f}"
+        size = file_size(made.num_bytes)
         rows.append([unit, f"{made.num_tokens:,}", f"{made.num_different:,}", *grams[1:], size])
-    print("\n" + "\n".join(in_columns(rows)))
+    print("\n" + "\n".join(align_columns(rows)))
     for unit, made in trained.units.items():
         if made.fallback_orders:
             orders = ", ".join(f"{order}-grams" for order in made.fallback_orders)
             print(
-                f"{unit}: too small a text, or one that repeats itself, to tell the discounts of {orders}; "
-                "usual ones were taken"
+                f"{unit}: the text is too small or too repetitive to estimate the discounts of {orders}; "
+                "default discounts are used"
             )
 
 
@@ -125,7 +124,7 @@ def _print_next_steps(trained: TrainedModels) -> None:
     from asr.runs.resume_command import asr_command
 
     first, folder = next(iter(trained.units)), shlex.quote(str(trained.folder))
-    print(f"\n{trained.folder}: done. See how well it tells a text that it was not made of, ", end="")
+    print(f"\n{trained.folder}: done. Measure its perplexity on a text that it was not trained on, ", end="")
     print("and decode with it:\n")
     print(f"    {asr_command()} lm perplexity {folder}/{first}.klm TEXT")
     print(f"    {asr_command()} transcribe RUN AUDIO --lm {folder}")

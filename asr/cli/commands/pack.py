@@ -1,4 +1,4 @@
-"""`asr pack`: recordings into a few large files."""
+"""`asr pack` packs the recordings of manifests into a few large TFRecord files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from asr.cli.progress_bars import ProgressBars
 
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines")
+    """Declare the command's arguments."""
+    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines files")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the files and their manifests")
 
 
 def pack_command(arguments: argparse.Namespace) -> int:
-    """Pack each manifest; returns the exit status."""
+    """Pack each manifest and return the exit status."""
     from multigpu.quiet import import_tensorflow
 
     import_tensorflow()

@@ -1,4 +1,4 @@
-"""`asr prepare`: turn a corpus as downloaded into manifests."""
+"""`asr prepare` converts a downloaded corpus, or recordings of your own, to manifests."""
 
 from __future__ import annotations
 
@@ -11,36 +11,44 @@ from asr.cli.progress_bars import ProgressBars
 
 
 def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("corpus", nargs="?", metavar="CORPUS", help="a name that --list shows")
     parser.add_argument(
         "paths",
         nargs="*",
         metavar="DIR OUT",
-        help="the corpus as downloaded and unpacked, and the folder for its manifests",
+        help="the folder of the unpacked corpus, and the folder for its manifests",
     )
     parser.add_argument(
         "--units",
         choices=("syllables", "characters", "words"),
-        help="what its text is cut into (default: the labels that it brings, or else its usual units)",
+        help="units of the labels (default: the corpus's own labels, or else its usual units)",
     )
-    parser.add_argument("--list", action="store_true", help="show the corpora and forms that are known")
+    parser.add_argument("--list", action="store_true", help="list the known corpora and forms")
 
 
 def prepare_command(arguments: argparse.Namespace) -> int:
-    """Prepare one corpus, or list those that are known; returns the exit status."""
+    """Prepare one corpus, or list the known ones, and return the exit status."""
     if arguments.list:
         _print_list()
         return 0
     if not arguments.corpus:
-        raise UserError("CORPUS: which one? `asr prepare --list` shows those that are known")
-    from data_pipeline.corpora import find_corpus
+        raise UserError("CORPUS: missing; `asr prepare --list` shows the known corpora")
+    from data_pipeline.corpora import CORPORA, FORMS, find_corpus
     from data_pipeline.prepare import prepare_corpus
 
+    if Path(arguments.corpus).exists() and arguments.corpus not in {**CORPORA, **FORMS}:
+        raise UserError(
+            f"{arguments.corpus}: expected the name of a corpus or form before the folder, such as "
+            f"`asr prepare folder {shlex.quote(arguments.corpus)} OUT`; `asr prepare --list` shows them"
+        )
     corpus = find_corpus(arguments.corpus)
     expected = "DIR OUT" if corpus.needs_source else "OUT"
     if len(arguments.paths) != len(expected.split()):
-        raise UserError(f"asr prepare {arguments.corpus}: expected {expected} behind it")
+        raise UserError(
+            f"asr prepare {arguments.corpus}: expected {expected} after it, received "
+            f"{' '.join(arguments.paths) or 'nothing'}"
+        )
     *source, out = arguments.paths
     with ProgressBars() as bars:
         prepared = prepare_corpus(
@@ -52,7 +60,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
         )
     print("\n".join(prepared.lines()))
-    print("\nCheck them, listen to what is odd, and leave out what is not sound:\n")
+    print("\nCheck the manifests, listen to outliers, and leave out unusable recordings:\n")
     from asr.runs.resume_command import asr_command
 
     print(f"    {asr_command()} doctor {shlex.join(str(path) for path in prepared.manifests.values())}")
@@ -70,7 +78,7 @@ def _print_list() -> None:
         print(f"{name}\n    {corpus.about}\n    {hours}{size}{corpus.licence}")
         if fetched:
             print(f"    {fetched}" + (f"  ({corpus.address})" if corpus.archives else ""))
-    print("\nForms, for recordings of your own:\n")
+    print("\nForms for recordings of your own:\n")
     for name, form in FORMS.items():
         print(f"{name}\n    {form.about}")
         if form.layout:

@@ -1,4 +1,4 @@
-"""`asr runs`: which runs there are, how far each has come, and how to go on with it."""
+"""`asr runs` lists runs, the state of each, and the commands that resume them."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
     from asr.runs.listing import RunSummary
 
 RUNS_DIR = Path("runs")
-HEADINGS = ("run", "state", "epoch", "best dev error", "trained for", "last worked on")
+HEADINGS = ("run", "state", "epoch", "best dev error", "trained for", "last active")
 COLUMNS = 100  # of the terminal
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "folders",
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="a folder that runs are made in, or a run itself (default: runs)",
+        help="a folder of runs, or a run itself (default: runs)",
     )
-    parser.add_argument("--json", action="store_true", help="print a list of objects, for programs")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
 
 
 def runs_command(arguments: argparse.Namespace) -> int:
-    """Print the runs of some folders; returns the exit status."""
+    """Print the runs in some folders, and return the exit status."""
     from asr.runs.listing import list_runs
 
     for folder in arguments.folders:
         if not folder.is_dir():
-            raise UserError(f"{folder}: no such folder; name one that `asr train` has made runs in")
+            raise UserError(f"{folder}: no such folder; expected one in which `asr train` has made runs")
     folders = arguments.folders or [RUNS_DIR]
     runs = list_runs(folders)
     if arguments.json:
         print(json.dumps([_record(run) for run in runs], indent=2))
     elif runs:
-        _tell(runs)
+        _print_runs(runs)
     else:
         from asr.runs.resume_command import asr_command
 
-        print(f"{', '.join(map(str, folders))}: no runs here; make one by\n    {asr_command()} train demo")
+        print(f"{', '.join(map(str, folders))}: no runs; start one with\n    {asr_command()} train demo")
     return 0
 
 
-def _tell(runs: Sequence[RunSummary]) -> None:
-    """A table, and below it what there is to say and to do about single runs."""
+def _print_runs(runs: Sequence[RunSummary]) -> None:
+    """Print a table of runs, and below it why runs ended and how to resume them."""
     for line in _table([HEADINGS, *map(_row, runs)]):
         print(line)
     for run in runs:
@@ -66,16 +66,16 @@ def _tell(runs: Sequence[RunSummary]) -> None:
 def _remark(run: RunSummary) -> str:
     from asr.base.wording import visible
     from asr.cli.commands.train import add_train_arguments
-    from asr.cli.errors import as_typed
+    from asr.cli.errors import with_options
 
-    said = run.state
+    remark = run.state
     if run.reason:
-        of_train = argparse.ArgumentParser()  # what ended a run was raised there
-        add_train_arguments(of_train)
-        reason = visible(as_typed(run.reason, of_train))
-        said += f"{' ' if run.state == 'average' else ': '}{reason}"
-    go_on = ". Go on by" if run.reason else "; go on by"
-    return f"{_name(run)}: {said}{go_on if run.command else ''}"
+        train_parser = argparse.ArgumentParser()  # `asr train` raised what ended the run
+        add_train_arguments(train_parser)
+        reason = visible(with_options(run.reason, train_parser))
+        remark += f"{' ' if run.state == 'average' else ': '}{reason}"
+    resume = ". Resume with" if run.reason else "; resume with"
+    return f"{_name(run)}: {remark}{resume if run.command else ''}"
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         "" if run.state == "average" else epochs,
         error + at,
         duration(run.train_s) if run.train_s else "",
-        f"{datetime.fromtimestamp(run.worked_on_s):%Y-%m-%d %H:%M}",
+        f"{datetime.fromtimestamp(run.last_modified_s):%Y-%m-%d %H:%M}",
     )
 
 
@@ -102,11 +102,13 @@ def _record(run: RunSummary) -> dict[str, Any]:
         "reason": run.reason,
         "epochs_done": run.epochs_done,
         "num_epochs": run.num_epochs,
-        # JSON knows no infinity
+        # JSON has no infinity
         "best_dev_error": None if error is None or not math.isfinite(error) else error,
         "best_epoch": run.best_epoch,
         "train_s": run.train_s,
-        "last_worked_on": datetime.fromtimestamp(run.worked_on_s).astimezone().isoformat(timespec="seconds"),
+        "last_worked_on": datetime.fromtimestamp(run.last_modified_s)
+        .astimezone()
+        .isoformat(timespec="seconds"),
         "command": run.command,
     }
 
@@ -122,14 +124,14 @@ def _or_unknown(number: int | None) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows under each other; a name that is too wide for its column stands above its row."""
-    from asr.base.columns import GAP, join_cells, width_of
+    """Return the lines of a table; a name that is too wide for its column is put on a line above its row."""
+    from asr.base.columns import GAP, display_width, join_cells
 
-    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], COLUMNS - sum(widths[1:]) - GAP * len(widths[1:]))
     lines = []
     for name, *cells in rows:
-        if width_of(name) > widths[0]:
+        if display_width(name) > widths[0]:
             lines.append(name)
             name = ""
         lines.append(join_cells([name, *cells], widths))
@@ -137,12 +139,12 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """A text cut between its words into lines of the terminal."""
-    from asr.base.columns import width_of
+    """Return a text as lines of at most `COLUMNS` columns, broken between words."""
+    from asr.base.columns import display_width
 
     lines = [""]
     for word in text.split():
-        if lines[-1] and width_of(f"{lines[-1]} {word}") > COLUMNS:
+        if lines[-1] and display_width(f"{lines[-1]} {word}") > COLUMNS:
             lines.append("   ")
         lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
     return lines

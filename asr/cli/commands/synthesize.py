@@ -1,4 +1,4 @@
-"""`asr synthesize`: make labelled robotic speech."""
+"""`asr synthesize` makes labelled speech with espeak-ng."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asr.cli.progress_bars import ProgressBars
 
 
 def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("out", type=Path, help="folder for the audio and its manifest")
     parser.add_argument(
         "--num",
@@ -19,11 +19,11 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of utterances (default: 1000)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="another seed, other utterances (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random choice of utterances (default: 1)")
 
 
 def synthesize_command(arguments: argparse.Namespace) -> int:
-    """Make the corpus; returns the exit status."""
+    """Synthesize a corpus and return the exit status."""
     from data_pipeline.synthesis import synthesize_corpus
 
     with ProgressBars() as bars:

@@ -1,4 +1,4 @@
-"""`asr train`: train a model, evaluate it, write its report."""
+"""`asr train` trains a model, evaluates it and writes its report."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "config",
         nargs="?",
         default="demo",
-        help="a TOML file, or the name of one in configs/; with --resume also a run's directory "
+        help="a TOML file, or the name of one in configs/; with --resume, also a run directory "
         "(default: demo)",
     )
-    parser.add_argument("--name", help="of the run in runs/ (default: the configuration's name)")
+    parser.add_argument("--name", help="name of the run in runs/ (default: the configuration's name)")
     parser.add_argument(
-        "--resume", action="store_true", help="continue the run of this name, exactly where it stopped"
+        "--resume", action="store_true", help="continue the run of this name exactly where it stopped"
     )
     add_override_argument(parser, "train.epochs=60")
     parser.add_argument(
-        "--profile", action="store_true", help="record what a few steps do on the device, for TensorBoard"
+        "--profile", action="store_true", help="profile a few steps on the devices, for TensorBoard"
     )
     add_device_arguments(parser)
     add_engine_argument(parser)
 
 
 def train_command(arguments: argparse.Namespace) -> int:
-    """Train, evaluate on the test set, write the report; returns the exit status."""
+    """Train, evaluate on the test set, write the report, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
     from asr.cli.training_display import TrainingDisplay
 
@@ -64,7 +64,7 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
 
 
 def _print_result(trained: Trained) -> None:
-    """Print the error rates, and how to use the model."""
+    """Print the error rates, and the command that transcribes with the model."""
     from asr.cli.console import print_evaluation, print_report_files
     from asr.runs.resume_command import asr_command
 
@@ -74,5 +74,5 @@ def _print_result(trained: Trained) -> None:
     print_evaluation(evaluated.record, evaluated.scores)
     print_report_files(files)
     sample = evaluated.record.utterances[0].audio_path
-    print("\nTranscribe any recording with what was trained:\n")
+    print("\nTranscribe any recording with the trained model:\n")
     print(f"    {asr_command()} transcribe {shlex.quote(str(run.directory))} {shlex.quote(sample)}")

@@ -1,4 +1,4 @@
-"""`asr transcribe`: turn recordings into text."""
+"""`asr transcribe` transcribes recordings to the terminal or to a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
-from asr.cli.options.decoder import add_decoder_arguments, decoder_of
+from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument(
         "files",
@@ -33,31 +33,33 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="audio of any rate and container, a folder, or - for standard input",
     )
-    parser.add_argument("--format", choices=get_args(Format), default="text", help="default: text")
+    parser.add_argument(
+        "--format", choices=get_args(Format), default="text", help="output format (default: text)"
+    )
     parser.add_argument(
         "--out",
         type=Path,
-        help="write there instead of to standard output; the same command goes on with what was interrupted",
+        help="output file (default: standard output); the same command resumes an interrupted one",
     )
     add_decoder_arguments(parser)
     add_device_arguments(parser)
 
 
 def transcribe_command(arguments: argparse.Namespace) -> int:
-    """Transcribe files and folders; returns the exit status."""
+    """Transcribe files and folders, and return the exit status."""
     from asr.recognition.transcripts import audio_files, refuse_bad_out
     from asr.runs.run import Run
 
     if arguments.n_best is not None and arguments.format != "jsonl":
-        raise UserError("--n-best: only JSON tells more than one hypothesis; add --format jsonl")
+        raise UserError("--n-best: only JSON contains more than one hypothesis; add --format jsonl")
     sources = audio_files(arguments.files)
     if arguments.out:
         refuse_bad_out(arguments.out, sources)
     run = Run.open(arguments.run)
-    choice = decoder_of(arguments, run)
+    choice = decoder_choice(arguments, run)
     start_devices(arguments.devices, simulate=arguments.simulate)
     from asr.recognition.recognizer import Recognizer
-    from asr.recognition.transcribe import transcribe_to_file
+    from asr.recognition.resumable_transcription import transcribe_to_file
 
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(
@@ -75,8 +77,8 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
 def _print(
     recognizer: Recognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
 ) -> int:
-    """Print the results as they come; returns how many recordings failed."""
-    from asr.recognition.transcribe import log_trouble
+    """Print the results as they come, and return how many recordings failed."""
+    from asr.recognition.resumable_transcription import log_problem
     from asr.recognition.transcripts import TranscriptWriter
 
     num_failed = 0
@@ -85,12 +87,12 @@ def _print(
     writer = TranscriptWriter(sys.stdout, format_name, with_names=len(sources) > 1)
     results = recognizer.transcribe_files(sources, on_progress)
     for source, result in zip(sources, results, strict=True):
-        log_trouble(source, result)
+        log_problem(source, result)
         num_failed += isinstance(result, UserError)
         writer.write(str(source), result)
     return num_failed
 
 
 def _only_errors_reach_the_terminal() -> bool:
-    """Whether standard output is a file: what reads a pipe may well print it."""
+    """Return whether standard output is a file and standard error a terminal: a pipe's reader may print."""
     return sys.stderr.isatty() and stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)

@@ -1,4 +1,4 @@
-"""`asr tune-batch`: the largest batch that the devices hold."""
+"""`asr tune-batch` finds the largest and the fastest batch size that fits the devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = f"{'train.batch_s':>13}  {'batches':>8}  {'most clips':>10}  {'audio s/
 
 
 def add_tune_batch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("config", help="a TOML file, or the name of one in configs/")
     add_override_argument(parser, "model.size=s")
     add_device_arguments(parser)
@@ -24,7 +24,7 @@ def add_tune_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tune_batch_command(arguments: argparse.Namespace) -> int:
-    """Try sizes and print each; returns the exit status."""
+    """Try batch sizes, print each, and return the exit status."""
     from asr.base.config import load_config
     from asr.cli.progress_bars import ProgressBars
     from asr.training.batch_tuning import tune_batch
@@ -61,14 +61,14 @@ def _print_conclusion(sizes: BatchSizes) -> int:
     if not sizes.fitting:
         longest = sizes.longest
         print(
-            f"\nNo size fits; the longest clip alone is {longest.duration_s:.1f} s ({longest.id}, "
-            f"{longest.audio_path}): leave out clips of this length, or take a smaller model.size"
+            f"\nNo batch size fits; the longest clip alone is {longest.duration_s:.1f} s ({longest.id}, "
+            f"{longest.audio_path}): leave out clips of this length, or choose a smaller model.size"
         )
         return EXIT_MISTAKE
     largest, fastest, reason = sizes.largest, sizes.fastest, sizes.why_no_larger
-    print(f"\nLarger ones were not tried: {reason}." if reason else "")
+    print(f"\nLarger batches were not tried: {reason}." if reason else "")
     print(
-        f"The largest that {'was tried' if reason else 'fits'} is {largest.batch_s:g} s, the fastest "
+        f"The largest batch that {'was tried' if reason else 'fits'} is {largest.batch_s:g} s, the fastest "
         f"{fastest.batch_s:g} s, with {fastest.audio_s_per_s:,.0f} seconds of audio per second:\n\n"
         f"    [train]\n    batch_s = {float(fastest.batch_s)}"
     )
@@ -76,9 +76,9 @@ def _print_conclusion(sizes: BatchSizes) -> int:
     if fastest.batch_s != train.batch_s:
         by_root, in_proportion = sizes.learning_rates
         print(
-            f"\nThat is {fastest.batch_s / train.batch_s:.3g} times the {train.batch_s:g} s of now, "
-            f"{fastest.num_batches:,} steps an epoch. train.learning_rate goes with it: from "
-            f"{train.learning_rate:g} to {by_root:.2g} by the square root, as suits Adam, or to "
-            f"{in_proportion:.2g} in proportion, as suits sgd."
+            f"\nThat is {fastest.batch_s / train.batch_s:.3g} times the current {train.batch_s:g} s, "
+            f"{fastest.num_batches:,} steps per epoch. Scale train.learning_rate with it: from "
+            f"{train.learning_rate:g} to {by_root:.2g} by the square root, which suits Adam, or to "
+            f"{in_proportion:.2g} linearly, which suits sgd."
         )
     return 0

@@ -1,4 +1,4 @@
-"""`asr tune-decoder`: find the weights of a run's decoder on a dev set."""
+"""`asr tune-decoder` finds the best weights of a run's decoder on a dev set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_of
+from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
 from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ NUM_SHOWN = 5
 
 
 def add_tune_decoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the command's arguments."""
     parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
     parser.add_argument(
         "manifest", type=Path, help="a dev set, such as data/mandarin_demo/dev.jsonl; not the test set"
@@ -26,25 +26,25 @@ def add_tune_decoder_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tune_decoder_command(arguments: argparse.Namespace) -> int:
-    """Write the best settings into the run; returns the exit status."""
+    """Find the best decoder settings, write them into the run, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
     from asr.runs.run import Run
 
     run = Run.open(arguments.run)
-    choice = decoder_of(arguments, run)
+    choice = decoder_choice(arguments, run)
     choice.require_language_model()
-    start_devices()  # before TensorFlow is imported, which is talkative else
+    start_devices()  # before TensorFlow is imported, to silence its start-up messages
     from asr.evaluation.decoder_tuning import tune_decoder
 
     with ProgressBars(delay_s=0.0) as bars:
         tuned = tune_decoder(run.directory, arguments.manifest, choice, on_progress=bars)
     _print_trials(tuned)
-    print(f"\n{tuned.path}: written; evaluate and transcribe decode by it from now on")
+    print(f"\n{tuned.path}: written; `asr evaluate` and `asr transcribe` use these settings from now on")
     return 0
 
 
 def _print_trials(tuned: TunedDecoder) -> None:
-    from asr.base.columns import in_columns
+    from asr.base.columns import align_columns
 
     greedy, best = tuned.greedy, tuned.best
     rows: list[tuple[str, ...]] = [("", "lm_weight", "token_bonus", "hanzi_weight", "error rate", "errors")]
@@ -61,9 +61,7 @@ def _print_trials(tuned: TunedDecoder) -> None:
             )
         )
     print()
-    for line in in_columns(rows):
+    for line in align_columns(rows):
         print(line)
     if best.edits.errors >= greedy.errors:
-        print(
-            "\nThe language model helps no further here: is it trained on text like what is said in the set?"
-        )
+        print("\nThe language model does not reduce the errors here: was it trained on text like this set's?")

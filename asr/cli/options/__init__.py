@@ -1,1 +1,1 @@
-"""Arguments that several commands share."""
+"""Each module declares arguments that several commands share."""

@@ -1,4 +1,4 @@
-"""How commands that decode are told to: by options, or by what `asr tune-decoder` left in the run."""
+"""Declare the decoder's options, and combine them with the settings that `asr tune-decoder` wrote."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BEAM = 16  # where a language model or hot words ask for a search
+BEAM = 16  # with a language model or hot words, which need a beam search
 
 
 def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `decoder_of` reads: the search, and how its result is told."""
+    """Declare the options that `decoder_choice` reads: those of the search and of its output."""
     add_search_arguments(parser)
-    parser.add_argument("--n-best", type=int, metavar="N", help="tell so many hypotheses (as JSON)")
+    parser.add_argument("--n-best", type=int, metavar="N", help="write the N best hypotheses (as JSON)")
     written = parser.add_mutually_exclusive_group()
-    written.add_argument("--tokens", action="store_true", help="write syllables as they are: no hanzi")
+    written.add_argument("--tokens", action="store_true", help="write syllables, without hanzi conversion")
     add_hanzi_argument(written)
 
 
 def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
-    """Declare by which model syllables become hanzi."""
+    """Declare `--hanzi`, the model that converts syllables to hanzi."""
     parser.add_argument(
         "--hanzi",
         dest="hanzi_model",
         metavar="DIR",
-        help="turn syllables to hanzi by this folder of `asr lm train`, or by the model that comes along "
-        f"(`{GENERAL}`); default: by --lm's folder if it can, or else by that model",
+        help="convert syllables to hanzi with this folder that `asr lm train` made, or with the built-in "
+        f"model (`{GENERAL}`); default: the folder of --lm if it can, or else the built-in model",
     )
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `decoder_of` reads of the search alone."""
+    """Declare the options of the search, without those of its output."""
     parser.set_defaults(n_best=None, tokens=False, hanzi_model=None)
     group = parser.add_argument_group(
-        "decoding", "by default as `asr tune-decoder` found best for the run, or else greedy"
+        "decoding",
+        "default: the settings that `asr tune-decoder` wrote into the run, or else greedy decoding",
     )
     group.add_argument(
         "--lm",
@@ -60,7 +61,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "--hot-words",
         type=Path,
         metavar="FILE",
-        help="words to expect, one a line; hanzi are matched by how they sound",
+        help="words to expect, one per line; hanzi are matched by their pronunciation",
     )
     group.add_argument(
         "--beam",
@@ -77,18 +78,18 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def decoder_of(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
-    """The decoder that the arguments of `add_decoder_arguments` ask for.
+def decoder_choice(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
+    """Return the decoder that the options of `add_decoder_arguments` ask for.
 
     Raises:
-        UserError: they contradict each other, or a file cannot be used.
+        UserError: options contradict each other, or a file cannot be used.
     """
     settings = _settings(arguments, run.decoder_settings())
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
     if settings.beam == 1 and arguments.language_model:
         raise UserError(
-            f"--beam {settings.beam}: greedy decoding knows no language model; "
-            f"leave --beam out, or name a wider one, such as --beam {BEAM}"
+            f"--beam {settings.beam}: greedy decoding cannot use a language model; "
+            f"leave out --beam, or choose a wider one, such as --beam {BEAM}"
         )
     return DecoderChoice(settings, hot_words, not arguments.tokens, _hanzi_model(arguments.hanzi_model))
 
@@ -102,7 +103,7 @@ def _hanzi_model(named: str | None) -> Path | None:
 
 
 def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> DecoderSettings:
-    """The run's settings, with those of the command line in their places."""
+    """Return the run's settings, overridden by those of the command line."""
     changes: dict[str, Any] = {}
     if arguments.language_model:
         changes["language_model"] = str(arguments.language_model)
@@ -113,7 +114,7 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     elif settings.beam == 1 and (arguments.language_model or arguments.hot_words or arguments.n_best):
         changes["beam"] = max(BEAM, arguments.n_best or 1)
     if arguments.beam == 1:
-        settings = DecoderSettings()  # nothing that the run was tuned to plays a part
+        settings = DecoderSettings()  # greedy decoding uses no tuned setting
     settings = replaced(settings, changes, "--")
     for override in arguments.decoder:
         settings = replaced(settings, _parsed(override), "--decoder ")

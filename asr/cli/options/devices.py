@@ -1,4 +1,4 @@
-"""`--gpus`, `--simulate` and `--engine`, for the commands that take them."""
+"""Declare `--gpus`, `--simulate` and `--engine` for the commands that accept them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus",
         dest="devices",
         metavar="DEVICES",
-        help="how many, such as 2; which, such as 0,2 (just number 2: '2,'); or all (default: 1)",
+        help="the number of devices, such as 2; or their indices, such as 0,2 (only index 2: '2,'); or all "
+        "(default: 1)",
     )
     parser.add_argument(
         "--simulate",
         action="store_true",
-        help="cut the machine's one device into as many as --gpus names, to try them out",
+        help="split the machine's single device into as many as --gpus asks for, to try several out",
     )
 
 
 def add_engine_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare `--engine`."""
+    """Declare `--engine`, how devices share the work."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="",
-        help="how devices share the work (default: parallel-model for several; multi-worker takes part in a "
-        "run of several processes, named by TF_CONFIG or Slurm)",
+        help="how devices share the work (default: parallel-model for several; multi-worker joins a run of "
+        "several processes, which TF_CONFIG or Slurm lists)",
     )

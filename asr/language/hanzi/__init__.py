@@ -1,1 +1,1 @@
-"""Toned syllables -> Chinese characters."""
+"""Convert toned syllables to Chinese characters."""

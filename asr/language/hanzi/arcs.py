@@ -1,4 +1,4 @@
-"""Every word that lies in a lattice of syllables: lattice and dictionary walked together."""
+"""Find every word in a lattice of syllables, by walking lattice and dictionary together."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NONE = -1  # no step
 
 
 class Edges(NamedTuple):
-    """Syllables between the nodes of a lattice, sorted by where they start.
+    """Holds the syllables between the nodes of a lattice, sorted by start node.
 
     Attributes:
-        first: (nodes + 1,) the edges from a node are those from its first to the next node's first.
-        ends: (E,) node, larger than that of the start.
-        scores: (E,) natural logarithm.
+        first: (nodes + 1,) first edge from each node; its edges end before the next node's first.
+        ends: (E,) end node, larger than the start node.
+        scores: (E,) natural log scores.
         sounds: (E, 4) see `Sound`.
     """
 
@@ -33,16 +33,16 @@ class Edges(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """Words between nodes, sorted by where they end.
+    """Holds the words between nodes, sorted by end node.
 
     Attributes:
-        first: (nodes + 1,) the arcs to a node are those from its first to the next node's first.
-        starts: (A,) node.
-        entries: (A,) of the dictionary, `AS_IT_IS` or `NOTHING`.
-        scores: (A,) natural logarithm of everything but the language model.
-        steps: (A,) the last step of the way through the lattice.
+        first: (nodes + 1,) first arc to each node; its arcs end before the next node's first.
+        starts: (A,) start node.
+        entries: (A,) entry of the dictionary, `AS_IS` or `NO_WORD`.
+        scores: (A,) natural log score without the language model.
+        steps: (A,) last step through the lattice.
         step_edges: (S,) edge of each step.
-        step_before: (S,) the step before it, `NONE` for a word's first.
+        step_before: (S,) preceding step, `NONE` for the first of a word.
     """
 
     first: Int32
@@ -56,7 +56,7 @@ class Arcs(NamedTuple):
 
 @compiled
 def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
-    """Every word that lies in the lattice."""
+    """Return every word in the lattice."""
     steps = all_steps(edges, trie, tone_cost)
     first = np.zeros(len(edges.first) + 1, np.int32)
     for _, end, branch, _, _, _ in steps[1:]:
@@ -81,17 +81,17 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
 
 @compiled
 def num_entries(trie: Trie, branch: int) -> int:
-    """How many words end at a node of the trie; one for the syllable that stands for itself."""
+    """Return the number of words that end at a node of the trie; 1 for a syllable left as it is."""
     return 1 if branch < 0 else trie.first_entry[branch + 1] - trie.first_entry[branch]
 
 
 @compiled
 def all_steps(edges: Edges, trie: Trie, tone_cost: float) -> list[tuple[int, int, int, int, int, float]]:
-    """Every step through lattice and trie at once, from every node on.
+    """Return every simultaneous step through lattice and trie, starting from every node.
 
     Returns:
-        after an empty one: node of the word's start, node reached, node of the trie (or `AS_IT_IS`, or
-        `NOTHING`), edge, step before, score so far.
+        an empty step, then for each step: start node of the word, node reached, node of the trie (or `AS_IS`,
+        or `NO_WORD`), edge, preceding step, score so far.
     """
     steps = [(0, 0, 0, 0, NONE, 0.0)]
     for start in range(len(edges.first) - 1):
@@ -113,7 +113,7 @@ def follow(
     place: int,
     step: tuple[int, int, int, int, int, float],
 ) -> None:
-    """Append every step that can come after a step."""
+    """Append every possible next step after a step."""
     start, node, branch, _, _, so_far = step
     first, last = trie.first_child[branch], trie.first_child[branch + 1]
     for edge in range(edges.first[node], edges.first[node + 1]):
@@ -132,7 +132,7 @@ def follow(
 
 @compiled
 def first_child_from(trie: Trie, first: int, last: int, syllable: int) -> int:
-    """The first of some children whose syllable is not below a given one; the end where there is none."""
+    """Return the first child whose syllable is at least the given one; the end if there is none."""
     while first < last:
         middle = (first + last) // 2
         if trie.syllables[middle] < syllable:

@@ -1,4 +1,4 @@
-"""Toned syllables -> Chinese characters, by an n-gram over words and a dictionary of their pronunciations.
+"""Convert toned syllables to Chinese characters, by word n-grams and a pronunciation dictionary.
 
 converter = Converter.load()
 converter.convert(["ni3", "hao3"]).text  # 你好
@@ -19,33 +19,33 @@ from asr.base.pinyin import TONES, syllables_in
 from asr.base.types import UserError
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
-    AS_IT_IS,
-    NO_SOUND,
-    NOTHING,
+    AS_IS,
+    EPSILON_SOUND,
+    NO_WORD,
     UNKNOWN_SOUND,
     Dictionary,
     read_pronunciations,
 )
-from asr.language.hanzi.lattice import PAST, Lattice, chain_of
+from asr.language.hanzi.lattice import EPSILON, Lattice, chain_lattice
 from asr.language.hanzi.packed import unpack
 from asr.language.hanzi.rare import rare_characters
 from asr.language.hanzi.search import best_words
 from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
 
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
-BEAM = 16  # contexts of the language model at one place
+BEAM = 16  # maximum number of language model contexts at a node
 MARGIN = 10.0  # natural logarithm
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a conversion.
+    """Holds one word of a conversion.
 
     Attributes:
-        text: characters; a syllable in 〔〕 where nothing is known that is read so.
-        syllables: as they were given; where tones are soft, the word's own may differ.
-        start: place of its first syllable in the sentence.
-        is_known: whether the dictionary has it; else it is a rare character, or the syllable itself.
+        text: characters; the syllable in 〔〕 where no character with this reading is known.
+        syllables: the given syllables; with soft tones, the tones of the word's reading may differ.
+        start: index of its first syllable in the sentence.
+        is_known: whether the dictionary contains it; else it is a rare character, or the syllable itself.
     """
 
     text: str
@@ -55,19 +55,19 @@ class Word:
 
     @property
     def end(self) -> int:
-        """The place after its last syllable."""
+        """Return the index after its last syllable."""
         return self.start + len(self.syllables)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What syllables were converted to.
+    """Holds the words that syllables were converted to.
 
     Attributes:
         text: all words, without spaces.
         words: in order.
-        score: natural logarithm of the words' probability, of their readings' given the words, and of the
-            lattice's, less what wrong tones cost.
+        score: natural logarithm of the probability of the words and of their readings given the words, plus
+            the lattice's score, minus the cost of wrong tones.
     """
 
     text: str
@@ -76,20 +76,20 @@ class Conversion:
 
     @property
     def syllables(self) -> tuple[str, ...]:
-        """The hypothesis that was picked from the lattice."""
+        """Return the syllables of the hypothesis that was chosen from the lattice."""
         return tuple(syllable for word in self.words for syllable in word.syllables)
 
 
 class Converter:
-    """Finds the most probable words that are read as given.
+    """Finds the most probable words with the given pronunciation.
 
     Args:
-        model: n-grams over words.
-        dictionary: how words are read.
-        soft_tones: what each wrong tone costs, natural logarithm; None forbids them. A syllable without a
-            tone fits any, free of charge.
-        beam: how many contexts of the language model may compete at one place; exact where none is dropped.
-        margin: how much worse than the best one may be, natural logarithm.
+        model: n-gram model over words.
+        dictionary: pronunciations of words.
+        soft_tones: cost of each wrong tone, natural logarithm; None forbids them. A syllable without a tone
+            matches every tone at no cost.
+        beam: maximum number of language model contexts at a node; the search is exact if none is dropped.
+        margin: how much worse than the best at its node a path may be, natural logarithm.
 
     Raises:
         UserError: `soft_tones` is negative or not finite.
@@ -108,13 +108,13 @@ class Converter:
         self.model, self.dictionary = model, dictionary
         self.tone_cost = math.inf if soft_tones is None else soft_tones
         self.beam, self.margin = beam, margin
-        self._sounds = self.dictionary.sounds(soft_tones is not None) | {PAST: NO_SOUND}
+        self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
         self._begin = model.begin_context()
         self._end = model.ids[SENTENCE_END]
 
     @classmethod
     def load(cls, folder: Path | None = None, soft_tones: float | None = None) -> Converter:
-        """A converter of a folder that `asr lm train` wrote.
+        """Load a converter from a folder that `asr lm train` wrote.
 
         Args:
             folder: with a language model of words, and pronunciations; None or `GENERAL_MODEL` for the
@@ -133,33 +133,33 @@ class Converter:
         for path in (words, pronunciations):
             if not path.is_file():
                 raise UserError(
-                    f"{folder}: expected {words.name} and {pronunciations.name} there, found no {path.name}; "
-                    "`asr lm train` makes them"
+                    f"{folder}: expected a folder with {words.name} and {pronunciations.name}, found no "
+                    f"{path.name}; `asr lm train` makes them"
                 )
         model, readings = load_model(words), read_pronunciations(pronunciations)
         return cls(model, Dictionary.of_readings(readings, model.ids, UNKNOWN_ID), soft_tones)
 
     def convert(self, syllables: Sequence[str]) -> Conversion:
-        """The best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
-        return self.convert_lattice(chain_of(syllables))
+        """Return the best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
+        return self.convert_lattice(chain_lattice(syllables))
 
     def convert_pinyin(self, text: str) -> Conversion:
         """Return the best words for a sentence of pinyin in any spelling: `nǐ hǎo`, `lu:4`, `ni hao`."""
         return self.convert(syllables_in(text))
 
     def convert_all(self, sentences: Sequence[Sequence[str]], threads: int = 1) -> list[Conversion]:
-        """The best words for each of many sentences."""
+        """Return the best words for each of many sentences."""
         if threads == 1:
             return [self.convert(sentence) for sentence in sentences]
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(self.convert, sentences))
 
     def convert_lattice(self, lattice: Lattice) -> Conversion:
-        """The best words for any of a lattice's hypotheses.
+        """Return the best words for any of a lattice's hypotheses.
 
-        The lattice's scores weigh as much as the language model's: scale them before.
+        The lattice's scores have the same weight as the language model's: scale them before.
         """
-        score, entries, way, lengths = best_words(
+        score, entries, path, lengths = best_words(
             self._edges(lattice),
             self.dictionary.trie,
             self.model.tables,
@@ -172,16 +172,16 @@ class Converter:
             self.beam,
             self.margin,
         )
-        syllables = tuple(lattice.edges[edge].syllable for edge in way.tolist())
+        syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
         words, start = [], 0
         for entry, length in zip(entries.tolist(), lengths.tolist(), strict=True):
-            if entry != NOTHING:
+            if entry != NO_WORD:
                 words.append(self._word(entry, syllables[start : start + length], start))
                 start += length
         return Conversion("".join(word.text for word in words), tuple(words), score)
 
     def _edges(self, lattice: Lattice) -> Edges:
-        """The lattice as the search takes it."""
+        """Return the lattice in the form that the search uses."""
         starts, ends, syllables, scores = zip(*lattice.edges, strict=True)
         return Edges(
             np.searchsorted(starts, np.arange(lattice.num_nodes + 1)).astype(np.int32),
@@ -191,7 +191,7 @@ class Converter:
         )
 
     def _word(self, entry: int, syllables: tuple[str, ...], start: int) -> Word:
-        if entry != AS_IT_IS:
+        if entry != AS_IS:
             return Word(self.dictionary.words[entry], syllables, start, True)
         (syllable,) = syllables
         rare = self._rare_characters

@@ -1,4 +1,4 @@
-"""Words by their pronunciation: a prefix tree over toned syllables, as compiled functions walk it."""
+"""Look words up by pronunciation, in a trie over toned syllables for compiled functions."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from asr.base.types import UserError
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
 
-# in place of a syllable's id
+# special values of a syllable's id
 ANY_TONE, ABSENT = -1, -2
-# in place of a word: none is read as this one syllable, which stands for itself; no syllable at all
-AS_IT_IS, NOTHING = -1, -2
+# special values of a word: a syllable that is not the reading of any word; an edge without a syllable
+AS_IS, NO_WORD = -1, -2
 
 
 class Readings(NamedTuple):
-    """Words and how they are read; a word stands once for each of its readings."""
+    """Holds words with their readings; a word appears once for each of its readings."""
 
     words: Sequence[str]
-    syllables: Sequence[str]  # each reading as one string, with spaces between its syllables
-    log_probs: Float32  # (N,) natural logarithm of the reading's probability given the word
+    syllables: Sequence[str]  # the syllables of each reading, joined by spaces
+    log_probs: Float32  # (N,) natural log probability of the reading given the word
 
 
 class Sound(NamedTuple):
-    """A syllable as the search takes it.
+    """Describes how a syllable is matched in the search.
 
     Attributes:
-        begin: id of the first syllable that differs from it in nothing but the tone.
-        end: the id after the last of them.
-        own: its id; `ANY_TONE` where it has no tone, `ABSENT` where no word has it.
-        instead: `AS_IT_IS` where no word is read as this one syllable, else 0.
+        begin: id of the first syllable that differs at most in its tone.
+        end: id after the last of them.
+        own: its id; `ANY_TONE` if it has no tone, `ABSENT` if no word contains it.
+        instead: `AS_IS` if no word is read as this one syllable, else 0.
     """
 
     begin: int
@@ -46,18 +46,18 @@ class Sound(NamedTuple):
     instead: int
 
 
-UNKNOWN_SOUND = Sound(0, 0, ABSENT, AS_IT_IS)
-NO_SOUND = Sound(0, 0, ABSENT, NOTHING)
+UNKNOWN_SOUND = Sound(0, 0, ABSENT, AS_IS)
+EPSILON_SOUND = Sound(0, 0, ABSENT, NO_WORD)
 
 
 class Trie(NamedTuple):
-    """The prefix tree; node 0 is its root, and the children of a node follow one another.
+    """Holds the prefix tree: node 0 is its root, and the children of a node have consecutive ids.
 
     Attributes:
-        syllables: (nodes,) id of the last syllable of the way from the root (which has none, 0); children are
-            sorted by it.
-        first_child: (nodes + 1,) the children of a node are those from its first to the next node's first.
-        first_entry: (nodes + 1,) the same for the readings that end at a node.
+        syllables: (nodes,) id of the syllable that leads to a node (0 for the root); children are sorted by
+            it.
+        first_child: (nodes + 1,) first child of each node; its children end before the next node's first.
+        first_entry: (nodes + 1,) first reading that ends at each node, likewise.
         entry_words: (N,) id of the reading's word in the language model.
         entry_log_probs: (N,) see `Readings`.
     """
@@ -70,12 +70,12 @@ class Trie(NamedTuple):
 
 
 class Dictionary:
-    """Which words a sequence of syllables may stand for.
+    """Maps sequences of syllables to the words with this pronunciation.
 
     Args:
-        syllables: by id; sorted.
-        trie: of the readings.
-        words: of the trie's entries.
+        syllables: syllables by id, sorted.
+        trie: the trie of the readings.
+        words: words of the trie's entries.
     """
 
     def __init__(self, syllables: Sequence[str], trie: Trie, words: Sequence[str]) -> None:
@@ -83,12 +83,12 @@ class Dictionary:
 
     @classmethod
     def of_readings(cls, readings: Readings, word_ids: Mapping[str, int], unknown_id: int) -> Dictionary:
-        """A dictionary of words and how they are read.
+        """Build a dictionary of words and their readings.
 
         Args:
-            readings: of all words.
-            word_ids: of the language model; a word it lacks counts as its unknown word.
-            unknown_id: id of that.
+            readings: the words with their readings.
+            word_ids: ids of the language model's words; other words count as its unknown word.
+            unknown_id: id of the unknown word.
         """
         flat = " ".join(readings.syllables).split(" ")
         syllables = sorted(set(flat))
@@ -103,7 +103,7 @@ class Dictionary:
         return cls(syllables, trie, words)
 
     def sounds(self, soft_tones: bool) -> dict[str, Sound]:
-        """What each syllable of the dictionary sounds like, in any tone and without one."""
+        """Return how each syllable of the dictionary is matched, in every tone and without one."""
         begin, end = self.trie.first_child[:2]
         is_word = np.diff(self.trie.first_entry)[begin:end] > 0
         alone = set(self.trie.syllables[begin:end][is_word].tolist())
@@ -111,19 +111,19 @@ class Dictionary:
         sounds = {}
         for base, (begin, end) in _ranges_of_bases(self.syllables).items():
             has_word = any(own in alone for own in range(begin, end))
-            sounds[base] = Sound(begin, end, ANY_TONE, 0 if has_word else AS_IT_IS)
+            sounds[base] = Sound(begin, end, ANY_TONE, 0 if has_word else AS_IS)
             for tone in TONES:
                 own = ids.get(base + tone, ABSENT)
                 found = has_word if soft_tones else own in alone
-                sounds[base + tone] = Sound(begin, end, own, 0 if found else AS_IT_IS)
+                sounds[base + tone] = Sound(begin, end, own, 0 if found else AS_IS)
         return sounds
 
 
 def read_pronunciations(path: Path) -> Readings:
-    """Read a file of a word, its syllables and their natural log probability a line, with tabs between.
+    """Read a TSV file with a word, its syllables and their natural log probability in each line.
 
     Raises:
-        UserError: the file cannot be read, or a line of it.
+        UserError: the file or one of its lines cannot be read.
     """
     words, syllables, log_probs = [], [], []
     for number, line in enumerate(read_lines(path, "pronunciation dictionary"), start=1):
@@ -135,7 +135,7 @@ def read_pronunciations(path: Path) -> Readings:
         if not (line and word and reading.split(" ") == reading.split() and float(log_prob) <= 0):
             raise UserError(
                 f"{path}:{number}: expected WORD<TAB>SYLLABLES<TAB>LOG PROBABILITY, received {line[:80]!r}; "
-                "make the folder again by `asr lm train`"
+                "make the folder again with `asr lm train`"
             )
         words.append(word)
         syllables.append(reading)
@@ -143,9 +143,9 @@ def read_pronunciations(path: Path) -> Readings:
 
 
 def _ranges_of_bases(syllables: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Where the tones of each toneless syllable begin and end among sorted syllables.
+    """Return the range of ids of the toned forms of each toneless syllable.
 
-    A tone's digit sorts before any letter: they follow one another.
+    The forms are consecutive, as the digit of a tone sorts before any letter.
     """
     ranges: dict[str, tuple[int, int]] = {}
     for index, syllable in enumerate(syllables):
@@ -156,16 +156,16 @@ def _ranges_of_bases(syllables: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 
 def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
-    """The tree without its words, its nodes numbered level by level, and the order of its readings.
+    """Build the trie without its words, with nodes numbered level by level, and the order of its readings.
 
     Args:
         columns: (N, longest) ids of each reading's syllables.
-        lengths: (N,) how many they are.
+        lengths: (N,) number of syllables of each reading.
     """
     order = np.lexsort(columns.T[::-1])
     columns, lengths = columns[order], lengths[order]
     syllables, parents = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
-    nodes = np.zeros(len(order), np.int64)  # of each reading, as deep as the levels go so far
+    nodes = np.zeros(len(order), np.int64)  # the node that each reading has reached so far
     num_nodes = 1
     for depth in range(columns.shape[1]):
         rows = np.flatnonzero(lengths > depth)
@@ -180,7 +180,7 @@ def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
     places = np.arange(num_nodes + 1)
     trie = Trie(
         np.concatenate(syllables).astype(np.int32),
-        # children are numbered in the order of their parents, from 1 on
+        # children are numbered from 1 in the order of their parents
         (1 + np.searchsorted(np.concatenate(parents), places)).astype(np.int32),
         np.searchsorted(nodes[by_node], places).astype(np.int32),
         np.zeros(0, np.int32),

@@ -1,4 +1,4 @@
-"""Several readings of the same speech as one graph, so that what they share is converted once."""
+"""Build a lattice of several hypotheses, so that the parts they share are converted once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 Syllables: TypeAlias = tuple[str, ...]
-PAST = ""  # the syllable of the edge past an empty hypothesis
+EPSILON = ""  # the syllable of the edge of an empty hypothesis
 
 
 class Edge(NamedTuple):
-    """A syllable between two nodes.
+    """Connects two nodes by a syllable.
 
     Attributes:
-        start: node.
-        end: node, larger than the start.
-        syllable: toned; empty on the edge that stands for an empty hypothesis.
-        score: natural logarithm.
+        start: id of the start node.
+        end: id of the end node, larger than the start.
+        syllable: toned syllable; empty on the edge of an empty hypothesis.
+        score: natural log score of the edge.
     """
 
     start: int
@@ -26,30 +26,30 @@ class Edge(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Edges sorted by where they start; each way from node 0 to the last node is a hypothesis."""
+    """Holds edges sorted by start node; each path from node 0 to the last node is a hypothesis."""
 
     edges: tuple[Edge, ...]
     num_nodes: int
 
 
-def chain_of(syllables: Sequence[str]) -> Lattice:
-    """A lattice of one hypothesis."""
+def chain_lattice(syllables: Sequence[str]) -> Lattice:
+    """Return a lattice of one hypothesis."""
     if not syllables:
-        return lattice_of([((), 0.0)])
+        return lattice_from_nbest([((), 0.0)])
     edges = tuple(Edge(place, place + 1, syllable, 0.0) for place, syllable in enumerate(syllables))
     return Lattice(edges, len(syllables) + 1)
 
 
-def lattice_of(alternatives: Sequence[tuple[Sequence[str], float]]) -> Lattice:
-    """The lattice whose ways are the hypotheses of an N-best list, with exactly their scores.
+def lattice_from_nbest(alternatives: Sequence[tuple[Sequence[str], float]]) -> Lattice:
+    """Return the lattice whose paths are the hypotheses of an N-best list with their scores.
 
-    Hypotheses share their first syllables, and their last ones from where each has gone its own way: there
-    its score stands.
+    Hypotheses share their common first syllables and their common last syllables; the edge at which a
+    hypothesis becomes unique has its score.
 
     Args:
-        alternatives: tokens and natural log score of each; where some say the same, the best of them counts.
+        alternatives: tokens and natural log score of each; of equal tokens, the best score counts.
     """
-    assert alternatives, "an N-best list holds at least one hypothesis"
+    assert alternatives, "an N-best list has at least one hypothesis"
     scores: dict[Syllables, float] = {}
     for tokens, score in alternatives:
         scores[tuple(tokens)] = max(score, scores.get(tuple(tokens), score))
@@ -59,24 +59,24 @@ def lattice_of(alternatives: Sequence[tuple[Sequence[str], float]]) -> Lattice:
             num_users[tokens[:length]] = num_users.get(tokens[:length], 0) + 1
     named = set()
     for tokens, score in scores.items():
-        named.update(_way(tokens, score, num_users))
-    # a way leads from short beginnings to long ones, from long endings to short ones
+        named.update(_path(tokens, score, num_users))
+    # a path leads from short beginnings to long ones, then from long endings to short ones
     order = {node: place for place, node in enumerate(sorted({n for a, b, _, _ in named for n in (a, b)}))}
     edges = sorted(Edge(order[start], order[end], syllable, score) for start, end, syllable, score in named)
     return Lattice(tuple(edges), len(order))
 
 
-# a beginning that hypotheses share: (0, its length, it); an ending: (1, less its length, it)
+# a shared beginning is (0, its length, its syllables), a shared ending (1, minus its length, its syllables)
 _Node: TypeAlias = tuple[int, int, Syllables]
 
 
-def _way(
+def _path(
     tokens: Syllables, score: float, num_users: dict[Syllables, int]
 ) -> list[tuple[_Node, _Node, str, float]]:
-    """Edges of one hypothesis."""
+    """Return the edges of one hypothesis."""
     if not tokens:
-        return [(_beginning(()), _ending(()), PAST, score)]
-    shared = 0  # syllables at the beginning that lead where another hypothesis goes on, too
+        return [(_beginning(()), _ending(()), EPSILON, score)]
+    shared = 0  # number of first syllables that another, longer hypothesis has, too
     while shared < len(tokens) - 1 and num_users.get(tokens[: shared + 1], 0) > 1:
         shared += 1
     nodes = [_beginning(tokens[:length]) for length in range(shared + 1)]

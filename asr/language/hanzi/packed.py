@@ -1,4 +1,4 @@
-"""A small model in one small file: probabilities of 8 bits, ids sorted, one byte of each beside the other."""
+"""Pack a small model into one file: 8-bit probabilities, sorted ids, split into planes of bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asr.base.types import UserError
 from asr.language.hanzi.dictionary import Dictionary, Trie
 from asr.language.ngram.model import NGramModel, NGrams
 
-STEPS = 32.0  # per factor of ten, and per e in the readings: at most 1.6 % of a logarithm's unit is lost
+STEPS = 32.0  # steps per unit of a logarithm (base 10; in readings base e): the error is up to 0.016
 LARGEST = 255
 ID_BYTES = 3
 
@@ -25,16 +25,16 @@ Float32 = npt.NDArray[np.float32]
 
 
 def pack(path: Path, words: Sequence[str], ngrams: Sequence[NGrams], dictionary: Dictionary) -> None:
-    """Write a model; the same model gives the same bytes.
+    """Write a model to a file; the same model gives the same bytes.
 
     Args:
-        path: of the file, `.npz`.
-        words: by id.
-        ngrams: of each order, sorted by their words in reading order; the first words of each are n-grams.
-        dictionary: of words that the model has.
+        path: path of the file, `.npz`.
+        words: words by id.
+        ngrams: n-grams of each order, sorted by words; the first words of each are n-grams, too.
+        dictionary: pronunciations of words of the model.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     trie = dictionary.trie
     arrays: dict[str, npt.NDArray[np.generic]] = {
@@ -59,7 +59,7 @@ def pack(path: Path, words: Sequence[str], ngrams: Sequence[NGrams], dictionary:
 
 
 def unpack(path: Path) -> tuple[NGramModel, Dictionary]:
-    """A model that `pack` wrote, ready to be asked.
+    """Read a model that `pack` wrote, with its hash tables built.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -69,7 +69,7 @@ def unpack(path: Path) -> tuple[NGramModel, Dictionary]:
 
 
 def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
-    """What `pack` was given.
+    """Read the words, n-grams and dictionary that were given to `pack`.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -78,7 +78,7 @@ def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: cannot read this model ({error}); install the program again") from None
+        raise UserError(f"{path}: cannot read this model ({error}); reinstall Polyphone") from None
     words = arrays["words"].tobytes().decode().split("\n")
     ids = np.arange(len(words), dtype=np.int32)[:, None]
     ngrams = []
@@ -104,7 +104,7 @@ def _bytes(text: str) -> UInt8:
 
 
 def _planes(numbers: npt.NDArray[np.integer]) -> UInt8:
-    """Numbers (N,) as their bytes (3, N), lowest first."""
+    """Return numbers (N,) as planes of bytes (3, N), the lowest first."""
     assert numbers.min(initial=0) >= 0
     assert numbers.max(initial=0) < 256**ID_BYTES
     return np.ascontiguousarray(numbers.astype("<u4")[:, None].view(np.uint8)[:, :ID_BYTES].T)
@@ -118,13 +118,13 @@ def _numbers(planes: UInt8) -> Int32:
 
 
 def _codes(logs: Float32) -> UInt8:
-    """Logarithms below 0 in steps."""
+    """Quantise logarithms of at most 0."""
     steps = np.round(logs.astype(np.float64) * -STEPS)
     return np.clip(steps, 0, LARGEST).astype(np.uint8)
 
 
 def _backoff_codes(log10_backoffs: Float32) -> UInt8:
-    """Code 0 comes back as -0.0, which says that an n-gram begins no longer one: no other may become it."""
+    """Encode backoffs; code 0 (-0.0) is reserved for n-grams that begin no longer one."""
     begins_longer = ~((log10_backoffs == 0) & np.signbit(log10_backoffs))
     codes: UInt8 = np.maximum(_codes(log10_backoffs), begins_longer.astype(np.uint8))
     return codes
@@ -135,11 +135,11 @@ def _logs(codes: UInt8) -> Float32:
 
 
 def _firsts(counts: Int32, first: int) -> Int32:
-    """Where each of several runs begins, and where the last one ends."""
+    """Return where each of several consecutive runs begins, and where the last one ends."""
     return np.concatenate([[first], first + np.cumsum(counts)]).astype(np.int32)
 
 
 def _places(rows: Int32, table: Int32) -> Int64:
-    """Places of rows, all of which are there, in a sorted table."""
+    """Return the indices of rows in a sorted table that contains them all."""
     places = {row: place for place, row in enumerate(map(tuple, table.tolist()))}
     return np.array([places[row] for row in map(tuple, rows.tolist())], np.int64)

@@ -1,4 +1,4 @@
-"""Characters for syllables that no word of a dictionary is read as."""
+"""Find characters for syllables that are not the reading of any word of a dictionary."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 
 from asr.base.pinyin import TONES, syllable_of_reading
 
-COMMON_ROWS = range(0xB0, 0xD8)  # of GB 2312: its first level, the characters in daily use
+COMMON_ROWS = range(0xB0, 0xD8)  # first level of GB 2312: the characters in daily use
 
 
 def rare_characters() -> dict[str, str]:
-    """The most usual character that pypinyin knows for each syllable, toned and without a tone."""
+    """Return the most common character that pypinyin has for each syllable, toned and toneless."""
     from pypinyin import pinyin_dict
 
     spelled = functools.cache(syllable_of_reading)
@@ -26,6 +26,6 @@ def rare_characters() -> dict[str, str]:
 
 
 def _level(char: str) -> int:
-    """0 for the characters in daily use, 1 for the others of GB 2312, 2 for the rest."""
+    """Return 0 for characters in daily use, 1 for the others of GB 2312, 2 for the rest."""
     encoded = char.encode("gb2312", errors="ignore")
     return 2 if not encoded else 0 if encoded[0] in COMMON_ROWS else 1

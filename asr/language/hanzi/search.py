@@ -1,8 +1,8 @@
-"""The best words for a lattice of syllables: exact Viterbi over the language model's contexts, or a beam.
+"""Find the best words for a lattice of syllables, by Viterbi or beam search over language model contexts.
 
-Each node of the lattice keeps the best way to it for every context that the language model tells apart; where
-there are more than the beam holds, the worst are dropped. A lattice without the alternatives of an N-best
-list is a chain, and the search is the same.
+Each node of the lattice keeps the best path to it for every context that the language model distinguishes;
+where there are more than the beam allows, the worst are dropped. A single hypothesis is a lattice without
+branches, and the search is the same.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
-from asr.language.hanzi.dictionary import NOTHING, Trie
-from asr.language.ngram.model import Tables, advance, chained
+from asr.language.hanzi.dictionary import NO_WORD, Trie
+from asr.language.ngram.model import Tables, advance, extend_key
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
 
 
-class Ways(NamedTuple):
-    """Ways from the first node to another, one for each context of the language model.
+class Paths(NamedTuple):
+    """Holds paths from the first node to another, one for each context of the language model.
 
-    The arrays hold the ways to one node, (W, ...), or to every node, (nodes, beam, ...), best first.
+    The arrays hold the paths to one node, (P, ...), or to every node, (nodes, beam, ...), best first.
 
     Attributes:
         scores: natural logarithm.
-        arcs: the last arc.
-        before: the place of the way before it among those to the arc's start.
-        words: (..., order - 1) context of the language model, see `Context`, as are the next two.
-        backoffs: (..., order - 1)
-        lengths: of the context.
+        arcs: index of the last arc.
+        before: index of the preceding path among those to the arc's start node.
+        words: (..., order - 1) words of the language model's context, see `Context`.
+        backoffs: (..., order - 1) backoffs of the context.
+        lengths: length of the context.
     """
 
     scores: Float64
@@ -41,7 +42,7 @@ class Ways(NamedTuple):
     before: Int32
     words: Int32
     backoffs: Float32
-    lengths: Int32
+    lengths: Int64
 
 
 @compiled
@@ -58,63 +59,65 @@ def best_words(
     beam: int,
     margin: float,
 ) -> tuple[float, Int32, Int32, Int32]:
-    """The best sequence of words from the first node to the last.
+    """Return the best sequence of words from the first node to the last.
 
     Args:
-        edges: of the lattice; every node but the last has one, and a way leads from it to the last.
+        edges: edges of the lattice; a path leads from every node to the last.
         trie: the dictionary.
         tables: the language model.
-        begin_words: (order - 1,) its context at the beginning of a sentence, as are the next two.
-        begin_backoffs: (order - 1,)
-        begin_length: of that context.
-        end_word: id of the end of a sentence.
-        unknown_word: id that stands for syllables which are no word.
-        tone_cost: natural logarithm, taken off for each tone that differs; infinite to forbid it.
-        beam: how many contexts a node keeps at most.
-        margin: natural logarithm; how much worse than the best at its node a way may be.
+        begin_words: (order - 1,) words of its context at the beginning of a sentence.
+        begin_backoffs: (order - 1,) backoffs of that context.
+        begin_length: length of that context.
+        end_word: id of the sentence end.
+        unknown_word: id of the unknown word, for syllables that are not a word.
+        tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
+        beam: maximum number of contexts at a node.
+        margin: natural logarithm; how much worse than the best at its node a path may be.
 
     Returns:
-        natural log score; (W,) entry of each word, `AS_IT_IS` or `NOTHING`; (P,) edges of the way; (W,) how
-        many of them each word takes.
+        natural log score; (W,) entry of each word, `AS_IS` or `NO_WORD`; (P,) edges of the path; (W,) number
+        of edges of each word.
     """
     arcs = word_arcs(edges, trie, tone_cost)
     num_nodes = len(edges.first) - 1
     context_size = len(begin_words)
-    kept = Ways(
+    kept = Paths(
         np.zeros((num_nodes, beam), np.float64),
         np.zeros((num_nodes, beam), np.int32),
         np.zeros((num_nodes, beam), np.int32),
         np.zeros((num_nodes, beam, context_size), np.int32),
         np.zeros((num_nodes, beam, context_size), np.float32),
-        np.zeros((num_nodes, beam), np.int32),
+        np.zeros((num_nodes, beam), np.int64),
     )
     counts = np.zeros(num_nodes, np.int32)
     counts[0] = 1
-    kept.words[0, 0], kept.backoffs[0, 0], kept.lengths[0, 0] = begin_words, begin_backoffs, begin_length
+    copy_into(kept.words[0, 0], begin_words)
+    copy_into(kept.backoffs[0, 0], begin_backoffs)
+    kept.lengths[0, 0] = begin_length
     for node in range(1, num_nodes):
         counts[node] = extend_to(node, arcs, kept, counts, trie, tables, unknown_word, margin)
     score, place = best_end(kept, counts[-1], tables, end_word)
-    entries, way, lengths = traced(arcs, kept, num_nodes - 1, place)
-    return score, entries, way, lengths
+    entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, place)
+    return score, entries, path, lengths
 
 
 @compiled
 def extend_to(
     node: int,
     arcs: Arcs,
-    kept: Ways,
+    kept: Paths,
     counts: Int32,
     trie: Trie,
     tables: Tables,
     unknown_word: int,
     margin: float,
 ) -> int:
-    """Keep the best ways to a node, one for each context of the language model; returns how many."""
+    """Keep the best paths to a node, one for each language model context; return their number."""
     most = 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
         most += counts[arcs.starts[arc]]
-    found = empty_ways(most + 1, kept.words.shape[2])
-    slots = np.full(1 << int(np.log2(most + 1) + 2), NONE, np.int32)  # of a hash table over contexts
+    found = empty_paths(most + 1, kept.words.shape[2])
+    slots = np.full(1 << int(np.log2(most + 1) + 2), NONE, np.int32)  # hash table over contexts
     count, best = 0, -np.inf
     for arc in range(arcs.first[node], arcs.first[node + 1]):
         start, entry = arcs.starts[arc], arcs.entries[arc]
@@ -122,9 +125,9 @@ def extend_to(
         for place in range(counts[start]):
             score = kept.scores[start, place] + arcs.scores[arc]
             if score < best - margin:
-                break  # those after it are worse, and the language model makes nothing better
-            # the context after the word is made where it stays if it is new
-            if entry == NOTHING:
+                break  # later paths are worse, and the language model never improves a score
+            # the context after the word is written where it remains if it is new
+            if entry == NO_WORD:
                 length = kept.lengths[start, place]
                 for index in range(length):
                     found.words[count, index] = kept.words[start, place, index]
@@ -141,46 +144,46 @@ def extend_to(
                 )
                 score += log_prob
             slot = slot_of(slots, found, count, length)
-            way = slots[slot]
-            if way == NONE:
-                way = slots[slot] = count
-                found.lengths[way] = length
+            path = slots[slot]
+            if path == NONE:
+                path = slots[slot] = count
+                found.lengths[path] = length
                 count += 1
-            elif found.scores[way] >= score:
+            elif found.scores[path] >= score:
                 continue
-            found.scores[way], found.arcs[way], found.before[way] = score, arc, place
+            found.scores[path], found.arcs[path], found.before[path] = score, arc, place
             best = max(best, score)
-    num_kept: int = keep(node, kept, found, count, best - margin)
+    num_kept: int = keep_best(node, kept, found, count, best - margin)
     return num_kept
 
 
 @compiled
-def empty_ways(num_ways: int, context_size: int) -> Ways:
-    """Room for so many ways."""
-    return Ways(
-        np.empty(num_ways, np.float64),
-        np.empty(num_ways, np.int32),
-        np.empty(num_ways, np.int32),
-        np.empty((num_ways, context_size), np.int32),
-        np.empty((num_ways, context_size), np.float32),
-        np.empty(num_ways, np.int32),
+def empty_paths(num_paths: int, context_size: int) -> Paths:
+    """Return empty arrays for a number of paths."""
+    return Paths(
+        np.empty(num_paths, np.float64),
+        np.empty(num_paths, np.int32),
+        np.empty(num_paths, np.int32),
+        np.empty((num_paths, context_size), np.int32),
+        np.empty((num_paths, context_size), np.float32),
+        np.empty(num_paths, np.int64),
     )
 
 
 @compiled
-def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> np.int64:
-    """The slot of the way whose context equals that at a place, or an empty one."""
-    context = ways.words[place]
+def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
+    """Return the slot of the path with the same context as the given one, or an empty slot."""
+    context = paths.words[place]
     key = np.uint64(length)
     for index in range(length):
-        key = chained(key, context[index])
+        key = extend_key(key, context[index])
     mask = np.uint64(len(slots) - 1)
     slot = np.int64((key ^ (key >> np.uint64(32))) & mask)
     while slots[slot] != NONE:
         other = slots[slot]
-        same = ways.lengths[other] == length
+        same = paths.lengths[other] == length
         for index in range(length):
-            same = same and ways.words[other, index] == context[index]
+            same = same and paths.words[other, index] == context[index]
         if same:
             break
         slot = (slot + np.int64(1)) & np.int64(mask)
@@ -188,13 +191,13 @@ def slot_of(slots: Int32, ways: Ways, place: int, length: int) -> np.int64:
 
 
 @compiled
-def keep(node: int, kept: Ways, found: Ways, count: int, least: float) -> int:
-    """Keep the best of the ways found to a node, best first; returns how many."""
+def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) -> int:
+    """Keep the best of the paths found to a node, best first; return their number."""
     beam = kept.scores.shape[1]
     order = np.empty(beam, np.int32)
     num_kept = 0
-    for way in range(count):
-        score = found.scores[way]
+    for path in range(count):
+        score = found.scores[path]
         if score < least or (num_kept == beam and score <= found.scores[order[beam - 1]]):
             continue
         num_kept = min(num_kept + 1, beam)
@@ -202,20 +205,20 @@ def keep(node: int, kept: Ways, found: Ways, count: int, least: float) -> int:
         while place and found.scores[order[place - 1]] < score:
             order[place] = order[place - 1]
             place -= 1
-        order[place] = way
+        order[place] = path
     for place in range(num_kept):
-        way = order[place]
-        kept.scores[node, place], kept.lengths[node, place] = found.scores[way], found.lengths[way]
-        kept.arcs[node, place], kept.before[node, place] = found.arcs[way], found.before[way]
-        for index in range(found.lengths[way]):
-            kept.words[node, place, index] = found.words[way, index]
-            kept.backoffs[node, place, index] = found.backoffs[way, index]
+        path = order[place]
+        kept.scores[node, place], kept.lengths[node, place] = found.scores[path], found.lengths[path]
+        kept.arcs[node, place], kept.before[node, place] = found.arcs[path], found.before[path]
+        for index in range(found.lengths[path]):
+            kept.words[node, place, index] = found.words[path, index]
+            kept.backoffs[node, place, index] = found.backoffs[path, index]
     return num_kept
 
 
 @compiled
-def best_end(kept: Ways, count: int, tables: Tables, end_word: int) -> tuple[float, int]:
-    """Score and place of the best way to the last node, where the sentence ends."""
+def best_end(kept: Paths, count: int, tables: Tables, end_word: int) -> tuple[float, int]:
+    """Return score and index of the best path to the last node, including the sentence end."""
     best, best_place = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
     for place in range(count):
@@ -234,17 +237,17 @@ def best_end(kept: Ways, count: int, tables: Tables, end_word: int) -> tuple[flo
 
 
 @compiled
-def traced(arcs: Arcs, kept: Ways, node: int, place: int) -> tuple[Int32, Int32, Int32]:
-    """Entries, edges, and edges of each word, of the way that ends at a place."""
-    entries, way, lengths = [np.int32(0)], [np.int32(0)], [np.int32(0)]
+def backtrace(arcs: Arcs, kept: Paths, node: int, place: int) -> tuple[Int32, Int32, Int32]:
+    """Return the entries of words, the edges, and the number of edges of each word, of a path."""
+    entries, path, lengths = [np.int32(0)], [np.int32(0)], [np.int32(0)]
     while node:
         arc = kept.arcs[node, place]
         step, length = arcs.steps[arc], np.int32(0)
         while step != NONE:
-            way.append(arcs.step_edges[step])
+            path.append(arcs.step_edges[step])
             length += np.int32(1)
             step = arcs.step_before[step]
         entries.append(arcs.entries[arc])
         lengths.append(length)
         node, place = arcs.starts[arc], kept.before[node, place]
-    return np.array(entries)[:0:-1], np.array(way)[:0:-1], np.array(lengths)[:0:-1]
+    return np.array(entries)[:0:-1], np.array(path)[:0:-1], np.array(lengths)[:0:-1]

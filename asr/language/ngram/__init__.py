@@ -1,1 +1,1 @@
-"""N-gram language models: trained, read, written and asked. No TensorFlow here."""
+"""Train, read, write and query n-gram language models, without TensorFlow."""

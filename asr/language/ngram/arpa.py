@@ -1,7 +1,7 @@
-"""ARPA files: n-gram models as text, what every toolkit writes and reads.
+"""Read and write ARPA files: n-gram models as text, the format that every toolkit supports.
 
-Written and read with the meaning that KenLM gives them: base-10 logarithms, `<unk>` at -100 where the file
-has none, and n-grams that a toolkit has pruned below longer ones put back with the probability of backoff.
+As in KenLM, logarithms have base 10, `<unk>` has -100 if the file has none, and n-grams that were pruned
+although longer ones contain them are restored with the probability of backing off.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.files import whole_file
+from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from asr.language.ngram.arpa_text import ArpaText, open_arpa, read_plain_lines
-from asr.language.ngram.backoff import completed
+from asr.language.ngram.backoff import complete_ngrams
 from asr.language.ngram.listing import ngrams_of
 from asr.language.ngram.model import (
     BUCKETS_PER_ENTRY,
@@ -38,7 +39,7 @@ UNKNOWN_MISSING_LOG10_PROB = -100.0
 DATA, END = b"\\data\\", b"\\end\\"
 COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
 SPACES = re.compile(rb"[ \t\r]+")
-MOST_PER_GZIPPED_BYTE = 1032  # bytes that deflate can make of one
+MAX_BYTES_PER_GZIPPED_BYTE = 1032  # deflate's highest compression ratio
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -46,12 +47,12 @@ def read_arpa(path: Path, on_progress: OnProgress = ignore_progress) -> NGramMod
     """Read a model from an ARPA file, plain or gzipped.
 
     Raises:
-        UserError: it cannot be read, is truncated, or a line is not as it should be.
+        UserError: the file cannot be read, is truncated, or contains a malformed line.
     """
     with open_arpa(path, on_progress) as text:
         if (line := _first_line(text)) != DATA:
-            expected = "\\data\\, as an ARPA file begins, or a binary of KenLM"
-            raise text.error(expected, _shown(line), "name a language model; `asr lm train` makes them")
+            expected = "an ARPA file, which begins with \\data\\, or a binary of KenLM"
+            raise text.error(expected, _shown(line), "give a language model; `asr lm train` makes them")
         counts, line = _read_counts(text)
         words, unigrams = _read_unigrams(text, line, counts[0])
         ids = {word: index for index, word in enumerate(words)} | {UNKNOWN_CAPITAL: 0}
@@ -63,14 +64,14 @@ def read_arpa(path: Path, on_progress: OnProgress = ignore_progress) -> NGramMod
         _expect(text, text.line(), END, f"the end of the {counts[-1]:,} {len(counts)}-grams")
         if (line := _next_line(text)) is not None:
             raise text.error("nothing after \\end\\", _shown(line))
-    return NGramModel.of_ngrams(words, completed(path, words, ngrams))
+    return NGramModel.of_ngrams(words, complete_ngrams(path, words, ngrams))
 
 
 def write_arpa(path: Path, model: NGramModel, on_progress: OnProgress = ignore_progress) -> None:
     """Write a model as ARPA text.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     ngrams = ngrams_of(model, on_progress)
     with whole_file(path, "language model") as file:
@@ -89,7 +90,7 @@ def write_arpa(path: Path, model: NGramModel, on_progress: OnProgress = ignore_p
 
 def _lines(words: Sequence[str], ngrams: NGrams, longest: bool) -> str:
     grams = [" ".join([words[index] for index in row]) for row in ngrams.ids.tolist()]
-    # the shortest digits that come back as the same 32-bit number
+    # the shortest digits that are read back as the same 32-bit number
     probs = [str(value) for value in ngrams.log10_probs.astype(np.float32)]
     if longest:
         return "".join(f"{prob}\t{gram}\n" for prob, gram in zip(probs, grams, strict=True))
@@ -99,14 +100,14 @@ def _lines(words: Sequence[str], ngrams: NGrams, longest: bool) -> str:
 
 
 def _first_line(text: ArpaText) -> bytes | None:
-    """The first line that is neither empty nor a comment."""
+    """Return the first line that is neither empty nor a comment."""
     while (line := _next_line(text)) is not None and line.startswith(b"#"):
         pass
     return line
 
 
 def _next_line(text: ArpaText) -> bytes | None:
-    """The next line that is not empty."""
+    """Return the next line that is not empty."""
     while (line := text.line()) is not None and not line.strip():
         pass
     return line.strip() if line is not None else None
@@ -120,7 +121,7 @@ def _expect(text: ArpaText, line: bytes | None, expected: bytes, after: str) -> 
 
 
 def _read_counts(text: ArpaText) -> tuple[list[int], bytes | None]:
-    """Number of n-grams of each order, and the line after them."""
+    """Return the number of n-grams of each order, and the line after them."""
     counts: list[int] = []
     while (line := _next_line(text)) is not None and (match := COUNT.fullmatch(line)):
         if int(match[1]) != len(counts) + 1:
@@ -129,13 +130,13 @@ def _read_counts(text: ArpaText) -> tuple[list[int], bytes | None]:
     if not 2 <= len(counts) <= MAX_ORDER:
         raise text.error(
             f"`ngram 1=...` and so on, to an order from 2 to {MAX_ORDER}",
-            f"{len(counts)} of them, then {_shown(line)}",
+            f"{counted(len(counts), 'line')} of them, then {_shown(line)}",
             "train a model of such an order",
         )
-    expansion = MOST_PER_GZIPPED_BYTE if text.is_packed else 1
+    expansion = MAX_BYTES_PER_GZIPPED_BYTE if text.is_packed else 1
     room = text.path.stat().st_size * expansion
     if sum(counts) * 4 > room:  # "0 a\n"
-        raise text.error("as many n-grams as the file has room for", f"{sum(counts):,} in {room:,} bytes")
+        raise text.error("no more n-grams than the file has room for", f"{sum(counts):,} in {room:,} bytes")
     return counts, line
 
 
@@ -148,12 +149,12 @@ def _read_unigrams(text: ArpaText, line: bytes | None, count: int) -> tuple[list
         prob, (word,), backoff = _read_line(text, 1, row, count, longest=False)
         word = UNKNOWN if word == UNKNOWN_CAPITAL else word
         if word in given:
-            raise text.error("words that differ", f"{word!r} again", "remove one of the two lines")
+            raise text.error("different words", f"{word!r} again", "remove one of the two lines")
         given.add(word)
         weights[word] = (prob, backoff)
     for word in (SENTENCE_BEGIN, SENTENCE_END):
         if word not in given:
-            raise text.error(f"{word} among the words", "none", "train the model with marks of sentences")
+            raise text.error(f"{word} among the words", "none", "train the model with sentence boundaries")
     values: Float32 = np.array(list(weights.values()), np.float32)
     ids = np.arange(len(weights), dtype=np.int32)[:, None]
     return list(weights), NGrams(ids, values[:, 0], values[:, 1])
@@ -180,14 +181,14 @@ def _read_ngrams(
 def _read_line(
     text: ArpaText, order: int, row: int, count: int, longest: bool
 ) -> tuple[float, list[str], float]:
-    """Probability, words and backoff of any line that has them."""
+    """Return probability, words and backoff of an n-gram's line in any valid form."""
     line = text.line()
     what = f"{count:,} {order}-grams"
     if line is None or not line.strip() or line.startswith(b"\\"):
         raise text.error(what, f"{row:,}, then {_shown(line)}")
     fields = SPACES.split(line.strip(b" \t\r"))
     if len(fields) not in (order + 1, order + 2):
-        expected = f"a probability, {order} words" + ("" if longest else " and perhaps a backoff")
+        expected = f"a probability, {order} words" + ("" if longest else " and optionally a backoff")
         raise text.error(expected, _shown(line))
     try:
         words = [field.decode() for field in fields[1 : order + 1]]
@@ -198,7 +199,7 @@ def _read_line(
         raise text.error("a logarithm of a probability, 0 or less", str(prob), "train the model again")
     backoff = _number(text, fields[-1]) if len(fields) == order + 2 else float(NO_EXTENSION)
     if longest and backoff != 0:
-        raise text.error(f"no backoff after the longest n-grams, {order} words", str(backoff))
+        raise text.error(f"no backoff after an n-gram of the highest order, {order}", str(backoff))
     return prob, words, backoff
 
 

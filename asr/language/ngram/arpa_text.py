@@ -1,4 +1,4 @@
-"""An ARPA file as blocks of whole lines, and its common lines read by compiled code."""
+"""Read an ARPA file as blocks of whole lines, whose common forms compiled code parses."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from asr.language.ngram.model import NO_EXTENSION, UNKNOWN_ID, Float32, Int32, T
 from asr.language.ngram.word_table import Bytes, word_id
 
 BLOCK_BYTES = 1 << 23
-LONGEST_LINE_BYTES = 1 << 20  # what has longer ones is no ARPA file
+LONGEST_LINE_BYTES = 1 << 20  # a file with longer lines is not ARPA
 GZIP = b"\x1f\x8b"
 SPACE, TAB, NEWLINE, RETURN = 32, 9, 10, 13
 MINUS, PLUS, POINT, ZERO, SMALL_E, BIG_E = 45, 43, 46, 48, 101, 69
-MOST_DIGITS = 15  # that a double holds exactly
-MOST_POWER = 22  # of ten, that a double holds exactly
-POWERS_OF_TEN = np.array([10.0**power for power in range(MOST_POWER + 1)])
+MAX_DIGITS = 15  # of an integer that a double represents exactly
+MAX_POWER = 22  # of ten, that a double represents exactly
+POWERS_OF_TEN = np.array([10.0**power for power in range(MAX_POWER + 1)])
 
 
 class ArpaText:
-    """Lines of a file, one after the other.
+    """Reads a file line by line.
 
     Args:
-        path: of the file, for errors.
-        file: open.
-        num_bytes: of the text; None where it is packed.
-        on_progress: is called with the bytes that were read.
+        path: path of the file, for errors.
+        file: the open file.
+        num_bytes: size of the text; None if it is compressed.
+        on_progress: called with the number of bytes read.
     """
 
     def __init__(self, path: Path, file: BinaryIO, num_bytes: int | None, on_progress: OnProgress) -> None:
@@ -47,7 +47,7 @@ class ArpaText:
         return self.num_bytes is None
 
     def line(self) -> bytes | None:
-        """The next line without its end; None where there is none."""
+        """Return the next line without its end; None at the end of the file."""
         if self.place == len(self.block) and not self.next_block():
             return None
         end = self.block.index(b"\n", self.place)
@@ -55,14 +55,14 @@ class ArpaText:
         return line.removesuffix(b"\r")
 
     def next_block(self) -> bool:
-        """Go on to the lines after the block that was read; whether there are any."""
+        """Read the next block of lines; return whether there is one."""
         self.lines_before += self.block.count(b"\n")
         try:
             self.block = self.file.read(BLOCK_BYTES) + self.file.readline(LONGEST_LINE_BYTES)
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise UserError(
-                f"{self.path}: cannot read it to its end ({reason}); copy or make the file again"
+                f"{self.path}: cannot read the file to its end ({reason}); copy or make it again"
             ) from None
         self.num_read += len(self.block)
         self.on_progress(Work(f"reading {self.path.name}", self.num_read, self.num_bytes, "bytes"))
@@ -72,7 +72,7 @@ class ArpaText:
         return bool(self.block)
 
     def error(self, expected: str, received: str, remedy: str = "copy or make the file again") -> UserError:
-        """The error of the line that was read last."""
+        """Return an error about the line that was read last."""
         number = self.lines_before + self.block.count(b"\n", 0, self.place)
         return UserError(
             f"{self.path}, line {max(number, 1):,}: expected {expected}, received {received}; {remedy}"
@@ -81,10 +81,10 @@ class ArpaText:
 
 @contextlib.contextmanager
 def open_arpa(path: Path, on_progress: OnProgress) -> Iterator[ArpaText]:
-    """A file to read, plain or gzipped.
+    """Open a plain or gzipped file for reading.
 
     Raises:
-        UserError: it cannot be opened.
+        UserError: the file cannot be opened.
     """
     try:
         file = path.open("rb")
@@ -109,20 +109,20 @@ def read_plain_lines(
     row: int,
     longest: bool,
 ) -> tuple[int, int]:
-    """Read n-grams, up to the first line that is not as common as it can be.
+    """Read n-grams up to the first line that is not in the common form.
 
     Args:
         text: whole lines.
-        begin: of the first.
-        words: see `word_table`, `<unk>` among them.
-        ids: (N, order) written, as are the next two.
-        log10_probs: (N,)
-        log10_backoffs: (N,)
-        row: of the first n-gram.
-        longest: whether they can have no backoffs.
+        begin: index of the first line.
+        words: table of words, see `word_table`, including `<unk>`.
+        ids: (N, order) written.
+        log10_probs: (N,) written.
+        log10_backoffs: (N,) written.
+        row: row of the first n-gram.
+        longest: whether they are of the highest order, without backoffs.
 
     Returns:
-        the row after the last one, and where the line after it begins.
+        the row after the last n-gram, and the index of the line after it.
     """
     while row < len(ids) and begin < len(text):
         prob, place = plain_number(text, begin)
@@ -153,7 +153,7 @@ def read_plain_lines(
 
 @compiled
 def next_word(text: Bytes, place: int) -> tuple[int, int]:
-    """Where the next word of a line begins and ends; both the end of the line where there is none."""
+    """Return where the next word of a line begins and ends; twice the end of the line if there is none."""
     while text[place] in (SPACE, TAB):
         place += 1
     end = place
@@ -164,13 +164,13 @@ def next_word(text: Bytes, place: int) -> tuple[int, int]:
 
 @compiled
 def plain_number(text: Bytes, place: int) -> tuple[float, int]:
-    """A number of few digits, exactly, and where it ends; -1 where it is none, or has too many of them."""
+    """Return a number of few digits exactly, and where it ends; -1 if it is not such a number."""
     negative = text[place] == MINUS
     mantissa, place, num_whole = digits(text, place + negative)
     num_decimals = 0
     if text[place] == POINT:
         decimals, place, num_decimals = digits(text, place + 1)
-        mantissa = mantissa * 10 ** min(num_decimals, MOST_DIGITS) + decimals
+        mantissa = mantissa * 10 ** min(num_decimals, MAX_DIGITS) + decimals
     power, num_power = -num_decimals, 1
     if text[place] in (SMALL_E, BIG_E):
         place += 1
@@ -178,7 +178,7 @@ def plain_number(text: Bytes, place: int) -> tuple[float, int]:
         place += below_one or text[place] == PLUS
         exponent, place, num_power = digits(text, place)
         power += -exponent if below_one else exponent
-    few = 0 < num_whole + num_decimals <= MOST_DIGITS and 0 < num_power <= 3 and abs(power) <= MOST_POWER
+    few = 0 < num_whole + num_decimals <= MAX_DIGITS and 0 < num_power <= 3 and abs(power) <= MAX_POWER
     is_end = text[place] in (SPACE, TAB, NEWLINE, RETURN)
     if not few or not is_end:
         return 0.0, -1
@@ -188,7 +188,7 @@ def plain_number(text: Bytes, place: int) -> tuple[float, int]:
 
 @compiled
 def digits(text: Bytes, place: int) -> tuple[int, int, int]:
-    """The number that digits make, where they end, and how many they are."""
+    """Return the integer that digits form, where they end, and their number."""
     number, begin = 0, place
     while ZERO <= text[place] < ZERO + 10:
         number = number * 10 + int(text[place]) - ZERO

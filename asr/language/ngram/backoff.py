@@ -1,4 +1,4 @@
-"""What a table of n-grams needs so that backing off finds every n-gram."""
+"""Complete tables of n-grams so that backing off finds every n-gram."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from asr.language.ngram.model import Float32, Int32, NGrams, keys_of
 Keys = npt.NDArray[np.uint64]
 
 
-def completed(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) -> list[NGrams]:
-    """N-grams with those that are the last words of longer ones, but were pruned.
+def complete_ngrams(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) -> list[NGrams]:
+    """Return the n-grams with those restored that were pruned, but are the last words of longer ones.
 
     Args:
-        path: of the file, for errors.
-        words: by id.
-        ngrams: of each order.
+        path: path of the file, for errors.
+        words: words by id.
+        ngrams: n-grams of each order.
 
     Raises:
-        UserError: an n-gram stands twice, or its first words are no n-gram.
+        UserError: an n-gram appears twice, or its first words are not an n-gram.
     """
     tables = list(ngrams)
     num_given = [len(table.ids) for table in tables]
@@ -32,13 +32,13 @@ def completed(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) -> lis
     for place in range(1, len(tables)):
         shorter, table, given = tables[place - 1], tables[place], num_given[place]
         if place > 1 and (row := _first(~np.isin(_keys(table.ids[:, :-1]), _keys(shorter.ids)))) is not None:
-            gram, context = _said(words, table.ids[row]), _said(words, table.ids[row, :-1])
+            gram, context = _text_of(words, table.ids[row]), _text_of(words, table.ids[row, :-1])
             raise UserError(
                 f"{path}: expected {context!r} among the {place}-grams, as {gram!r} begins with it, "
                 "received none; prune only n-grams that begin no longer ones"
             )
         if (row := _repeated(_keys(table.ids))) is not None:
-            raise UserError(f"{path}: the {place + 1}-gram {_said(words, table.ids[row])!r} stands twice")
+            raise UserError(f"{path}: the {place + 1}-gram {_text_of(words, table.ids[row])!r} appears twice")
         table.log10_probs[given:] = _weights(shorter, table.ids[given:, 1:], shorter.log10_probs) + _weights(
             shorter, table.ids[given:, :-1], shorter.log10_backoffs
         )
@@ -46,7 +46,7 @@ def completed(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) -> lis
 
 
 def _with_pruned(table: NGrams, needed: Int32) -> NGrams:
-    """A table with n-grams that it lacks, at its end and yet without a probability."""
+    """Append the n-grams that a table lacks, with a probability to be filled in later."""
     pruned = np.unique(needed[~np.isin(_keys(needed), _keys(table.ids))], axis=0)
     zeros = np.zeros(len(pruned), np.float32)
     return NGrams(
@@ -57,7 +57,7 @@ def _with_pruned(table: NGrams, needed: Int32) -> NGrams:
 
 
 def _weights(table: NGrams, ids: Int32, weights: Float32) -> Float32:
-    """Weights of n-grams that are in the table."""
+    """Return the weights of n-grams that are in the table."""
     if not len(ids):
         return np.zeros(0, np.float32)
     keys = _keys(table.ids)
@@ -75,11 +75,11 @@ def _first(found: npt.NDArray[np.bool_]) -> int | None:
 
 
 def _repeated(keys: Keys) -> int | None:
-    """Place of a key that stands twice."""
+    """Return the index of a key that appears twice; None if there is none."""
     order = np.argsort(keys, kind="stable")
     row = _first(keys[order][1:] == keys[order][:-1])
     return int(order[row + 1]) if row is not None else None
 
 
-def _said(words: Sequence[str], ids: Int32) -> str:
+def _text_of(words: Sequence[str], ids: Int32) -> str:
     return " ".join(words[index] for index in ids)

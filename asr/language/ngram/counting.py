@@ -1,7 +1,7 @@
-"""Counts of all n-grams of one length, in bounded memory: sorted runs on disk, merged block by block.
+"""Count all n-grams of one length in bounded memory: sorted runs on disk, merged block by block.
 
-An n-gram is turned round, the last word first, and packed into a few 64-bit integers. In their order the
-n-grams that end alike stand together, which is what Kneser-Ney smoothing asks of them.
+An n-gram is reversed, the last word first, and packed into a few 64-bit integers. In this order n-grams with
+the same ending are adjacent, as Kneser-Ney smoothing needs them.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from asr.base.compiled import compiled
 from asr.base.files import cannot_write
 from asr.language.ngram.model import Int32
 
-Keys = npt.NDArray[np.uint64]  # (N, W), the first column counts most
+Keys = npt.NDArray[np.uint64]  # (N, W), the first column is the most significant
 Counts = npt.NDArray[np.int64]
 
 BEGIN_ID, END_ID = 1, 2  # of <s> and </s>
-PAD_ID = 0  # stands before <s>; as a word, <unk> never occurs in a text that the vocabulary is made of
-BYTES_PER_KEY_WORD = 40  # of one column: the keys, their sorted copy, where they change, and what is merged
+PAD_ID = 0  # pads before <s>; <unk>, which has the same id, never occurs in the training text
+BYTES_PER_KEY_WORD = 40  # of one column: keys, their sorted copy, flags of changes, and merged keys
 MIN_ROOM = 1000  # n-grams
 
 
 class CountedRows(NamedTuple):
-    """Different n-grams in the order of their turned words, and how often each occurs."""
+    """Holds different n-grams in the order of their reversed words, and their counts."""
 
     rows: Int32  # (N, order), the last word first
     counts: Counts  # (N,)
 
 
 class Packing(NamedTuple):
-    """How turned n-grams are packed."""
+    """Describes how reversed n-grams are packed."""
 
     order: int
     bits: int
 
     @classmethod
     def of(cls, order: int, num_words: int) -> Packing:
-        """For n-grams over so many words."""
+        """Return the packing for n-grams over a number of words."""
         return cls(order, max(1, (num_words - 1).bit_length()))
 
     @property
     def per_column(self) -> int:
-        """Words in one integer."""
+        """Return the number of words in an integer."""
         return 64 // self.bits
 
     @property
     def num_columns(self) -> int:
-        """Integers for one n-gram."""
+        """Return the number of integers for an n-gram."""
         return -(-self.order // self.per_column)
 
 
 class SortedCounts:
-    """N-grams and their counts, in order, in memory or in a nameless file.
+    """Holds n-grams and their counts in order, in memory or in a nameless file.
 
     Args:
-        packing: of the n-grams.
-        keys: (N, W) all of them, or none where they stand in a file.
-        counts: (N,) likewise.
-        run: of the file.
-        block_size: n-grams that are read at once.
+        packing: packing of the n-grams.
+        keys: (N, W) all keys; None if they are in a file.
+        counts: (N,) all counts; None if they are in a file.
+        run: the keys and counts in a file.
+        block_size: number of n-grams that are read at once from the file.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SortedCounts:
         self._run, self._block_size = run, block_size
 
     def blocks(self) -> Iterator[CountedRows]:
-        """All of them, as often as asked."""
+        """Yield all n-grams and counts; can be called repeatedly."""
         if self._run is None:
             assert self._keys is not None
             assert self._counts is not None
@@ -91,7 +91,7 @@ class SortedCounts:
 
 
 class Run:
-    """Sorted keys and counts in files without a name: whatever ends this process removes them."""
+    """Holds sorted keys and counts in nameless files, which vanish when this process ends."""
 
     def __init__(self, folder: Path, num_columns: int) -> None:
         self._folder, self._num_columns = folder, num_columns
@@ -99,13 +99,13 @@ class Run:
         self.length = 0
 
     def append(self, keys: Keys, counts: Counts) -> None:
-        """Write behind what is there."""
+        """Append keys and counts at the end."""
         write_array(self._keys, keys, self._folder)
         write_array(self._counts, counts, self._folder)
         self.length += len(counts)
 
     def read(self, begin: int, length: int) -> tuple[Keys, Counts]:
-        """So many of them from one on; fewer at the end."""
+        """Read up to `length` keys and counts from `begin` on; fewer at the end."""
         length = min(length, self.length - begin)
         keys = read_array(
             self._keys, np.dtype(np.uint64), begin * self._num_columns, length * self._num_columns
@@ -114,7 +114,7 @@ class Run:
         return keys.reshape(length, self._num_columns), counts
 
     def close(self) -> None:
-        """Give its space back."""
+        """Close the files, which frees their space."""
         self._keys.close()
         self._counts.close()
 
@@ -125,11 +125,11 @@ def count_ngrams(
     """Count all n-grams of one length.
 
     Args:
-        blocks: whole sentences of word ids, each closed by `END_ID`, which stands nowhere else.
-        order: length; n-grams at a sentence's begin hold `BEGIN_ID` and, before it, `PAD_ID`.
-        num_words: ids are below it.
-        memory_bytes: what counting may take; more goes to disk.
-        folder: for files without a name.
+        blocks: whole sentences of word ids, each ending with `END_ID`, which occurs nowhere else.
+        order: length; n-grams at the beginning of a sentence contain `BEGIN_ID` and, before it, `PAD_ID`.
+        num_words: upper bound of the ids.
+        memory_bytes: memory for counting; the rest goes to disk.
+        folder: folder for files without a name.
 
     Raises:
         UserError: the folder cannot be written, or its disk is full.
@@ -145,7 +145,7 @@ def count_ngrams(
                 _spill(waiting, runs, folder, packing)
                 waiting, num_waiting = [], 0
             waiting.append(
-                _turned_ngrams(piece, order, packing.bits, packing.per_column, packing.num_columns)
+                _reversed_ngrams(piece, order, packing.bits, packing.per_column, packing.num_columns)
             )
             num_waiting += len(piece)
     if not runs:
@@ -157,10 +157,10 @@ def count_ngrams(
 
 
 def temporary_file(folder: Path) -> IO[bytes]:
-    """A file without a name.
+    """Open a temporary file without a name.
 
     Raises:
-        UserError: none can be made in the folder.
+        UserError: the file cannot be created in the folder.
     """
     try:
         return tempfile.TemporaryFile(dir=folder)
@@ -183,13 +183,13 @@ def write_array(file: IO[bytes], array: npt.NDArray[np.generic], folder: Path) -
 
 
 def read_array(file: IO[bytes], dtype: np.dtype[np.generic], begin: int, length: int) -> npt.NDArray[Any]:
-    """Elements of an array that `write_array` wrote."""
+    """Read elements of an array that `write_array` wrote."""
     file.seek(begin * dtype.itemsize)
     return np.frombuffer(file.read(length * dtype.itemsize), dtype)
 
 
 def _pieces(tokens: Int32, room: int) -> Iterator[Int32]:
-    """Whole sentences, about so many tokens at a time."""
+    """Yield whole sentences, about `room` tokens at a time."""
     ends = np.flatnonzero(tokens == END_ID) + 1
     begin = 0
     while begin < len(tokens):
@@ -210,7 +210,7 @@ def _joined(keys: list[Keys], packing: Packing) -> Keys:
 
 
 def _reduced(keys: Keys, counts: Counts | None) -> tuple[Keys, Counts]:
-    """Each key once, in order, and its counts' sum; without counts each key counts once."""
+    """Return each key once, in order, with the sum of its counts; without counts each key counts once."""
     if not len(keys):
         return keys, np.zeros(0, np.int64)
     if counts is None and keys.shape[1] == 1:
@@ -226,13 +226,13 @@ def _reduced(keys: Keys, counts: Counts | None) -> tuple[Keys, Counts]:
 
 
 def _merged(runs: list[Run], folder: Path, packing: Packing, room: int) -> Run:
-    """All runs as one; each is read a little at a time."""
+    """Merge all runs into one, reading each a little at a time."""
     merged = Run(folder, packing.num_columns)
     share = max(MIN_ROOM // 10, room // len(runs))
     places = [0] * len(runs)
     heads = [run.read(0, share) for run in runs]
     while any(len(counts) for _, counts in heads):
-        # what no run can still hold more of: up to the least of the last keys that were read
+        # keys up to the lowest of the last keys read occur in no later part of any run
         lasts = [keys[-1] for keys, _ in heads if len(keys)]
         limit = min(lasts, key=lambda key: tuple(key.tolist()))
         ready = [_num_not_above(keys, limit) for keys, _ in heads]
@@ -249,7 +249,7 @@ def _merged(runs: list[Run], folder: Path, packing: Packing, room: int) -> Run:
 
 @compiled
 def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
-    """How many of these sorted keys are at most the limit."""
+    """Return how many of these sorted keys are at most the limit."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2
@@ -266,8 +266,8 @@ def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
 
 
 @compiled
-def _turned_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_columns: int) -> Keys:
-    """The n-gram that ends with each token, turned and packed."""
+def _reversed_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_columns: int) -> Keys:
+    """Return the n-gram that ends with each token, reversed and packed."""
     keys = np.empty((len(tokens), num_columns), np.uint64)
     window = np.empty(order, np.uint64)  # the last words, the latest first
     window[:] = PAD_ID
@@ -289,7 +289,7 @@ def _turned_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_co
 
 @compiled
 def unpack(keys: Keys, order: int, bits: int) -> Int32:
-    """(N, order) turned n-grams of packed ones."""
+    """Unpack reversed n-grams to (N, order) word ids."""
     rows = np.empty((len(keys), order), np.int32)
     per_column = 64 // bits
     mask = np.uint64((1 << bits) - 1)

@@ -1,10 +1,10 @@
-"""The folder that `asr lm train` makes, and what of it, or of a single file, fits an acoustic model.
+"""Read and write the folder that `asr lm train` makes, and pick the language model for an acoustic model.
 
-models/news/info.json           what it was made of
-models/news/syllables.klm       an n-gram model over each unit that was asked for, as KenLM reads it
+models/news/info.json           describes what it was made of
+models/news/syllables.klm       an n-gram model over each requested unit, in KenLM's format
 models/news/characters.klm
 models/news/words.klm
-models/news/pronunciations.tsv  how words are read, to write syllables as hanzi
+models/news/pronunciations.tsv  readings of words, to convert syllables to hanzi
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from asr.language.ngram.model import NGramModel
 
 INFO, PRONUNCIATIONS = "info.json", "pronunciations.tsv"
-LEAST_SHARED = 0.3  # of the tokens or of the model's words, if fewer: another spelling has next to none
+MIN_SHARED = 0.3  # of the tokens, or of the model's words if fewer: another spelling shares almost none
 NUM_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class UnitInfo:
-    """What a folder's model over one unit was made of.
+    """Describes what a folder's model over one unit was made of.
 
     Attributes:
-        num_tokens: in the texts.
-        num_sentences: in the texts.
+        num_tokens: number of tokens in the texts.
+        num_sentences: number of sentences in the texts.
         counts: number of n-grams of each order, after pruning.
-        discounts: of each order, of n-grams seen once, twice, and three times or more.
+        discounts: for each order, of n-grams seen once, twice, and three times or more.
     """
 
     num_tokens: int
@@ -49,13 +49,13 @@ class UnitInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a folder was made of.
+    """Describes what a folder was made of.
 
     Attributes:
         created: date and time, ISO 8601.
-        texts: the files.
-        units: what each unit's model was made of.
-        num_pronunciations: lines of `pronunciations.tsv`.
+        texts: paths of the files.
+        units: description of the model over each unit.
+        num_pronunciations: number of lines of `pronunciations.tsv`.
     """
 
     created: str
@@ -65,22 +65,22 @@ class ModelInfo:
 
 
 def model_path(folder: Path, unit: str) -> Path:
-    """Where a folder keeps its model over a unit."""
+    """Return the path of a folder's model over a unit."""
     return folder / f"{unit}.klm"
 
 
 def pronunciations_path(folder: Path) -> Path:
-    """Where a folder keeps how its words are read."""
+    """Return the path of a folder's pronunciations."""
     return folder / PRONUNCIATIONS
 
 
 def units_in(folder: Path) -> tuple[str, ...]:
-    """Units that a folder has a model over."""
+    """Return the units over which a folder has a model."""
     return tuple(unit for unit in UNITS if model_path(folder, unit).exists())
 
 
 def models_in(path: Path) -> list[Path]:
-    """Return the models of a folder, or the file itself where a file is named.
+    """Return the models of a folder, or the path itself if it is a file.
 
     Raises:
         UserError: there is no model in the folder.
@@ -89,20 +89,20 @@ def models_in(path: Path) -> list[Path]:
         return [path]
     paths = [model_path(path, unit) for unit in units_in(path)]
     if not paths:
-        raise UserError(f"{path}: no language model in this folder; `asr lm train` makes them")
+        raise UserError(f"{path}: no language model in this folder; `asr lm train` makes one")
     return paths
 
 
 def converts_to_hanzi(path: Path) -> bool:
-    """Whether this is a folder that syllables can be written as hanzi with."""
+    """Return whether a path is a folder with what converting syllables to hanzi takes."""
     return model_path(path, "words").exists() and pronunciations_path(path).exists()
 
 
 def write_info(folder: Path, info: ModelInfo) -> None:
-    """Tell in a folder what it was made of.
+    """Write the description of a folder.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     text = json.dumps(dataclasses.asdict(info), ensure_ascii=False, indent=2)
     with whole_file(folder / INFO, "language model's description") as file:
@@ -110,17 +110,17 @@ def write_info(folder: Path, info: ModelInfo) -> None:
 
 
 def read_info(folder: Path) -> ModelInfo:
-    """What `write_info` wrote.
+    """Read a description that `write_info` wrote.
 
     Raises:
-        UserError: it is not there, or something else is.
+        UserError: the file cannot be read, or has other contents.
     """
     path = folder / INFO
     try:
         return _info(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(
-            f"{path}: cannot read it ({error.strerror}); expected a folder that `asr lm train` made"
+            f"{path}: cannot read this file ({error.strerror}); expected a folder that `asr lm train` made"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
@@ -144,15 +144,15 @@ def _info(values: dict[str, Any]) -> ModelInfo:
 
 
 def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = ignore_progress) -> NGramModel:
-    """The language model that an acoustic model's search is joined with.
+    """Load the language model for the decoder of an acoustic model.
 
     Args:
-        path: a folder of `asr lm train`, or a single ARPA or KenLM file.
-        vocabulary: of the acoustic model.
-        on_progress: is called as a file of text is read.
+        path: a folder made by `asr lm train`, or a single ARPA or KenLM file.
+        vocabulary: vocabulary of the acoustic model.
+        on_progress: called while an ARPA file is read.
 
     Raises:
-        UserError: it cannot be read, or is over another unit or another spelling of it.
+        UserError: the model cannot be read, or is over another unit or another spelling.
     """
     from asr.language.ngram.model_file import load_model
 
@@ -161,23 +161,23 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
         path = existing_model(path, unit)
     model = load_model(path, on_progress)
     known = sum(token in model.ids for token in vocabulary.tokens[1:])
-    num_words = len(own_words(model.words))
-    expected = LEAST_SHARED * min(len(vocabulary) - 1, num_words)
+    num_words = len(ordinary_words(model.words))
+    expected = MIN_SHARED * min(len(vocabulary) - 1, num_words)
     if unit_of(model.words) != unit or not known or known < expected:
         raise UserError(
-            f"{path}: a language model of another unit set: it knows {known:,} of the acoustic model's "
-            f"{len(vocabulary) - 1:,} {unit}; expected words such as {some_words(vocabulary.tokens[1:])}, "
-            f"received such as {some_words(own_words(model.words))}; "
+            f"{path}: a language model of another unit set: it contains {known:,} of the acoustic model's "
+            f"{len(vocabulary) - 1:,} {unit}; expected words such as {sample_words(vocabulary.tokens[1:])}, "
+            f"received such as {sample_words(ordinary_words(model.words))}; "
             f"train one on text with `asr lm train`, which labels {unit} as `asr prepare` does"
         )
     return model
 
 
 def existing_model(folder: Path, unit: str) -> Path:
-    """A folder's file over a unit.
+    """Return the path of a folder's model over a unit.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such model.
     """
     path = model_path(folder, unit)
     if not path.exists():
@@ -189,12 +189,12 @@ def existing_model(folder: Path, unit: str) -> Path:
     return path
 
 
-def own_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a model without marks such as `<s>`."""
+def ordinary_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a model without markers such as `<s>`."""
     return [word for word in words if word not in SPECIAL]
 
 
-def some_words(words: Sequence[str]) -> str:
+def sample_words(words: Sequence[str]) -> str:
     """Return a few words, from the first to the last, as text."""
     shown = words[:: max(1, len(words) // NUM_SHOWN)][:NUM_SHOWN]
     return (", ".join(shown) + (", ..." if len(words) > len(shown) else "")) or "none"

@@ -1,7 +1,7 @@
-"""KenLM's binary files: probing ones are mapped and written, tries are read.
+"""Read KenLM's binary files, mapping probing ones into memory, and write probing ones.
 
 After the header come the hashes of the words, the n-grams, and the words themselves (github.com/kpu/kenlm,
-lm/vocab.cc, lm/search_hashed.hh). A probing file's n-grams lie as `Tables` wants them.
+lm/vocab.cc, lm/search_hashed.hh). A probing file's n-grams have the layout of `Tables`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from asr.language.ngram.backoff import completed
+from asr.language.ngram.backoff import complete_ngrams
 from asr.language.ngram.kenlm_header import (
     COPY,
     PROBING,
     REBUILD,
     Header,
+    format_error,
     header_of,
     read_header,
-    truncated,
-    unfit,
+    truncated_error,
 )
 from asr.language.ngram.kenlm_trie import read_trie
 from asr.language.ngram.model import (
@@ -42,26 +42,26 @@ VOCABULARY_HEADER = struct.Struct("<II")  # version, number of words
 
 
 def read_kenlm(path: Path) -> NGramModel:
-    """A model; a probing file stays on the disk until its pages are asked for.
+    """Read a model; pages of a probing file are loaded from the disk on first use.
 
     Raises:
-        UserError: it cannot be read, is damaged, or of a kind that is not read here.
+        UserError: the file cannot be read, is damaged, or its kind is not supported.
     """
     header = read_header(path)
-    # a private map may be written to, as the arrays of a model made in memory: one type for compiled code
+    # a private map is writable, like the arrays of a model built in memory: one type for compiled code
     file = np.memmap(path, np.uint8, mode="c").view(np.ndarray)
     if header.kind == PROBING:
         return _map_probing(path, file, header)
     ngrams, end = read_trie(path, file, header)
     words = _read_words(path, file, end, len(ngrams[0].ids))
-    return NGramModel.of_ngrams(words, completed(path, words, ngrams))
+    return NGramModel.of_ngrams(words, complete_ngrams(path, words, ngrams))
 
 
 def write_kenlm(file: BinaryIO, model: NGramModel) -> None:
     """Write a model as a probing file, which KenLM reads."""
     file.write(header_of(model.counts, model.buckets_per_entry))
     file.write(VOCABULARY_HEADER.pack(0, len(model.words)))
-    # KenLM keeps <unk>, which is 0, out of the table
+    # KenLM does not put <unk>, whose id is 0, into the table
     file.write(word_table(model.words, 1, model.counts[0], model.buckets_per_entry).memory.data)
     file.write(model.tables.memory.data)
     file.write("".join(f"{word}\0" for word in model.words).encode())
@@ -75,10 +75,10 @@ def _map_probing(path: Path, file: Bytes, header: Header) -> NGramModel:
     *begins, num_words = itertools.accumulate(sizes, initial=(counts[0] + 1) * UNIGRAM_WORDS)
     end = begin + 4 * num_words
     if len(file) < end:
-        raise truncated(path, end, len(file))
+        raise truncated_error(path, end, len(file))
     version, vocabulary_size = VOCABULARY_HEADER.unpack_from(file.data, header.size_bytes)
     if version != 0 or not counts[0] <= vocabulary_size <= counts[0] + 1:  # <unk> may not be counted
-        raise unfit(path, f"{counts[0]:,} words", f"{vocabulary_size:,} (version {version})", COPY)
+        raise format_error(path, f"{counts[0]:,} words", f"{vocabulary_size:,} (version {version})", COPY)
     words = _read_words(path, file, end, vocabulary_size)
     return NGramModel(words, tables_of(file[begin:end].view(np.uint32), begins, buckets), counts, per_entry)
 
@@ -88,9 +88,11 @@ def _read_words(path: Path, file: Bytes, begin: int, count: int) -> list[str]:
         *words, rest = file[begin:].tobytes().decode().split("\0")
     except UnicodeDecodeError as error:
         found = repr(error.object[error.start : error.end])
-        raise unfit(path, "words in UTF-8", f"the bytes {found}", f"{REBUILD} in UTF-8") from None
+        raise format_error(path, "words in UTF-8", f"the bytes {found}", f"{REBUILD} in UTF-8") from None
     if rest or len(words) != count or words[0] != UNKNOWN:
-        raise unfit(path, f"{count:,} words at the end, {UNKNOWN} first", f"{len(words):,}", COPY)
+        raise format_error(path, f"{count:,} words at the end, {UNKNOWN} first", f"{len(words):,}", COPY)
     if missing := {SENTENCE_BEGIN, SENTENCE_END} - set(words):
-        raise unfit(path, f"{' and '.join(sorted(missing))} among the words", "none", "train on sentences")
+        raise format_error(
+            path, f"{' and '.join(sorted(missing))} among the words", "none", "train on sentences"
+        )
     return words

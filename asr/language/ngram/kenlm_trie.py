@@ -1,7 +1,7 @@
-"""The n-grams of KenLM's tries: sorted by their last word, then by the one before it, ..., packed in bits.
+"""Read the n-grams of KenLM's tries, sorted by their last word, the word before it, etc., and bit-packed.
 
-The layout of github.com/kpu/kenlm: lm/trie.hh, with values from tables where it is quantised (lm/quantize.hh)
-and the high bits of pointers in arrays where it is array-compressed (lm/bhiksha.hh, Raj and Whittaker, 2003).
+The layout is that of github.com/kpu/kenlm: lm/trie.hh, with values in tables if quantised (lm/quantize.hh)
+and the high bits of pointers in arrays if array-compressed (lm/bhiksha.hh, Raj and Whittaker, 2003).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from asr.language.ngram.kenlm_header import (
     REBUILD,
     Header,
     aligned,
-    truncated,
-    unfit,
+    format_error,
+    truncated_error,
 )
 from asr.language.ngram.model import Float32, Int32, NGrams
 from asr.language.ngram.word_table import Bytes
@@ -30,46 +30,46 @@ Int64 = npt.NDArray[np.int64]
 Uint64 = npt.NDArray[np.uint64]
 
 UNIGRAM = np.dtype([("log10_prob", "<f4"), ("log10_backoff", "<f4"), ("next", "<u8")])
-PROB_BITS, BACKOFF_BITS = 31, 32  # not quantised; a probability's sign is known
+PROB_BITS, BACKOFF_BITS = 31, 32  # if not quantised; a probability's sign is not stored
 SIGN = np.uint32(0x80000000)
 QUANTISATION_VERSION, ARRAY_VERSION = 2, 0
-PADDING_BYTES = 8  # that KenLM may read whole words at the end
-MOST_QUANTISED_BITS = 25
+PADDING_BYTES = 8  # let KenLM read whole words at the end
+MAX_QUANTISED_BITS = 25
 
 
 class Values(NamedTuple):
-    """How the probabilities and backoffs of one order are written."""
+    """Describes how the probabilities and backoffs of one order are stored."""
 
     prob_bits: int
     backoff_bits: int
-    probs: Float32 | None = None  # of each code; None where they are written themselves
+    probs: Float32 | None = None  # value of each code; None if the values are not quantised
     backoffs: Float32 | None = None
 
 
 class Trie:
-    """A file that is read part by part.
+    """Reads a file part by part.
 
     Args:
-        path: of the file.
+        path: path of the file.
         file: its bytes.
-        header: what it says of itself.
+        header: its header.
     """
 
     def __init__(self, path: Path, file: Bytes, header: Header) -> None:
         self.path, self.file, self.header = path, file, header
-        self.place = header.size_bytes + 8 + 8 * header.counts[0]  # after the words' sorted hashes
+        self.place = header.size_bytes + 8 + 8 * header.counts[0]  # after the sorted hashes of the words
 
     def take(self, num_bytes: int) -> Bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         end = self.place + num_bytes
         if end > len(self.file):
-            raise truncated(self.path, end, len(self.file))
+            raise truncated_error(self.path, end, len(self.file))
         self.place, begin = end, self.place
         return self.file[begin:end]
 
 
 def read_trie(path: Path, file: Bytes, header: Header) -> tuple[list[NGrams], int]:
-    """All n-grams by order, and where in the file the words begin.
+    """Return all n-grams by order, and the position in the file at which the words begin.
 
     Raises:
         UserError: the file is truncated or damaged.
@@ -86,21 +86,25 @@ def read_trie(path: Path, file: Bytes, header: Header) -> tuple[list[NGrams], in
         parents = ids[np.repeat(np.arange(len(ids)), np.diff(following))]
         words, probs, backoffs, following = _read_order(trie, order, how)
         if len(words) and words.max() >= num_words:
-            raise unfit(path, f"words below {num_words:,}", f"{words.max():,} in the {order}-grams", COPY)
+            raise format_error(
+                path, f"words below {num_words:,}", f"{words.max():,} in the {order}-grams", COPY
+            )
         ids = np.column_stack([words.astype(np.int32), parents])
         ngrams.append(NGrams(ids, probs, backoffs))
     return ngrams, trie.place
 
 
 def _values(trie: Trie) -> list[Values]:
-    """How the values of each order from 2 on are written."""
+    """Return how the values of each order from 2 on are stored."""
     order = len(trie.header.counts)
     if trie.header.kind not in QUANTISED:
         return [Values(PROB_BITS, BACKOFF_BITS)] * (order - 2) + [Values(PROB_BITS, 0)]
     version, prob_bits, backoff_bits = trie.take(8)[:3].tolist()
-    if version != QUANTISATION_VERSION or max(prob_bits, backoff_bits) > MOST_QUANTISED_BITS:
+    if version != QUANTISATION_VERSION or max(prob_bits, backoff_bits) > MAX_QUANTISED_BITS:
         expected = f"quantisation of version {QUANTISATION_VERSION}"
-        raise unfit(trie.path, expected, f"version {version}, {prob_bits} and {backoff_bits} bits", REBUILD)
+        raise format_error(
+            trie.path, expected, f"version {version}, {prob_bits} and {backoff_bits} bits", REBUILD
+        )
     values = []
     for longest in [False] * (order - 2) + [True]:
         probs = trie.take(4 << prob_bits).view(np.float32)
@@ -114,7 +118,7 @@ def _values(trie: Trie) -> list[Values]:
 
 
 def _read_order(trie: Trie, order: int, how: Values) -> tuple[Uint64, Float32, Float32, Int64]:
-    """First words, probabilities, backoffs, and where each n-gram's extensions begin in the next order."""
+    """Return words, probabilities, backoffs, and where the extensions of each n-gram begin."""
     counts = trie.header.counts
     num_entries, longest = counts[order - 1], order == len(counts)
     word_bits = counts[0].bit_length()
@@ -122,7 +126,7 @@ def _read_order(trie: Trie, order: int, how: Values) -> tuple[Uint64, Float32, F
     entry_bits = word_bits + how.prob_bits + how.backoff_bits + next_bits
     packed = trie.take(((1 + num_entries) * entry_bits + 7) // 8 + PADDING_BYTES)
     words = unpack(packed, 0, entry_bits, num_entries, word_bits)
-    # KenLM writes a quantised backoff before the probability, and one that is not after it
+    # KenLM writes a quantised backoff before the probability, and an unquantised one after it
     prob_bit, backoff_bit = word_bits, word_bits + how.prob_bits
     if how.probs is not None:
         prob_bit, backoff_bit = word_bits + how.backoff_bits, word_bits
@@ -142,24 +146,24 @@ def _read_order(trie: Trie, order: int, how: Values) -> tuple[Uint64, Float32, F
 
 
 def _pointers(trie: Trie, num_pointers: int, largest: int) -> tuple[int, Int64 | None]:
-    """Bits of a pointer beside its entry, and the first entries that have each value of its other bits."""
+    """Return the bits of a pointer in its entry, and the first entry with each value of its other bits."""
     if trie.header.kind not in ARRAYS:
         return largest.bit_length(), None
     begin = trie.place
     version, most_bits = trie.take(2).tolist()
     if version != ARRAY_VERSION:
-        raise unfit(trie.path, f"arrays of version {ARRAY_VERSION}", f"version {version}", REBUILD)
+        raise format_error(trie.path, f"arrays of version {ARRAY_VERSION}", f"version {version}", REBUILD)
     high_bits = _high_bits(num_pointers, largest, most_bits)
     next_bits = largest.bit_length() - high_bits
     length = (largest >> next_bits) + 1
     trie.place = aligned(begin) + 8
     high = trie.take(8 * length).view(np.int64)
-    trie.place = begin + 8 * (1 + length) + 7  # room to align it
+    trie.place = begin + 8 * (1 + length) + 7  # padding for alignment
     return next_bits, high
 
 
 def _high_bits(num_pointers: int, largest: int, most_bits: int) -> int:
-    """How many bits KenLM keeps in an array: what makes the whole the smallest, of several the fewest."""
+    """Return how many bits KenLM keeps in an array: the number that minimizes the total size."""
     total = largest.bit_length()
 
     def added_bits(high_bits: int) -> int:
@@ -170,13 +174,13 @@ def _high_bits(num_pointers: int, largest: int, most_bits: int) -> int:
 
 def _check_pointers(trie: Trie, pointers: Int64, num_entries: int) -> None:
     if pointers[0] != 0 or pointers[-1] != num_entries or (np.diff(pointers) < 0).any():
-        expected = f"pointers that rise from 0 to {num_entries:,}"
-        raise unfit(trie.path, expected, f"{pointers[0]:,} to {pointers[-1]:,}", COPY)
+        expected = f"pointers that increase from 0 to {num_entries:,}"
+        raise format_error(trie.path, expected, f"{pointers[0]:,} to {pointers[-1]:,}", COPY)
 
 
 @compiled
 def unpack(packed: Bytes, first_bit: int, entry_bits: int, count: int, num_bits: int) -> Uint64:
-    """A field of up to 57 bits of each entry."""
+    """Return a field of up to 57 bits of each entry."""
     fields = np.empty(count, np.uint64)
     mask = (np.uint64(1) << np.uint64(num_bits)) - np.uint64(1)
     for entry in range(count):

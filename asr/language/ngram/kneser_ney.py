@@ -1,8 +1,8 @@
-"""Interpolated modified Kneser-Ney smoothing.
+"""Estimate n-gram models by interpolated modified Kneser-Ney smoothing.
 
 Chen and Goodman (1998), "An Empirical Study of Smoothing Techniques for Language Modeling"; sentence begins
 and pruning as in Heafield et al. (2013), "Scalable Modified Kneser-Ney Language Model Estimation": an n-gram
-that begins a sentence keeps its own count in every order, and what pruning leaves out goes to the backoff.
+that begins a sentence keeps its own count in every order, and the mass of pruned n-grams goes to the backoff.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from asr.language.ngram.model import Int32
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small, or too regular, to tell its own
-LEAST_PROBABILITY = 1e-99  # of <s>, which nothing predicts
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for texts that are too small or too regular to estimate discounts
+MIN_PROBABILITY = 1e-99  # of <s>, which is never predicted
 
 
 class Estimates(NamedTuple):
-    """The n-grams of one order; longer ones hold the places of their parts among those one word shorter.
+    """Holds the n-grams of one order, with the positions of their parts among those one word shorter.
 
     Attributes:
-        rows: (N, order) turned: the last word first; sorted by them.
+        rows: (N, order) word ids, the last word first; sorted.
         counts: (N,) how often each occurs.
-        probs: (N,) of the last word after the others.
-        backoffs: (N,) weight of shorter contexts after this one; 1 where it begins no longer n-gram.
+        probs: (N,) probability of the last word after the others.
+        backoffs: (N,) backoff weight as a context; 1 if it begins no longer n-gram.
         begins_longer: (N,) whether it begins a longer n-gram.
-        contexts: (N,) place of all words but the last.
-        endings: (N,) place of all words but the first.
+        contexts: (N,) position of all words but the last.
+        endings: (N,) position of all words but the first.
     """
 
     rows: Int32
@@ -45,35 +45,35 @@ class Estimates(NamedTuple):
     contexts: Counts
     endings: Counts
 
-    def chosen(self, mask: Mask) -> Estimates:
-        """These n-grams alone; the places stay those among all."""
+    def select(self, mask: Mask) -> Estimates:
+        """Select n-grams; positions still refer to the unselected shorter ones."""
         return Estimates._make(column[mask] for column in self)
 
 
 class _Counted(NamedTuple):
-    """N-grams of one order, or a block of them.
+    """Holds n-grams of one order, or a block of them.
 
     Attributes:
-        rows: (N, order) turned.
+        rows: (N, order) word ids, the last word first.
         counts: (N,) how often each occurs.
-        adjusted: (N,) words that stand before it, or how often it occurs where it cannot have any.
+        adjusted: (N,) number of different words before it, or its count if none can precede it.
     """
 
     rows: Int32
     counts: Counts
     adjusted: Counts
 
-    def chosen(self, mask: Mask) -> _Counted:
+    def select(self, mask: Mask) -> _Counted:
         return _Counted(self.rows[mask], self.counts[mask], self.adjusted[mask])
 
 
 class Smoothing(NamedTuple):
-    """What was found.
+    """Holds the result of smoothing.
 
     Attributes:
-        estimates: of each order from 1 on.
-        discounts: (order, 3) of n-grams seen once, twice and oftener.
-        fallback_orders: those whose discounts a text as this one does not tell.
+        estimates: estimates of each order from 1 on.
+        discounts: (order, 3) discounts of n-grams seen once, twice and more often.
+        fallback_orders: orders with fallback discounts.
     """
 
     estimates: list[Estimates]
@@ -82,17 +82,17 @@ class Smoothing(NamedTuple):
 
 
 def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int]) -> Smoothing:
-    """Estimate a model of all n-grams that a text holds.
+    """Estimate a model of all n-grams in a text.
 
     Args:
-        counts: of the longest n-grams.
-        order: their length, 2 at least.
-        num_words: of the vocabulary, with <unk>, <s> and </s>.
-        prune: for each order, n-grams that occur so often or less are left out; the first is 0, and none
-            is less than the one before it.
+        counts: counts of the longest n-grams.
+        order: length of the longest n-grams, at least 2.
+        num_words: size of the vocabulary, including <unk>, <s> and </s>.
+        prune: for each order, n-grams that occur at most this often are dropped; the first is 0, and none
+            is lower than the one before it.
 
     Returns:
-        Estimates of fewer orders where no sentence is long enough.
+        the estimates; of fewer orders if no sentence is long enough.
     """
     assert prune[0] == 0
     assert list(prune) == sorted(prune)
@@ -106,7 +106,7 @@ def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int
         discounts.append(np.array([0.0, *(FALLBACK_DISCOUNTS if found is None else found)]))
 
     estimates = [_unigrams(shorter[0], discounts[0])]
-    places = np.arange(num_words)  # of the order before, among its estimates; -1 where it was left out
+    places = np.arange(num_words)  # positions of the previous order among its estimates; -1 if pruned
     for length in range(2, order + 1):
         context_table = shorter[length - 2]
 
@@ -121,20 +121,20 @@ def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int
         estimates.append(longer)
         if length < order:
             places = np.where(kept, np.cumsum(kept) - 1, -1)
-    told = [number for number in fallback_orders if number <= len(estimates)]
-    return Smoothing(estimates, [table[1:] for table in discounts[: len(estimates)]], tuple(told))
+    used_fallbacks = [number for number in fallback_orders if number <= len(estimates)]
+    return Smoothing(estimates, [table[1:] for table in discounts[: len(estimates)]], tuple(used_fallbacks))
 
 
 def _longest(counts: SortedCounts) -> Iterator[_Counted]:
-    """The longest n-grams, without those that a sentence's begin cuts short."""
+    """Yield the longest n-grams, without those that the beginning of a sentence cuts short."""
     for rows, numbers in counts.blocks():
         whole = rows[:, -1] != PAD_ID
         yield _Counted(rows[whole], numbers[whole], numbers[whole])
 
 
 def _shorter_orders(counts: SortedCounts, order: int, num_words: int) -> list[_Counted]:
-    """All n-grams of each order below the longest one; the unigrams by id."""
-    longer = _stitched([_endings(rows, numbers) for rows, numbers in counts.blocks()])
+    """Return all n-grams of each order below the highest one; the unigrams by id."""
+    longer = _concatenated([_endings(rows, numbers) for rows, numbers in counts.blocks()])
     tables = [longer]
     for _ in range(order - 2):
         tables.insert(0, _endings(tables[0].rows, tables[0].counts))
@@ -145,28 +145,28 @@ def _shorter_orders(counts: SortedCounts, order: int, num_words: int) -> list[_C
     )
     seen = tables[0].rows[:, 0]
     unigrams.counts[seen], unigrams.adjusted[seen] = tables[0].counts, tables[0].adjusted
-    return [unigrams, *(table.chosen(table.rows[:, -1] != PAD_ID) for table in tables[1:])]
+    return [unigrams, *(table.select(table.rows[:, -1] != PAD_ID) for table in tables[1:])]
 
 
 def _endings(rows: Int32, counts: Counts) -> _Counted:
-    """The n-grams that sorted n-grams one word longer end with."""
+    """Return the n-grams that end sorted n-grams which are one word longer."""
     differs = (rows[1:, :-1] != rows[:-1, :-1]).any(axis=1)
     begins = np.flatnonzero(np.concatenate([[True], differs])) if len(rows) else np.zeros(0, np.int64)
     totals = np.add.reduceat(counts, begins) if len(rows) else counts
     kinds = np.diff(np.append(begins, len(rows)))
-    # no word but <s> stands before an n-gram that begins a sentence
+    # only <s> precedes an n-gram that begins a sentence
     return _Counted(rows[begins, :-1], totals, np.where(rows[begins, -1] == PAD_ID, totals, kinds))
 
 
-def _stitched(blocks: list[_Counted]) -> _Counted:
-    """Blocks as one; the last n-gram of a block may be the first of the next one."""
+def _concatenated(blocks: list[_Counted]) -> _Counted:
+    """Concatenate blocks; the last n-gram of a block may be the first of the next one."""
     rows, counts, adjusted = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     begins = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)]))
     return _Counted(rows[begins], np.add.reduceat(counts, begins), np.add.reduceat(adjusted, begins))
 
 
 def _discounts(blocks: Iterable[_Counted]) -> list[float] | None:
-    """Discounts of n-grams with a count of 1, 2, 3 and more; None where the text does not tell them."""
+    """Return the discounts for counts of 1, 2, 3 and more; None if the text does not determine them."""
     kinds = np.zeros(5)
     for block in blocks:
         kinds += np.bincount(np.minimum(block.adjusted, 5), minlength=6)[:5]
@@ -181,9 +181,9 @@ def _unigrams(table: _Counted, discounts: Float64) -> Estimates:
     num_words = len(table.rows)
     total = table.adjusted.sum()
     taken = discounts[np.minimum(table.adjusted, 3)]
-    # what discounting leaves is shared by all words that may come, <unk> among them, and not <s>
+    # the discounted mass is shared by all words that can follow, including <unk> but not <s>
     probs = (table.adjusted - taken) / total + taken.sum() / total / (num_words - 1)
-    probs[BEGIN_ID] = LEAST_PROBABILITY
+    probs[BEGIN_ID] = MIN_PROBABILITY
     nothing = np.zeros(num_words, np.int64)
     return Estimates(
         table.rows, table.counts, probs, np.ones(num_words), np.zeros(num_words, np.bool_), nothing, nothing
@@ -198,18 +198,18 @@ def _next_order(
     discounts: Float64,
     prune: int,
 ) -> tuple[Estimates, Mask]:
-    """Estimates one word longer; those before learn their backoffs.
+    """Estimate the n-grams one word longer, and set the backoffs of the shorter ones.
 
     Args:
-        blocks_of: the n-grams of this order, as often as it is called.
+        blocks_of: yields the n-grams of this order at each call.
         table: all n-grams one word shorter.
-        estimates: of all shorter orders.
-        places: of the table's rows among the estimates.
-        discounts: by count.
-        prune: n-grams that occur so often or less are left out.
+        estimates: estimates of all shorter orders.
+        places: positions of the table's rows among the estimates.
+        discounts: discounts by count.
+        prune: n-grams that occur at most this often are dropped.
 
     Returns:
-        The estimates, and which of this order's n-grams are among them.
+        the estimates, and which of this order's n-grams are among them.
     """
     before = estimates[-1]
     firsts = np.searchsorted(table.rows[:, 0], np.arange(table.rows[:, 0].max(initial=0) + 2))
@@ -227,7 +227,7 @@ def _next_order(
     for block in blocks_of():
         kept = block.counts > prune
         kept_of.append(kept)
-        block = block.chosen(kept)
+        block = block.select(kept)
         contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
         endings = places[find_rows(block.rows[:, :-1], table.rows, firsts)]
         own = (block.adjusted - discounts[np.minimum(block.adjusted, 3)]) / totals[contexts]
@@ -249,7 +249,7 @@ def _share(
     freed: Float64,
     extended: Mask,
 ) -> None:
-    """Add up by context how often it occurs, what discounting and pruning free, and what is kept."""
+    """Sum up the counts of each context and the mass freed by discounting and pruning; mark extended ones."""
     for place in range(len(contexts)):
         context, count = contexts[place], adjusted[place]
         totals[context] += count
@@ -262,12 +262,12 @@ def _share(
 
 @compiled
 def find_rows(wanted: Int32, rows: Int32, firsts: Counts) -> Counts:
-    """Places of rows that are all there among sorted ones.
+    """Return the positions of rows that are all among the sorted ones.
 
     Args:
-        wanted: (N, order)
+        wanted: (N, order) rows to find.
         rows: (M, order) sorted.
-        firsts: by first word, where its rows begin; one more at the end.
+        firsts: index of the first row of each first word, and the number of rows at the end.
     """
     found = np.empty(len(wanted), np.int64)
     for place in range(len(wanted)):

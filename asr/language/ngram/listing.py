@@ -1,6 +1,6 @@
-"""The n-grams of a model, told back from its hash tables, which keep no words.
+"""List the n-grams of a model from its hash tables, which store no words.
 
-An n-gram is looked for wherever its first words begin a longer one and its last words end one.
+Candidates are all overlapping pairs of shorter n-grams that the tables mark as parts of longer ones.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, copy_into
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.model import (
-    LONGEST_WORDS,
     MIDDLE_WORDS,
     UNIGRAM_WORDS,
     Int32,
     NGramModel,
     NGrams,
     Tables,
-    chained,
+    extend_key,
     find,
     key_of,
     keys_of,
@@ -30,22 +29,21 @@ PAIRS_AT_ONCE = 1 << 24
 
 
 def ngrams_of(model: NGramModel, on_progress: OnProgress = ignore_progress) -> list[NGrams]:
-    """All n-grams of a model by order.
+    """Return all n-grams of a model by order.
 
-    Where its words are many, this takes a while: the pairs to look for grow with their square.
+    This is slow for large vocabularies: the number of candidates grows with the square of the words.
     """
     num_words = len(model.words)
     weights = model.tables.floats[: num_words * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
     listed = [NGrams(np.arange(num_words, dtype=np.int32)[:, None], *weights.T)]
     for place in range(model.order - 1):
-        entry_words = LONGEST_WORDS if place == model.order - 2 else MIDDLE_WORDS
-        listed.append(_longer(model.tables, place, entry_words, listed[-1], on_progress))
+        listed.append(_longer(model.tables, place, listed[-1], on_progress))
     return [table._replace(log10_probs=-np.abs(table.log10_probs)) for table in listed]
 
 
-def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams, on_progress: OnProgress) -> NGrams:
-    """N-grams of the next order, sorted."""
-    begin, num_buckets = tables.begins[place], tables.buckets[place]
+def _longer(tables: Tables, place: int, shorter: NGrams, on_progress: OnProgress) -> NGrams:
+    """Return the n-grams of the next order, sorted."""
+    begin, num_buckets, entry_words = tables.begins[place], tables.buckets[place], tables.entry_words[place]
     entries = tables.memory[begin : begin + num_buckets * entry_words].reshape(-1, entry_words)
     num_entries = int(np.count_nonzero(entries[:, 0] | entries[:, 1]))
     begun = shorter.ids[~((shorter.log10_backoffs == 0) & np.signbit(shorter.log10_backoffs))]
@@ -54,7 +52,7 @@ def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams, on_pr
     places = np.empty(num_entries, np.int64)
     count = 0
     for firsts, lasts, joined in _pieces(begun, ended):
-        count = look_up(tables, place, entry_words, firsts, lasts, joined, ids, places, count)
+        count = look_up(tables, place, firsts, lasts, joined, ids, places, count)
         on_progress(Work(f"listing {ids.shape[1]}-grams", count, num_entries, "n-grams"))
     order = np.lexsort(ids[:count].T[::-1])
     ids, places = ids[order], places[order]
@@ -64,7 +62,7 @@ def _longer(tables: Tables, place: int, entry_words: int, shorter: NGrams, on_pr
 
 
 def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDArray[np.int64]]]:
-    """First words, last words, and for each of the first the range of last ones that overlap with it."""
+    """Yield first words, last words, and for each of the first the range of overlapping last ones."""
     if begun.shape[1] == 1:
         overlaps = np.tile(np.array([0, len(ended)]), (len(begun), 1))
     else:
@@ -82,7 +80,6 @@ def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDAr
 def look_up(
     tables: Tables,
     place: int,
-    entry_words: int,
     begun: Int32,
     ended: Int32,
     overlaps: npt.NDArray[np.int64],
@@ -90,15 +87,14 @@ def look_up(
     places: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Write the n-grams that are in a table, and where, from a row on; the row after the last."""
-    length = ids.shape[1]
+    """Write the candidates that are in a table, and their positions, from row `count` on; return the end."""
     for row in range(len(begun)):
         for last in range(overlaps[row, 0], overlaps[row, 1]):
-            key = chained(key_of(ended[last]), begun[row, 0])
-            found = find(tables, place, key, entry_words)
+            key = extend_key(key_of(ended[last]), begun[row, 0])
+            found = find(tables, place, key)
             if found >= 0:
                 ids[count, 0] = begun[row, 0]
-                ids[count, 1:length] = ended[last]
+                copy_into(ids[count, 1:], ended[last])
                 places[count] = found
                 count += 1
     return count

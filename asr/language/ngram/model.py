@@ -1,8 +1,8 @@
-"""A backoff n-gram model in the hash tables of KenLM's probing format, which a file can be mapped onto.
+"""Store a backoff n-gram model in the hash tables of KenLM's probing format, which can be memory-mapped.
 
-Each order has a table of its own. An n-gram's key is chained from its last word backwards, so that one word
-more of context is one multiplication more; a table is open addressing with linear probing. After Heafield
-(2011), "KenLM: Faster and Smaller Language Model Queries".
+Each order has a table with open addressing and linear probing. An n-gram's key is computed from its last
+word backwards, so that another word of context takes one more multiplication. After Heafield (2011), "KenLM:
+Faster and Smaller Language Model Queries".
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Float32 = npt.NDArray[np.float32]
 UNKNOWN, SENTENCE_BEGIN, SENTENCE_END = "<unk>", "<s>", "</s>"
 UNKNOWN_ID = 0
 LN10 = math.log(10.0)
-MAX_ORDER = 6  # as KenLM is built by default
+MAX_ORDER = 6  # KenLM's default
 
-# in 4-byte words: probability and backoff; key, probability and backoff; key and probability
+# sizes of entries in 4-byte words: probability and backoff; 8-byte key and both; 8-byte key and probability
 UNIGRAM_WORDS, MIDDLE_WORDS, LONGEST_WORDS = 2, 4, 3
 BUCKETS_PER_ENTRY = 1.5
 NO_EXTENSION = np.float32(-0.0)  # the backoff of an n-gram that begins no longer one
@@ -35,23 +35,27 @@ NEXT_FACTOR = np.uint64(17894857484156487943)
 
 
 class Tables(NamedTuple):
-    """The model as compiled functions take it.
+    """Holds the model in the form that compiled functions use.
+
+    All arrays are read-only, so that functions are compiled once for mapped files and for arrays.
 
     Attributes:
         memory: the unigrams by id, then a hash table for each higher order.
-        floats: the same memory.
-        begins: (order - 1,) int64 where the table of 2-grams, 3-grams, ... begins in it.
-        buckets: (order - 1,) int64 how many entries each of them has room for.
+        floats: the same memory as float32.
+        begins: (order - 1,) int64 index at which the table of 2-grams, 3-grams, ... begins in it.
+        buckets: (order - 1,) int64 number of entries for which each table has room.
+        entry_words: (order - 1,) int64 size of an entry of each table in 4-byte words.
     """
 
     memory: Words32
     floats: Float32
     begins: npt.NDArray[np.int64]
     buckets: npt.NDArray[np.int64]
+    entry_words: npt.NDArray[np.int64]
 
 
 class Context(NamedTuple):
-    """What a model remembers of the words so far, the last word first; the rest of the arrays is not used."""
+    """Holds the words that a model conditions on, the last one first; arrays are used up to `length`."""
 
     words: Int32  # (order - 1,)
     backoffs: Float32  # (order - 1,) log10, of the last word, of the last two, ...
@@ -59,7 +63,7 @@ class Context(NamedTuple):
 
 
 class NGrams(NamedTuple):
-    """All n-grams of one order."""
+    """Holds all n-grams of one order."""
 
     ids: Int32  # (N, order) in reading order
     log10_probs: Float32  # (N,)
@@ -67,13 +71,13 @@ class NGrams(NamedTuple):
 
 
 class NGramModel:
-    """An n-gram language model.
+    """Gives the probabilities of an n-gram language model.
 
     Args:
-        words: by id; the first is `<unk>`, and `<s>` and `</s>` are among them.
-        tables: of its n-grams.
+        words: words by id; the first is `<unk>`, and `<s>` and `</s>` are among them.
+        tables: hash tables of its n-grams.
         counts: number of n-grams of each order.
-        buckets_per_entry: room that was made in the tables.
+        buckets_per_entry: ratio of buckets to n-grams in the tables.
     """
 
     def __init__(
@@ -88,29 +92,29 @@ class NGramModel:
 
     @property
     def order(self) -> int:
-        """Length of the longest n-grams."""
+        """Return the length of the longest n-grams."""
         return len(self.counts)
 
     @functools.cached_property
     def ids(self) -> dict[str, int]:
-        """Id of each word."""
+        """Return the id of each word."""
         return {word: index for index, word in enumerate(self.words)}
 
     def ids_of(self, words: Iterable[str]) -> Int32:
-        """Ids of words; `UNKNOWN_ID` for each that the model does not know."""
+        """Return the ids of words; `UNKNOWN_ID` for unknown words."""
         return np.array([self.ids.get(word, UNKNOWN_ID) for word in words], np.int32)
 
     def empty_context(self) -> Context:
-        """No words before: the unigrams alone count."""
+        """Return a context without words, in which only unigrams count."""
         return Context(np.zeros(self.order - 1, np.int32), np.zeros(self.order - 1, np.float32), 0)
 
     def begin_context(self) -> Context:
-        """The context of a sentence's first word."""
+        """Return the context of a sentence's first word."""
         _, context = self.advance(self.empty_context(), self.ids[SENTENCE_BEGIN])
         return context
 
     def advance(self, context: Context, word: int) -> tuple[float, Context]:
-        """Natural log probability of a word after a context, and the context after it."""
+        """Return the natural log probability of a word in a context, and the context after it."""
         after = self.empty_context()
         log_prob, length = advance(
             self.tables, context.words, context.backoffs, context.length, word, after.words, after.backoffs
@@ -118,7 +122,7 @@ class NGramModel:
         return log_prob, after._replace(length=length)
 
     def log_probs(self, words: Sequence[str]) -> list[float]:
-        """Natural log probability of each word of a sentence and, at last, of its end."""
+        """Return the natural log probability of each word of a sentence and of its end."""
         context = self.begin_context()
         log_probs = []
         for word in [*self.ids_of(words).tolist(), self.ids[SENTENCE_END]]:
@@ -128,53 +132,69 @@ class NGramModel:
 
     @classmethod
     def of_ngrams(cls, words: Sequence[str], ngrams: Sequence[NGrams]) -> NGramModel:
-        """A model of n-grams by order, from 1 to at least 2.
+        """Build a model of n-grams by order, from 1 to at least 2.
 
         Args:
             words: see `NGramModel`.
-            ngrams: of each order; unigrams of every word in the order of their ids. Each n-gram's first
-                words and its last words must be n-grams, too. The sign of a zero backoff does not matter.
+            ngrams: n-grams of each order; the unigrams are those of all words by id. Each n-gram's first
+                words and its last words must be n-grams, too. The sign of a zero backoff is ignored.
         """
-        tables = make_tables([len(table.ids) for table in ngrams])
-        fill_unigrams(tables, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
+        memory, tables = make_tables([len(table.ids) for table in ngrams])
+        floats = memory.view(np.float32)
+        fill_unigrams(floats, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
         for place, table in enumerate(ngrams[1:]):
             longest = place == len(ngrams) - 2
             written = fill(
                 tables,
+                memory,
+                floats,
                 place,
                 np.ascontiguousarray(table.ids, np.int32),
                 np.ascontiguousarray(table.log10_probs, np.float32),
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
                 longest,
             )
-            assert written == len(table.ids), f"{table.ids[written]}: its first or last words are no n-gram"
+            assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
         return cls(words, tables, [len(table.ids) for table in ngrams])
 
 
-def make_tables(counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTRY) -> Tables:
-    """Empty tables for so many n-grams of each order."""
+def make_tables(
+    counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTRY
+) -> tuple[Words32, Tables]:
+    """Return empty tables for the given number of n-grams of each order, and their memory for writing."""
     begins, buckets = [], []
-    place = (counts[0] + 1) * UNIGRAM_WORDS  # KenLM keeps room for one more
+    place = (counts[0] + 1) * UNIGRAM_WORDS  # KenLM reserves one more
     for order, count in enumerate(counts[1:], start=2):
         begins.append(place)
         buckets.append(num_buckets(count, buckets_per_entry))
         place += buckets[-1] * (LONGEST_WORDS if order == len(counts) else MIDDLE_WORDS)
-    return tables_of(np.zeros(place, np.uint32), begins, buckets)
+    memory = np.zeros(place, np.uint32)
+    return memory, tables_of(memory, begins, buckets)
 
 
 def num_buckets(count: int, buckets_per_entry: float) -> int:
-    """Room of a hash table for so many n-grams, as KenLM reckons it in single precision."""
+    """Return the number of buckets for n-grams, computed in single precision as KenLM does."""
     return max(count + 1, int(np.float32(buckets_per_entry) * np.float32(count)))
 
 
 def tables_of(memory: Words32, begins: Sequence[int], buckets: Sequence[int]) -> Tables:
-    """Tables over memory that is there."""
-    return Tables(memory, memory.view(np.float32), np.array(begins, np.int64), np.array(buckets, np.int64))
+    """Return tables over existing memory; the last has entries of the highest order."""
+    entry_words = [MIDDLE_WORDS] * (len(begins) - 1) + [LONGEST_WORDS] * bool(begins)
+    tables = Tables(
+        memory.view(np.ndarray),
+        memory.view(np.ndarray).view(np.float32),
+        np.array(begins, np.int64),
+        np.array(buckets, np.int64),
+        np.array(entry_words, np.int64),
+    )
+    for array in tables:
+        array.flags.writeable = False
+    return tables
 
 
-def fill_unigrams(tables: Tables, log10_probs: Float32, log10_backoffs: Float32) -> None:
+def fill_unigrams(floats: Float32, log10_probs: Float32, log10_backoffs: Float32) -> None:
     """Write the unigrams in the order of their ids."""
-    pairs = tables.floats[: len(log10_probs) * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
+    pairs = floats[: len(log10_probs) * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
     pairs[:, 0] = -np.abs(log10_probs)
     pairs[:, 1] = np.where(log10_backoffs == 0, NO_EXTENSION, log10_backoffs)
 
@@ -189,16 +209,16 @@ def advance(
     after_words: Int32,
     after_backoffs: Float32,
 ) -> tuple[float, int]:
-    """Log probability of a word after a context, and the context after it.
+    """Return the log probability of a word in a context, and write the context after it.
 
     Args:
-        tables: of the model.
-        context_words: (order - 1,) see `Context`, as are the next two.
-        context_backoffs: (order - 1,)
-        context_length: how many of them are used.
-        word: id.
-        after_words: (order - 1,) written; no array of the context.
-        after_backoffs: (order - 1,) written.
+        tables: tables of the model.
+        context_words: (order - 1,) words of the context, see `Context`.
+        context_backoffs: (order - 1,) backoffs of the context.
+        context_length: length of the context.
+        word: id of the word.
+        after_words: (order - 1,) written: words of the next context; must not share memory with the context.
+        after_backoffs: (order - 1,) written: backoffs of the next context.
 
     Returns:
         natural log probability, and the length of the context after the word.
@@ -208,15 +228,14 @@ def advance(
     after_words[0], after_backoffs[0] = word, tables.floats[word * 2 + 1]
     key = np.uint64(word)
     matched = 0
-    while matched < context_length and not np.signbit(log10_prob):  # the sign: it ends no longer n-gram
-        key = chained(key, context_words[matched])
-        longest = matched == num_tables - 1
-        place = find(tables, matched, key, LONGEST_WORDS if longest else MIDDLE_WORDS)
+    while matched < context_length and not np.signbit(log10_prob):  # a sign: no longer n-gram ends with it
+        key = extend_key(key, context_words[matched])
+        place = find(tables, matched, key)
         if place < 0:
             break
         log10_prob = tables.floats[place + 2]
         matched += 1
-        if longest:
+        if matched == num_tables:
             break
         after_words[matched], after_backoffs[matched] = context_words[matched - 1], tables.floats[place + 3]
     log10_prob = -abs(log10_prob)
@@ -224,19 +243,19 @@ def advance(
         log10_prob += context_backoffs[index]
     length = min(matched + 1, num_tables)
     while length and after_backoffs[length - 1] == 0.0 and np.signbit(after_backoffs[length - 1]):
-        length -= 1  # it begins no longer n-gram
+        length -= 1  # no longer n-gram begins with it
     return log10_prob * LN10, length
 
 
 @compiled_inline
-def chained(key: np.uint64, word: int) -> np.uint64:
-    """The key of an n-gram, from that of its last words and the word before them."""
+def extend_key(key: np.uint64, word: int) -> np.uint64:
+    """Return the key of an n-gram, given the key of its last words and the word before them."""
     return (key * FIRST_FACTOR) ^ (np.uint64(word + 1) * NEXT_FACTOR)
 
 
 @compiled
 def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
-    """The keys of n-grams, (N, order) in reading order; a unigram's is its id."""
+    """Return the keys of n-grams, (N, order) in reading order; a unigram's key is its id."""
     keys = np.empty(len(ids), np.uint64)
     for row in range(len(ids)):
         keys[row] = key_of(ids[row])
@@ -245,27 +264,28 @@ def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
 
 @compiled
 def key_of(words: Int32) -> np.uint64:
-    """The key of an n-gram in reading order."""
+    """Return the key of an n-gram in reading order."""
     key = np.uint64(words[-1])
     for place in range(len(words) - 2, -1, -1):
-        key = chained(key, words[place])
+        key = extend_key(key, words[place])
     return key
 
 
 @compiled
-def find(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
-    """Where in memory the entry of a key begins; -1 where there is none."""
-    place = seek(tables, table, key, entry_words)
+def find(tables: Tables, table: int, key: np.uint64) -> int:
+    """Return the index in memory of the entry with a key; -1 if there is none."""
+    place = seek(tables, table, key)
     return place if place >= 0 and (tables.memory[place] or tables.memory[place + 1]) else -1
 
 
 @compiled
-def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
-    """Where in memory the entry of a key begins, or the empty one that it would take.
+def seek(tables: Tables, table: int, key: np.uint64) -> int:
+    """Return the index in memory of the entry with a key, or of the empty entry it would get.
 
-    -1 where it is in none of them and none is empty: so in damaged files alone.
+    Returns -1 if the key is absent and no entry is empty, which happens in damaged files only.
     """
     begin: int = tables.begins[table]
+    entry_words: int = tables.entry_words[table]
     end: int = begin + tables.buckets[table] * entry_words
     place = begin + int(np.int64(key % np.uint64(tables.buckets[table]))) * entry_words
     for _ in range(tables.buckets[table]):
@@ -280,40 +300,56 @@ def seek(tables: Tables, table: int, key: np.uint64, entry_words: int) -> int:
 
 @compiled
 def fill(
-    tables: Tables, table: int, ids: Int32, log10_probs: Float32, log10_backoffs: Float32, longest: bool
+    tables: Tables,
+    memory: Words32,
+    floats: Float32,
+    table: int,
+    ids: Int32,
+    log10_probs: Float32,
+    log10_backoffs: Float32,
+    longest: bool,
 ) -> int:
-    """Write the n-grams of one order into its empty hash table, and mark those they make longer.
+    """Write the n-grams of one order into its empty hash table, and mark the n-grams that they extend.
 
-    The marks are KenLM's. The sign of a probability tells that no longer n-gram ends with these words, the
-    sign of a zero backoff that none begins with them: the context after them can be shorter.
+    The marks are KenLM's. The sign of a probability means that no longer n-gram ends with these words, the
+    sign of a zero backoff that none begins with them, so that the context after them can be shorter.
+
+    Args:
+        tables: tables of the model.
+        memory: their memory, written.
+        floats: the same memory as float32.
+        table: index of the table of this order.
+        ids: (N, order) n-grams in reading order.
+        log10_probs: (N,) see `NGrams`.
+        log10_backoffs: (N,) see `NGrams`.
+        longest: whether they are of the highest order, without backoffs.
 
     Returns:
-        how many were written; fewer than there are where the next one's first or last words are no n-gram.
+        the number of n-grams written; writing stops at one whose first or last words are not an n-gram.
     """
-    entry_words = LONGEST_WORDS if longest else MIDDLE_WORDS
     for row in range(len(ids)):
         first = weights_of(tables, ids[row, :-1])
         last = weights_of(tables, ids[row, 1:])
         if first < 0 or last < 0:
             return row
-        if tables.floats[first + 1] == 0.0:
-            tables.floats[first + 1] = 0.0
-        tables.floats[last] = abs(tables.floats[last])
+        if floats[first + 1] == 0.0:
+            floats[first + 1] = 0.0
+        floats[last] = abs(floats[last])
         key = key_of(ids[row])
-        place = seek(tables, table, key, entry_words)
-        tables.memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
-        tables.memory[place + 1] = np.uint32(key >> np.uint64(32))
-        tables.floats[place + 2] = -abs(log10_probs[row])
+        place = seek(tables, table, key)
+        memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
+        memory[place + 1] = np.uint32(key >> np.uint64(32))
+        floats[place + 2] = -abs(log10_probs[row])
         if not longest:
             backoff = log10_backoffs[row]
-            tables.floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
+            floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
     return len(ids)
 
 
 @compiled
 def weights_of(tables: Tables, words: Int32) -> int:
-    """Where in memory probability and backoff of an n-gram stand, not the longest; -1 where it is none."""
+    """Return the index of probability and backoff of an n-gram below the highest order; -1 if absent."""
     if len(words) == 1:
         return int(words[0]) * UNIGRAM_WORDS
-    place = find(tables, len(words) - 2, key_of(words), MIDDLE_WORDS)
+    place = find(tables, len(words) - 2, key_of(words))
     return place + 2 if place >= 0 else -1

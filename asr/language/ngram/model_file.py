@@ -1,4 +1,4 @@
-"""A language model as a file: ARPA text, plain or gzipped, or a binary of KenLM, told apart by content."""
+"""Load and save language models: ARPA text, plain or gzipped, or KenLM binaries, detected by content."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ BEGINNING_BYTES = 64
 
 
 def load_model(path: Path, on_progress: OnProgress = ignore_progress) -> NGramModel:
-    """Read a model.
+    """Read a model in any of the formats.
 
     Args:
-        path: of the file.
-        on_progress: is called as a file of text is read.
+        path: path of the file.
+        on_progress: called while an ARPA file is read.
 
     Raises:
-        UserError: there is none, or it is truncated, damaged or of a kind that is not read here.
+        UserError: the file is missing, truncated, damaged or of an unsupported kind.
     """
     return read_kenlm(path) if is_binary(path) else read_arpa(path, on_progress)
 
 
 def kind_of(path: Path) -> str:
-    """What a file is, for a person to read.
+    """Return a description of a file's format, such as "ARPA".
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     if is_binary(path):
         return f"KenLM binary ({KINDS[read_header(path).kind]})"
@@ -40,13 +40,13 @@ def kind_of(path: Path) -> str:
 
 
 def is_binary(path: Path) -> bool:
-    """Whether a file is KenLM's; if not, it can only be ARPA.
+    """Return whether a file is a KenLM binary; otherwise it can only be ARPA.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     if path.is_dir():
-        raise UserError(f"{path}: expected a language model, received a folder; name a file in it")
+        raise UserError(f"{path}: expected a language model, received a folder; give a file in it")
     try:
         with path.open("rb") as file:
             return is_kenlm(file.read(BEGINNING_BYTES))
@@ -57,10 +57,10 @@ def is_binary(path: Path) -> bool:
 
 
 def save_model(path: Path, model: NGramModel) -> None:
-    """Write a model as a probing binary of KenLM.
+    """Write a model as a KenLM probing binary.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     with whole_file(path, "language model") as file:
         write_kenlm(file, model)
@@ -72,16 +72,15 @@ def export_model(model: Path, out: Path, on_progress: OnProgress = ignore_progre
     Args:
         model: an ARPA or a KenLM file.
         out: a new file: .arpa for text, .klm for KenLM's binary.
-        on_progress: is called as the model is read and its n-grams are listed.
+        on_progress: called while the model is read and its n-grams are listed.
 
     Raises:
-        UserError: the model cannot be read, or the file is there already, has another suffix or cannot be
-            written.
+        UserError: the model cannot be read, or the file exists, has another suffix or cannot be written.
     """
     if out.suffix not in (".arpa", ".klm"):
         raise UserError(f"{out}: expected a name that ends in .arpa or .klm")
     if out.exists():
-        raise UserError(f"{out}: is there already; name a new file, or remove it first")
+        raise UserError(f"{out}: already exists; give a new file, or remove it first")
     loaded = load_model(model, on_progress)
     if out.suffix == ".arpa":
         write_arpa(out, loaded, on_progress)

@@ -1,4 +1,4 @@
-"""How well a language model foretells a text."""
+"""Measure how well a language model predicts a text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, copy_into
 from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Float32, Int32, NGramModel, Tables, advance
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """What a model gives a text; add them up.
+class TextScore:
+    """Holds what a model scores on a text; results can be added up.
 
     Attributes:
-        log_prob: natural, of all words and of the sentences' ends.
-        unknown_log_prob: of these, the share of words that the model does not know.
-        num_words: without the sentences' ends.
-        num_unknown: of these, how many the model does not know.
-        num_sentences: in the text.
+        log_prob: natural log probability of all words and sentence ends.
+        unknown_log_prob: the part of it that is due to words that the model does not know.
+        num_words: number of words, without sentence ends.
+        num_unknown: number of words that the model does not know.
+        num_sentences: number of sentences.
     """
 
     log_prob: float = 0.0
@@ -30,8 +30,8 @@ class Fit:
     num_unknown: int = 0
     num_sentences: int = 0
 
-    def __add__(self, other: Fit) -> Fit:
-        return Fit(
+    def __add__(self, other: TextScore) -> TextScore:
+        return TextScore(
             self.log_prob + other.log_prob,
             self.unknown_log_prob + other.unknown_log_prob,
             self.num_words + other.num_words,
@@ -41,32 +41,32 @@ class Fit:
 
     @property
     def perplexity(self) -> float:
-        """Of all words; a sentence's end counts as one."""
+        """Return the perplexity of all words, counting a sentence end as a word."""
         return _perplexity(self.log_prob, self.num_words + self.num_sentences)
 
     @property
     def known_perplexity(self) -> float:
-        """Of the words that the model knows."""
+        """Return the perplexity of the words that the model knows."""
         num_known = self.num_words + self.num_sentences - self.num_unknown
         return _perplexity(self.log_prob - self.unknown_log_prob, num_known)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of words that the model does not know."""
+        """Return the share of words that the model does not know."""
         return self.num_unknown / self.num_words if self.num_words else 0.0
 
 
-def fit(model: NGramModel, blocks: Iterable[Int32]) -> Fit:
-    """Ask a model for a text.
+def score_text(model: NGramModel, blocks: Iterable[Int32]) -> TextScore:
+    """Score a text with a model.
 
     Args:
-        model: to ask.
+        model: the language model.
         blocks: whole sentences of word ids, each closed by the id of </s>.
     """
     begin, end = model.begin_context(), model.ids[SENTENCE_END]
-    total = Fit()
+    total = TextScore()
     for ids in blocks:
-        total += Fit(*add_up(model.tables, ids, end, begin.words, begin.backoffs, begin.length))
+        total += TextScore(*score_blocks(model.tables, ids, end, begin.words, begin.backoffs, begin.length))
     return total
 
 
@@ -76,18 +76,18 @@ def _perplexity(log_prob: float, num_words: int) -> float:
 
 
 @compiled
-def add_up(
+def score_blocks(
     tables: Tables, ids: Int32, end: int, begin_words: Int32, begin_backoffs: Float32, begin_length: int
 ) -> tuple[float, float, int, int, int]:
-    """The fields of a `Fit`.
+    """Return the fields of a `TextScore`.
 
     Args:
-        tables: of the model.
-        ids: see `fit`.
+        tables: tables of the model.
+        ids: a block of `score_text`.
         end: id of </s>.
-        begin_words: the context of a sentence's first word; see `Context`, as are the next two.
-        begin_backoffs: (order - 1,)
-        begin_length: how many of them are used.
+        begin_words: (order - 1,) words of the context of a sentence's first word, see `Context`.
+        begin_backoffs: (order - 1,) backoffs of that context.
+        begin_length: length of that context.
     """
     words, backoffs, length = begin_words.copy(), begin_backoffs.copy(), begin_length
     next_words, next_backoffs = np.empty_like(words), np.empty_like(backoffs)
@@ -102,5 +102,7 @@ def add_up(
             num_unknown += 1
         if word == end:
             num_sentences += 1
-            words[:], backoffs[:], length = begin_words, begin_backoffs, begin_length
+            copy_into(words, begin_words)
+            copy_into(backoffs, begin_backoffs)
+            length = begin_length
     return total, unknown_total, len(ids) - num_sentences, num_unknown, num_sentences

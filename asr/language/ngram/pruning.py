@@ -1,9 +1,9 @@
-"""Relative entropy pruning: leave out the n-grams that the model misses least.
+"""Prune by relative entropy: drop the n-grams whose loss changes the model least.
 
-Stolcke (1998), "Entropy-based Pruning of Backoff Language Models": each n-gram is weighed by how far the
-model without it is from the model with it. A context weighs as often as it occurs in the text; Kneser-Ney's
-own probabilities of short n-grams are no probabilities of contexts (Chelba et al., 2010, "Study on
-Interaction between Entropy Pruning and Kneser-Ney Smoothing").
+Stolcke (1998), "Entropy-based Pruning of Backoff Language Models": each n-gram is ranked by the relative
+entropy between the model with it and without it. A context is weighted by how often it occurs in the text,
+because Kneser-Ney's probabilities of short n-grams are not probabilities of contexts (Chelba et al., 2010,
+"Study on Interaction between Entropy Pruning and Kneser-Ney Smoothing").
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from asr.language.ngram.model import (
     num_buckets,
 )
 
-BYTES_PER_WORD = 4  # of the tables
-LEFT_OVER = 1e-12  # probability that counts as none
+BYTES_PER_WORD = 4  # of a word of the tables' memory
+MIN_LEFT_OVER = 1e-12  # avoids the logarithm of 0
 
 
 def table_bytes(counts: Sequence[int]) -> int:
-    """Size of the tables of a model with so many n-grams of each order."""
+    """Return the size of a model's tables, given the number of n-grams of each order."""
     total = (counts[0] + 1) * UNIGRAM_WORDS
     for order, count in enumerate(counts[1:], start=2):
         words = LONGEST_WORDS if order == len(counts) else MIDDLE_WORDS
@@ -37,9 +37,9 @@ def table_bytes(counts: Sequence[int]) -> int:
 
 
 def prune_to_size(estimates: Sequence[Estimates], max_bytes: int) -> list[Estimates]:
-    """The model without as many n-grams as it takes for its tables to be at most so large.
+    """Return the model without as many n-grams as needed for its tables to have at most this size.
 
-    All unigrams stay, and with an n-gram its parts. Probabilities of each context sum to 1 as before.
+    All unigrams are kept, and all parts of a kept n-gram. The probabilities in each context still sum to 1.
     """
     if table_bytes([len(table.rows) for table in estimates]) <= max_bytes:
         return list(estimates)
@@ -60,7 +60,7 @@ def prune_to_size(estimates: Sequence[Estimates], max_bytes: int) -> list[Estima
 
 
 def _losses(estimates: Sequence[Estimates]) -> list[Float64]:
-    """What leaving out each n-gram of order 2 and more costs; no part of an n-gram costs less than it."""
+    """Return the loss of dropping each n-gram of order 2 and more; its parts get at least the same loss."""
     losses = [_own_losses(table, shorter) for shorter, table in itertools.pairwise(estimates)]
     for order in range(len(losses) - 1, 0, -1):
         table = estimates[order + 1]
@@ -70,7 +70,7 @@ def _losses(estimates: Sequence[Estimates]) -> list[Float64]:
 
 
 def _own_losses(table: Estimates, shorter: Estimates) -> Float64:
-    """Relative entropy between the model and the model without one n-gram, for each."""
+    """Return, for each n-gram, the relative entropy between the models with and without it."""
     backed_off = shorter.probs[table.endings]
     left, left_shorter = _left_over(table, shorter)
     left, left_shorter = left[table.contexts], left_shorter[table.contexts]
@@ -83,22 +83,22 @@ def _own_losses(table: Estimates, shorter: Estimates) -> Float64:
 
 
 def _left_over(table: Estimates, shorter: Estimates) -> tuple[Float64, Float64]:
-    """For each context, what its n-grams leave to other words, and what shorter contexts give those words."""
+    """Return the probability that each context, and its shorter one, leaves to words without an n-gram."""
     num = len(shorter.rows)
-    said = np.bincount(table.contexts, table.probs, num)
-    shorter_said = np.bincount(table.contexts, shorter.probs[table.endings], num)
-    return np.maximum(1 - said, LEFT_OVER), np.maximum(1 - shorter_said, LEFT_OVER)
+    given = np.bincount(table.contexts, table.probs, num)
+    shorter_given = np.bincount(table.contexts, shorter.probs[table.endings], num)
+    return np.maximum(1 - given, MIN_LEFT_OVER), np.maximum(1 - shorter_given, MIN_LEFT_OVER)
 
 
 def _without(estimates: Sequence[Estimates], kept: Sequence[Mask]) -> list[Estimates]:
-    """The model of these n-grams of order 2 and more, its backoffs anew."""
+    """Return the model of the kept n-grams of order 2 and more, with recomputed backoffs."""
     pruned = [estimates[0]]
     places: Counts = np.arange(len(estimates[0].rows))
     for table, mask in zip(estimates[1:], kept, strict=True):
         if not mask.any():
             break
         contexts, endings = places[table.contexts[mask]], places[table.endings[mask]]
-        pruned.append(table.chosen(mask)._replace(contexts=contexts, endings=endings))
+        pruned.append(table.select(mask)._replace(contexts=contexts, endings=endings))
         places = np.where(mask, np.cumsum(mask) - 1, -1)
     for order, shorter in enumerate(pruned):
         backoffs, begins = np.ones(len(shorter.rows)), np.zeros(len(shorter.rows), np.bool_)

@@ -1,4 +1,4 @@
-"""Sentences of word ids -> an n-gram model."""
+"""Train an n-gram model on sentences of word ids."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ from asr.language.ngram.model import (
 )
 from asr.language.ngram.pruning import BYTES_PER_WORD, prune_to_size, table_bytes
 
-SPECIAL_WORDS = (UNKNOWN, SENTENCE_BEGIN, SENTENCE_END)  # their ids are 0, 1 and 2
+SPECIAL_WORDS = (UNKNOWN, SENTENCE_BEGIN, SENTENCE_END)  # with the ids 0, 1 and 2
 MB = 10**6
-HEADER_BYTES = 1000  # more than a KenLM file has
+HEADER_BYTES = 1000  # upper bound for a KenLM file
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a model is made.
+    """Holds the options of training a model.
 
     Attributes:
         order: length of the longest n-grams, from 2 to 6.
-        prune: n-grams of each order that occur so often or less are left out; the last number holds for
+        prune: n-grams of each order that occur at most this often are dropped; the last number is used for
             all longer ones.
-        max_bytes: of the model as a file; 0 for any size.
-        memory_bytes: that counting may take; all shorter n-grams, and the longest that `prune` keeps, come on
-            top.
+        max_bytes: maximum size of the model as a file; 0 for any size.
+        memory_bytes: memory for counting; all shorter n-grams, and the longest that `prune` keeps, need more.
     """
 
     order: int = 3
@@ -54,7 +53,7 @@ class TrainingOptions:
             raise UserError(f"`order`: expected 2 to {MAX_ORDER}, received {self.order}")
         if not self.prune or self.prune[0] != 0 or list(self.prune) != sorted(self.prune):
             raise UserError(
-                f"`prune`: expected a count for each order, such as 0 0 1, the first 0 and none less "
+                f"`prune`: expected a count for each order, such as 0 0 1, the first 0 and none lower "
                 f"than the one before it, received {' '.join(map(str, self.prune))}"
             )
         if len(self.prune) > self.order:
@@ -62,19 +61,19 @@ class TrainingOptions:
 
     @property
     def thresholds(self) -> tuple[int, ...]:
-        """One for each order."""
+        """Return the pruning count of each order."""
         return (*self.prune, *(self.prune[-1:] * (self.order - len(self.prune))))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, and how it came about.
+    """Holds a trained model with statistics of its training.
 
     Attributes:
-        model: of all words.
-        num_unpruned: n-grams of each order before the size was limited.
-        discounts: of each order, for n-grams seen once, twice and oftener.
-        fallback_orders: whose discounts this text is too small or too regular to tell.
+        model: the model.
+        num_unpruned: number of n-grams of each order before the size was limited.
+        discounts: for each order, of n-grams seen once, twice and more often.
+        fallback_orders: orders with fallback discounts, for a text too small or too regular.
     """
 
     model: NGramModel
@@ -88,24 +87,24 @@ def train_ngrams(
 ) -> Trained:
     """Train a model by interpolated modified Kneser-Ney smoothing.
 
-    The same sentences give the same model, whatever memory counting is given.
+    The same sentences give the same model, whatever the memory for counting.
 
     Args:
-        words: by id; the first are `SPECIAL_WORDS`.
-        blocks: whole sentences of ids, each closed by the id of </s>; one sentence at least.
-        folder: for temporary files without a name.
-        options: see there.
+        words: words by id; the first are `SPECIAL_WORDS`.
+        blocks: whole sentences of ids, each ending with the id of </s>; at least one sentence.
+        folder: folder for temporary files without a name.
+        options: see `TrainingOptions`.
 
     Raises:
-        UserError: the folder's disk is full, or no model of these words is as small as asked for.
+        UserError: the folder's disk is full, or `max_bytes` is too small for the words alone.
     """
     assert tuple(words[:3]) == SPECIAL_WORDS
     max_table_bytes = options.max_bytes - _vocabulary_bytes(words)
     least_bytes = _vocabulary_bytes(words) + table_bytes([len(words), 0])
     if options.max_bytes and least_bytes > options.max_bytes:
         raise UserError(
-            f"the model: expected a size of at least {least_bytes / MB + 0.05:.1f} MB, which {len(words):,} "
-            f"words take alone, received {options.max_bytes / MB:g} MB; allow more"
+            f"the model: expected a maximum size of at least {least_bytes / MB + 0.05:.1f} MB, which "
+            f"{len(words):,} words take alone, received {options.max_bytes / MB:g} MB; allow more"
         )
     counts = count_ngrams(blocks, options.order, len(words), options.memory_bytes, folder)
     smoothing = smooth(counts, options.order, len(words), options.thresholds)
@@ -122,7 +121,7 @@ def train_ngrams(
 
 
 def _vocabulary_bytes(words: Sequence[str]) -> int:
-    """What a KenLM file takes beside the tables."""
+    """Return the size of a KenLM file without the n-gram tables."""
     strings = sum(len(word.encode()) + 1 for word in words)
     return (
         HEADER_BYTES + BYTES_PER_WORD * LONGEST_WORDS * num_buckets(len(words), BUCKETS_PER_ENTRY) + strings
@@ -136,7 +135,7 @@ def _in_reading_order(estimates: Sequence[Estimates]) -> list[NGrams]:
         log10_backoffs[~table.begins_longer] = NO_EXTENSION
         log10_probs = np.log10(table.probs).astype(np.float32)
         tables.append(NGrams(np.ascontiguousarray(table.rows[:, ::-1]), log10_probs, log10_backoffs))
-    if len(tables) == 1:  # everything was pruned; a model has 2-grams
+    if len(tables) == 1:  # all 2-grams were pruned; a model needs a table of them
         nothing = np.zeros(0, np.float32)
         tables.append(NGrams(np.zeros((0, 2), np.int32), nothing, nothing))
     return tables

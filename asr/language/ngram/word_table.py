@@ -1,4 +1,4 @@
-"""Words by their hash, in the table that KenLM's probing files begin with; compiled readers ask it, too."""
+"""Map words to ids by hash, in the table that begins KenLM's probing files, for compiled functions too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled, compiled_inline
-from asr.language.ngram.model import LONGEST_WORDS, Tables, find, num_buckets, seek, tables_of
+from asr.language.ngram.model import LONGEST_WORDS, Tables, Words32, find, num_buckets, seek, tables_of
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -17,46 +17,47 @@ EIGHT = np.uint64(8)
 
 
 def word_table(words: Sequence[str], first: int, count: int, buckets_per_entry: float) -> Tables:
-    """A table of the ids of words.
+    """Build a table of the ids of words.
 
     Args:
-        words: by id.
-        first: id of the first that goes in; KenLM leaves `<unk>`, which is 0, out.
-        count: words to make room for.
+        words: words by id.
+        first: id of the first word to insert; KenLM leaves out `<unk>`, whose id is 0.
+        count: number of words to reserve room for.
         buckets_per_entry: see `num_buckets`.
 
     Returns:
         one hash table, each entry a hash in two 4-byte words and an id.
     """
     buckets = num_buckets(count, buckets_per_entry)
-    tables = tables_of(np.zeros(buckets * LONGEST_WORDS, np.uint32), [0], [buckets])
+    memory = np.zeros(buckets * LONGEST_WORDS, np.uint32)
+    tables = tables_of(memory, [0], [buckets])
     encoded = [word.encode() for word in words]
     ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    insert(tables, np.frombuffer(b"".join(encoded), np.uint8), ends, first)
+    insert(tables, memory, np.frombuffer(b"".join(encoded), np.uint8), ends, first)
     return tables
 
 
 @compiled
-def insert(tables: Tables, text: Bytes, ends: npt.NDArray[np.int64], first: int) -> None:
-    """Write the words from the first on, which stand in the text without anything between them."""
+def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.int64], first: int) -> None:
+    """Write the words from id `first` on, which are concatenated in the text, into the table's memory."""
     for word in range(first, len(ends)):
         key = hash_of(text, ends[word - 1] if word else 0, ends[word])
-        place = seek(tables, 0, key, LONGEST_WORDS)
-        tables.memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
-        tables.memory[place + 1] = np.uint32(key >> np.uint64(32))
-        tables.memory[place + 2] = word
+        place = seek(tables, 0, key)
+        memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
+        memory[place + 1] = np.uint32(key >> np.uint64(32))
+        memory[place + 2] = word
 
 
 @compiled
 def word_id(tables: Tables, text: Bytes, begin: int, end: int) -> int:
-    """Id of the word that stands in the text; -1 for one that is not in the table."""
-    place = find(tables, 0, hash_of(text, begin, end), LONGEST_WORDS)
+    """Return the id of the word at this position of the text; -1 if it is not in the table."""
+    place = find(tables, 0, hash_of(text, begin, end))
     return int(np.int64(tables.memory[place + 2])) if place >= 0 else -1
 
 
 @compiled
 def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
-    """Austin Appleby's MurmurHash2 of 64 bits for 64-bit machines (MurmurHash64A), with seed 0."""
+    """Return the 64-bit MurmurHash2 of Austin Appleby (MurmurHash64A) with seed 0."""
     state = np.uint64(end - begin) * MIX
     place = begin
     while place + 8 <= end:
@@ -73,7 +74,7 @@ def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
 
 @compiled_inline
 def little_endian(text: Bytes, begin: int, end: int) -> np.uint64:
-    """Up to eight bytes as a number."""
+    """Return up to eight bytes as a number."""
     number = np.uint64(0)
     for place in range(end - 1, begin - 1, -1):
         number = (number << EIGHT) | np.uint64(text[place])

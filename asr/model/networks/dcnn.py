@@ -1,6 +1,6 @@
-"""ASRT's deep convolutional networks: 3x3 convolutions over spectrograms, three or four 2x2 poolings.
+"""Define ASRT's deep convolutional networks: 3x3 convolutions over spectrograms, three 2x2 poolings.
 
-Written from the published layer tables of ASRT (github.com/nl8590687/ASRT_SpeechRecognition).
+They follow the published layer tables of ASRT (github.com/nl8590687/ASRT_SpeechRecognition).
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from asr.base.config import ModelConfig
 from asr.base.types import Logits, Tensor
-from asr.model.features import ReceptiveField, padding_mask
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm
+from asr.base.vocabulary import Vocabulary
+from asr.model.features.layer import ReceptiveField, padding_mask
+from asr.model.networks.layers import MaskedBatchNorm
+from asr.model.networks.network import Network
 
 
 class Recipe(NamedTuple):
-    """A member of the family. Convolutions go in pairs of equal width."""
+    """Describes a network of the family, whose convolutions come in pairs of equal width."""
 
     pair_channels: tuple[int, ...]
     batch_norm: bool
@@ -38,13 +41,13 @@ DCNN_FAMILY = {
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class Dcnn(BuiltByCall, keras.Model):
-    """A member of ASRT's family of networks; subsampling 8.
+class Dcnn(Network):
+    """Implements ASRT's family of networks, with a subsampling of 8.
 
     Args:
         family: a name in DCNN_FAMILY.
-        num_outputs: V, the size of the vocabulary, blank counted.
-        seed: of the dropout masks and the initial weights.
+        num_outputs: V, the size of the vocabulary, including the blank.
+        seed: seed of the dropout masks and the initial weights.
     """
 
     SUBSAMPLING = 8
@@ -82,12 +85,17 @@ class Dcnn(BuiltByCall, keras.Model):
             num_outputs, kernel_initializer=keras.initializers.HeNormal(next(seeds)), name="output"
         )
 
+    @classmethod
+    @override
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Dcnn:
+        return cls(config.family, num_outputs=len(vocabulary), seed=seed)
+
     def num_output_frames(self, num_frames: Any) -> Any:
-        """Frames after three poolings, each of which drops an odd last frame."""
+        """Return the frames after three poolings, each of which drops an odd last frame."""
         return num_frames // 2**NUM_POOLED_PAIRS
 
     def receptive_field(self) -> ReceptiveField:
-        """Feature frames that logits t depend on, around frame 8 t."""
+        """Return the feature frames that logits t depend on, around frame 8 t."""
         before = after = 0
         for pair in reversed(range(len(DCNN_FAMILY[self.family].pair_channels))):
             if pair < NUM_POOLED_PAIRS:
@@ -96,8 +104,8 @@ class Dcnn(BuiltByCall, keras.Model):
         return ReceptiveField(before, after)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
-        """(B, T, F) and (B,) -> Logits with T // 8 frames."""
-        # what has fewer frames than a pooling takes yields one frame, which counts as padding
+        """Map features (B, T, F) and num_frames (B,) to logits with T // 8 frames."""
+        # clips with too few frames for the poolings yield one frame, which counts as padding
         short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(features)[1], 0)
         hidden = ops.pad(features, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
         for index, (convolution, norm) in enumerate(zip(self._convolutions, self._norms, strict=True)):
@@ -109,7 +117,7 @@ class Dcnn(BuiltByCall, keras.Model):
             if index % 2 == 1 and index // 2 < NUM_POOLED_PAIRS:
                 hidden = self._pool(hidden)
                 num_frames = num_frames // 2
-                # an odd last frame is dropped, as it is when the clip comes alone
+                # an odd last frame is dropped, as for the clip alone
                 hidden = (
                     hidden * padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]
                 )

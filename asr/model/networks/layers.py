@@ -1,4 +1,4 @@
-"""Layers that the networks share. All keep padding out: a mask is 1 on real frames and 0 on padding."""
+"""Provide the layers that networks share; all ignore padding: a mask is 1 on real frames and 0 on padding."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from asr.base.types import Tensor
 
 
 class BuiltByCall:
-    """A layer or a model without weights of its own; its first call makes those of the layers within it.
+    """A layer or model without weights of its own, whose first call creates those of its inner layers.
 
-    Without a `build`, Keras would first trace `call` symbolically to make them, once more for each level of
-    nesting, which takes longer than all else about a network.
+    Without a `build`, Keras would first trace `call` symbolically to create them, again for each level of
+    nesting, which takes longer than everything else about a network.
     """
 
     def build(self, input_shape: Any = None) -> None:
-        """Do nothing."""
+        """Do nothing; the inner layers are built by their first call."""
 
 
 @keras.saving.register_keras_serializable("polyphone")
 class MaskedBatchNorm(keras.layers.Layer):
-    """Batch normalisation whose statistics count real frames alone (Ioffe & Szegedy, 2015).
+    """Normalises batches by statistics of real frames only (Ioffe & Szegedy, 2015).
 
-    Takes inputs that are 0 on padding, and returns outputs that are. Computes in float32 whatever its inputs
-    are, and returns what they are. When frozen (`trainable = False`), it uses its moving statistics in
-    training, too, and keeps them.
+    Inputs and outputs are 0 on padding. It computes in float32, and returns the type of its inputs. When
+    frozen (`trainable = False`), it uses its moving statistics in training, too, and keeps them.
 
     Args:
-        momentum: share of the moving statistics that a batch leaves as it was.
-        epsilon: added to the variance.
+        momentum: share of the moving statistics that a batch keeps.
+        epsilon: is added to the variance.
         synchronized: whether, trained on several devices, a batch's statistics are those of all devices'
             rows (`tf.distribute.get_replica_context` sums them), not of each device's own.
     """
@@ -46,11 +45,11 @@ class MaskedBatchNorm(keras.layers.Layer):
         self.momentum, self.epsilon, self.synchronized = momentum, epsilon, synchronized
 
     def build(self, input_shape: Any) -> None:
-        """(B, T, C) or (B, T, F, C)."""
+        """Create the weights for inputs (B, T, C) or (B, T, F, C)."""
         shape = (input_shape[-1],)
         self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros", autocast=False)
-        # of several replicas of a tf.distribute.Strategy, all take the mean
+        # all replicas of a tf.distribute.Strategy get the mean
         moving = {"shape": shape, "trainable": False, "aggregation": "mean", "autocast": False}
         self.moving_mean = self.add_weight(name="moving_mean", initializer="zeros", **moving)
         self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **moving)
@@ -59,10 +58,10 @@ class MaskedBatchNorm(keras.layers.Layer):
         """Normalise over all axes but the last.
 
         Args:
-            inputs: (B, T, ..., C), 0 where the mask is.
-            mask: (B, T, ..., 1) with 1 for the axes in between.
-            training: whether to use the batch's statistics, and to move the moving ones: not by those that
-                are infinite or NaN, which would be left for good.
+            inputs: (B, T, ..., C), 0 where the mask is 0.
+            mask: (B, T, ..., 1), of size 1 on the axes in between.
+            training: whether to use the batch's statistics, and to update the moving ones; infinite or NaN
+                statistics do not update them, as they would never recover.
         """
         inputs, mask = ops.cast(inputs, "float32"), ops.cast(mask, "float32")
         mean, variance = self.moving_mean, self.moving_variance
@@ -92,14 +91,14 @@ class MaskedBatchNorm(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("polyphone")
 class SumOfParts(keras.layers.Layer):
-    """A dense layer whose outputs add up rows they share.
+    """A dense layer that adds up shared rows of weights for each output.
 
-    Output v's weights are the sum of one row for each of its parts: a toned syllable that training saw
-    once still has its initial, its final and its tone from thousands of others.
+    Output v's weights are the sum of one row for each of its parts: a toned syllable that occurred
+    once in training still has its initial, its final and its tone in common with thousands of others.
 
     Args:
         parts: (V, P) ids of each output's parts.
-        seed: of the initial weights.
+        seed: seed of the initial weights.
     """
 
     def __init__(self, parts: Any, seed: int, **kwargs: Any) -> None:
@@ -107,10 +106,10 @@ class SumOfParts(keras.layers.Layer):
         self.parts, self.seed = np.asarray(parts, np.int32), seed
 
     def build(self, input_shape: Any) -> None:
-        """(B, T, C)."""
+        """Create the weights for inputs (B, T, C)."""
         num_parts = int(self.parts.max()) + 1
         shape = (num_parts, input_shape[-1])
-        # summed in float32, whatever the layer computes in
+        # summed in float32, whatever the layer's precision
         self.rows = self.add_weight(
             name="rows",
             shape=shape,
@@ -120,7 +119,7 @@ class SumOfParts(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(num_parts,), initializer="zeros", autocast=False)
 
     def call(self, inputs: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, V)."""
+        """Map (B, T, C) to (B, T, V)."""
         kernel = ops.sum(ops.take(self.rows, self.parts, axis=0), axis=1)  # (V, C)
         bias = ops.sum(ops.take(self.bias, self.parts, axis=0), axis=1)  # (V,)
         kernel, bias = ops.cast(kernel, self.compute_dtype), ops.cast(bias, self.compute_dtype)

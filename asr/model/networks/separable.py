@@ -1,8 +1,8 @@
-"""One-dimensional time-channel-separable convolutions with residuals; subsampling 8.
+"""Define networks of 1D time-channel-separable convolutions with residuals, with a subsampling of 8.
 
 After QuartzNet (Kriman et al., 2019, arXiv:1910.10261) and Citrinet (Majumdar et al., 2021,
-arXiv:2104.01721): a convolution of stride 2 opens each of three stages, residual blocks fill it, and in
-the larger sizes a squeeze-and-excitation gate lets every frame know the whole clip.
+arXiv:2104.01721): each of three stages is a convolution of stride 2 followed by residual blocks, and in
+the larger sizes a squeeze-and-excitation gate gives every frame information about the whole clip.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from asr.base.config import ModelConfig
 from asr.base.types import Logits, Tensor
-from asr.model.features import ReceptiveField, padding_mask
+from asr.base.vocabulary import Vocabulary
+from asr.model.features.layer import ReceptiveField, padding_mask
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, SumOfParts
+from asr.model.networks.network import Network
 
 
 class Size(NamedTuple):
-    """Channels, blocks and kernels of the three stages, at 50, 25 and 12.5 frames per second."""
+    """Holds channels, blocks and kernels of the three stages, at 50, 25 and 12.5 frames per second."""
 
     channels: tuple[int, int, int]
     blocks: tuple[int, int, int]
@@ -30,9 +33,10 @@ class Size(NamedTuple):
     gate: bool  # squeeze and excitation
 
 
-# 0.6, 0.8, 6, 18 and 40 million parameters with 1,428 outputs; 0.4 million for xs with 322. xs hears 0.6 s
-# to each side and s 1.2 s: of a small corpus, a network that hears whole sentences learns them by heart
-# (measured on the demo: 23 % errors on unseen voices with kernels of 7, 9 and 11, 10 % with 7, 5 and 3)
+# 0.6, 0.8, 6, 18 and 40 million parameters with 1,428 outputs; 0.4 million for xs with 322. The receptive
+# field of xs is 0.6 s to each side and that of s 1.2 s: on a small corpus, a network that covers whole
+# sentences memorizes them (measured on the demo: 23 % errors on unseen voices with kernels of 7, 9 and 11,
+# 10 % with 7, 5 and 3)
 SIZES = {
     "xs": Size((64, 128, 192), (1, 1, 1), 2, (5, 5, 3), 192, gate=False),
     "s": Size((80, 144, 224), (1, 1, 2), 2, (7, 5, 5), 192, gate=False),
@@ -44,15 +48,15 @@ STEM_KERNEL = 5
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class Separable(BuiltByCall, keras.Model):
-    """The network of a size.
+class Separable(Network):
+    """Implements the separable networks, one for each size.
 
     Args:
         size: a name in SIZES.
-        num_outputs: V, the size of the vocabulary, blank counted.
+        num_outputs: V, the size of the vocabulary, including the blank.
         dropout: share of activations dropped in training.
-        output_parts: (V, P) ids of the parts of each output, to share weights among outputs.
-        seed: of the dropout masks and the initial weights.
+        output_parts: (V, P) ids of the parts of each output, by which outputs share weights.
+        seed: seed of the dropout masks and the initial weights.
     """
 
     SUBSAMPLING = 8
@@ -90,14 +94,20 @@ class Separable(BuiltByCall, keras.Model):
         else:
             self._output = SumOfParts(output_parts, seed=next(seeds), name="output")
 
+    @classmethod
+    @override
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Separable:
+        parts = vocabulary.syllable_parts() if config.factored_output else None
+        return cls(config.size, len(vocabulary), config.dropout, parts, seed)
+
     def num_output_frames(self, num_frames: Any) -> Any:
-        """Frames after three convolutions of stride 2, each of which keeps an odd last frame."""
+        """Return the frames after three convolutions of stride 2, which keep an odd last frame."""
         for _ in self._stages:
             num_frames = (num_frames + 1) // 2
         return num_frames
 
     def receptive_field(self) -> ReceptiveField | None:
-        """Feature frames that logits t depend on, around frame 8 t; None where a gate hears all of them."""
+        """Return the feature frames that logits t depend on, around frame 8 t; None with gates."""
         recipe = SIZES[self.size]
         if recipe.gate:
             return None
@@ -108,7 +118,7 @@ class Separable(BuiltByCall, keras.Model):
         return ReceptiveField(reach, reach)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
-        """(B, T, F) and (B,) -> Logits with about T / 8 frames."""
+        """Map features (B, T, F) and num_frames (B,) to logits with about T / 8 frames."""
         hidden = features  # 0 on padding
         for stage in self._stages:
             num_frames = (num_frames + 1) // 2
@@ -131,7 +141,7 @@ class Separable(BuiltByCall, keras.Model):
 
 
 class BlockSize(NamedTuple):
-    """What the blocks of a stage have in common."""
+    """Holds the sizes that all blocks of a stage share."""
 
     channels: int
     convolutions: int
@@ -141,11 +151,11 @@ class BlockSize(NamedTuple):
 
 
 class Stage(BuiltByCall, keras.layers.Layer):
-    """A convolution of stride 2, then residual blocks."""
+    """Applies a convolution of stride 2, then residual blocks."""
 
     def __init__(self, size: BlockSize, blocks: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # padding="same" would place its zeros by the padded length; ours lie where the clip's own would
+        # padding="same" would depend on the padded length; this padding is that of the clip alone
         self._down = keras.layers.Conv1D(
             size.channels,
             STEM_KERNEL,
@@ -159,7 +169,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         self._blocks = [Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(blocks)]
 
     def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
-        """(B, T, C) -> (B, (T + 1) // 2, channels)."""
+        """Map (B, T, C) to (B, (T + 1) // 2, channels)."""
         side = STEM_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
         hidden = self._down(ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]]))
@@ -171,7 +181,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
 
 
 class Block(BuiltByCall, keras.layers.Layer):
-    """Separable convolutions, and a gate in the larger sizes, beside a residual path."""
+    """Applies separable convolutions, and in the larger sizes a gate, beside a residual path."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -183,7 +193,7 @@ class Block(BuiltByCall, keras.layers.Layer):
         self._dropout = keras.layers.Dropout(size.dropout, seed=seed, name="dropout")
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
+        """Map (B, T, C) to (B, T, C)."""
         hidden = inputs
         for index, convolution in enumerate(self._convolutions):
             hidden = convolution(ops.relu(hidden) if index else hidden, mask, training=training)
@@ -193,7 +203,7 @@ class Block(BuiltByCall, keras.layers.Layer):
 
 
 class SeparableConvolution(BuiltByCall, keras.layers.Layer):
-    """A filter over time for each channel, a mixing of channels, a batch normalisation."""
+    """Applies a filter over time to each channel, mixes channels, and normalises."""
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -210,20 +220,20 @@ class SeparableConvolution(BuiltByCall, keras.layers.Layer):
         self._norm = MaskedBatchNorm(name="norm")
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """(B, T, C) -> (B, T, channels)."""
+        """Map (B, T, C) to (B, T, channels)."""
         mixed = self._pointwise(self._depthwise(inputs) * mask)
         return self._norm(mixed, mask, training=training)
 
 
 class Gate(keras.layers.Layer):
-    """Squeeze and excitation (Hu et al., 2018): scales channels by what the whole clip holds."""
+    """Scales channels by the contents of the whole clip (squeeze and excitation; Hu et al., 2018)."""
 
     def __init__(self, seed: int, reduction: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._seed, self._reduction = seed, reduction
 
     def build(self, inputs_shape: Any, mask_shape: Any = None) -> None:
-        """(B, T, C)."""
+        """Create the layers for inputs (B, T, C)."""
         channels = inputs_shape[-1]
         initializer = keras.initializers.GlorotUniform(self._seed)
         common = {"kernel_initializer": initializer, "dtype": self.dtype_policy}
@@ -233,7 +243,7 @@ class Gate(keras.layers.Layer):
         self._excite.build((None, channels // self._reduction))
 
     def call(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
-        count = ops.sum(ops.cast(mask, "float32"), axis=1)  # float16 holds no sum over a long clip
+        """Map (B, T, C) to (B, T, C)."""
+        count = ops.sum(ops.cast(mask, "float32"), axis=1)  # the sum over a long clip exceeds float16
         mean = ops.sum(ops.cast(inputs, "float32"), axis=1) / ops.maximum(count, 1.0)  # (B, C)
         return inputs * self._excite(self._squeeze(mean))[:, None]

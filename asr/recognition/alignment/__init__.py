@@ -1,1 +1,1 @@
-"""Alignments as times: intervals of tokens, where a text does not fit, files for other programs."""
+"""Times the tokens of a known text: intervals, places where text and recording differ, file formats."""

@@ -1,4 +1,4 @@
-"""When each token of a known text is said in a recording of any length.
+"""Aligns a recording of any length with its text: finds when each token is said.
 
 recognizer = Recognizer.load("runs/demo")
 aligned = align_recording(recognizer, read_audio("a.wav"), [("ni3", "你"), ("hao3", "好")], "a.wav")
@@ -26,17 +26,17 @@ from asr.recognition.recognizer import Recognizer
 from asr.recognition.settled_logits import StreamListener
 
 WINDOW_S = 30.0
-LEAST_AMPLITUDE = 32  # of a recording with any sound: 60 dB below the loudest that a file holds
+MIN_AMPLITUDE = 32  # below this peak a recording is silent: 60 dB below full scale
 
 
 @dataclass(frozen=True)
 class AlignedRecording:
-    """A recording and when each token of its text is said.
+    """Holds when each token of a recording's text is said.
 
     Attributes:
         tokens: in order.
         duration_s: of the recording.
-        misfits: descriptions of the places where text and recording differ; empty where they agree.
+        misfits: descriptions of the places where text and recording differ; empty if they agree.
     """
 
     tokens: Sequence[TimedToken]
@@ -54,19 +54,19 @@ def align_recording(
     """Align a recording with its text.
 
     Args:
-        recognizer: its acoustic model is used; nothing is decoded.
+        recognizer: provides the acoustic model; nothing is decoded.
         waveform: (S,) int16 at 16 kHz.
-        written: each token of the text, and as what it was written; empty where no text was given.
-        name: of the recording, for errors.
-        on_progress: receives how far the model has come.
+        written: each token of the text, and how it was written; an empty string if no text was given.
+        name: of the recording, for error messages.
+        on_progress: receives how much of the recording has been processed.
 
     Raises:
-        UserError: the recording is silent, or too short for the tokens, or the model does not know one.
+        UserError: the recording is silent or too short for the tokens, or a token is unknown to the model.
     """
-    if np.abs(waveform.astype(np.int32)).max() < LEAST_AMPLITUDE:
-        raise UserError(f"{name}: no sound in it; check the microphone, or choose another recording")
+    if np.abs(waveform.astype(np.int32)).max() < MIN_AMPLITUDE:
+        raise UserError(f"{name}: the recording is silent; check the microphone, or choose another recording")
     ids = recognizer.vocabulary.encode([token for token, _ in written])
-    columns = [BLANK_ID, *sorted(set(ids))]  # of the others nothing need be kept
+    columns = [BLANK_ID, *sorted(set(ids))]  # the other outputs are not needed
     frame_s, duration_s = recognizer.model.frame_s, len(waveform) / SAMPLE_RATE_HZ
     log_probs = log_probs_of_tokens(recognizer, waveform, columns, on_progress)
     try:
@@ -89,16 +89,16 @@ def log_probs_of_tokens(
     columns: Sequence[int],
     on_progress: OnProgress = ignore_progress,
 ) -> npt.NDArray[np.float32]:
-    """Return the natural logarithm of the posteriors of some ids in every frame, in bounded memory.
+    """Return the log posteriors (natural) of the given ids in every frame, in bounded memory.
 
-    The recording goes through the model as a stream does, see asr/recognition/streaming.py: a model that
-    normalises features over the clip is given each stretch between two pauses by itself.
+    The recording is streamed through the model, see asr/recognition/streaming.py: a model that normalises
+    features over the clip receives each stretch of speech between two pauses as a clip of its own.
 
     Args:
-        recognizer: its acoustic model is used.
+        recognizer: provides the acoustic model.
         waveform: (S,) int16 at 16 kHz.
-        columns: (C,) ids, the blank too where it is wanted.
-        on_progress: receives how far the model has come.
+        columns: (C,) ids, which may include the blank.
+        on_progress: receives how much of the recording has been processed.
 
     Returns:
         (T, C)

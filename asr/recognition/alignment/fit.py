@@ -1,4 +1,4 @@
-"""Whether a text is that of a recording: where a model hears something else than it was told."""
+"""Checks whether a text fits a recording, and finds the places where the model recognizes something else."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from asr.base.wording import listed
 from asr.recognition.alignment.time_formats import TimedToken
 from asr.recognition.decoding.forced_alignment import TokenAlignment
 
-NEIGHBOURS = 5  # tokens, over which posteriors are averaged: one alone may be mumbled
-LEAST_LOG_PROB = math.log(0.05)
-TOKENS_MISSED = 2.0  # that a model hears between two tokens of the text
+NEIGHBOURS = 5  # tokens over which posteriors are averaged: a single one may be mumbled
+MIN_LOG_PROB = math.log(0.05)
+MIN_EXTRA_TOKENS = 2.0  # expected number of tokens between two tokens of the text, to be reported
 QUIET_SHARE = 0.5
-TOLD_PLACES = 8
-TOLD_TOKENS = 8
+MAX_PLACES = 8
+MAX_TOKENS = 8
 
 
 def misfits(
@@ -27,58 +27,60 @@ def misfits(
     frame_s: float,
     quiet: npt.NDArray[np.bool_],
 ) -> list[str]:
-    """What to tell a user of the places where text and recording differ; nothing where they agree.
+    """Describe the places where text and recording differ; return an empty list if they agree.
 
     Args:
-        tokens: U of them.
-        alignment: of them.
+        tokens: of the text, U.
+        alignment: of the tokens.
         blank_log_probs: (T,) natural logarithm of the blank's posterior.
         frame_s: seconds from one frame to the next.
         quiet: as `asr.recognition.alignment.intervals.quiet_steps` finds it.
     """
-    unheard = _unheard(alignment.log_probs)
-    if unheard.mean() > 0.5:
+    improbable = _improbable(alignment.log_probs)
+    if improbable.mean() > 0.5:
         mean = float(np.exp(alignment.log_probs.mean()))
         return [
-            f"the model does not hear this text: its tokens have a mean posterior of {mean:.2g}; "
-            "is it the text of this recording, and the model of this language?"
+            f"text and recording do not match: the tokens have a mean probability of {mean:.2g}; "
+            "check that the text belongs to this recording, and that the model is of this language"
         ]
     places = []
-    for begin, end in _runs(unheard):
+    for begin, end in _runs(improbable):
         said = _shortened([token.text.strip() or token.token for token in tokens[begin:end]])
         span = _span(tokens[begin].start_s, tokens[end - 1].end_s)
-        places.append((tokens[begin].start_s, f"{span}: not heard as the text has it: {said}"))
-    for begin, end in _untold(alignment, blank_log_probs):
+        places.append((tokens[begin].start_s, f"{span}: the recording does not match the text: {said}"))
+    for begin, end in _extra_speech(alignment, blank_log_probs):
         span = _span(begin * frame_s, end * frame_s)
-        places.append((begin * frame_s, f"{span}: more is said than the text has"))
-    told = [message for _, message in sorted(places)]
-    told = listed(told, TOLD_PLACES, separator="\n").splitlines()
+        places.append((begin * frame_s, f"{span}: speech that is not in the text"))
+    messages = [message for _, message in sorted(places)]
+    messages = listed(messages, MAX_PLACES, separator="\n").splitlines()
     steps = np.minimum((alignment.starts * frame_s / 0.01).astype(int), len(quiet) - 1)
     if len(tokens) >= NEIGHBOURS and quiet[steps].mean() > QUIET_SHARE:
-        told.append(
-            f"{quiet[steps].mean():.0%} of the tokens were found in pauses: this model hears what is said, "
-            "but not when, as one does that was trained on single words; train on sentences"
+        messages.append(
+            f"{quiet[steps].mean():.0%} of the tokens were found in pauses: the model recognizes what is "
+            "said, but not when, like a model trained on single words; train on sentences"
         )
-    return told
+    return messages
 
 
-def _unheard(log_probs: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """(U,) tokens whose neighbourhood has hardly any posterior."""
+def _improbable(log_probs: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Return (U,) whether each token's neighbourhood has a low mean posterior."""
     width = min(NEIGHBOURS, len(log_probs))
     padded = np.pad(log_probs.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
     means = np.convolve(padded, np.full(width, 1 / width), mode="valid")
-    unheard: npt.NDArray[np.bool_] = means < LEAST_LOG_PROB
-    return unheard
+    improbable: npt.NDArray[np.bool_] = means < MIN_LOG_PROB
+    return improbable
 
 
-def _untold(alignment: TokenAlignment, blank_log_probs: npt.NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Stretches of frames between tokens in which the model hears several others."""
-    heard = 1.0 - np.exp(blank_log_probs.astype(np.float64))
-    begins = np.concatenate([[0], alignment.ends + 1])  # a token may be heard in the frame after it, too
-    ends = np.concatenate([alignment.starts - 1, [len(heard)]])
-    sums = np.concatenate([[0.0], np.cumsum(heard)])
+def _extra_speech(
+    alignment: TokenAlignment, blank_log_probs: npt.NDArray[np.float32]
+) -> list[tuple[int, int]]:
+    """Return the stretches of frames between tokens in which the model recognizes several other tokens."""
+    not_blank = 1.0 - np.exp(blank_log_probs.astype(np.float64))
+    begins = np.concatenate([[0], alignment.ends + 1])  # a token's posterior may spill into the next frame
+    ends = np.concatenate([alignment.starts - 1, [len(not_blank)]])
+    sums = np.concatenate([[0.0], np.cumsum(not_blank)])
     gaps = [(int(begin), int(end)) for begin, end in zip(begins, ends, strict=True) if end > begin]
-    return [(begin, end) for begin, end in gaps if sums[end] - sums[begin] >= TOKENS_MISSED]
+    return [(begin, end) for begin, end in gaps if sums[end] - sums[begin] >= MIN_EXTRA_TOKENS]
 
 
 def _runs(marks: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -87,8 +89,8 @@ def _runs(marks: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _shortened(words: Sequence[str]) -> str:
-    rest = f" ... ({len(words)} tokens)" if len(words) > TOLD_TOKENS else ""
-    return " ".join(words[:TOLD_TOKENS]) + rest
+    rest = f" ... ({len(words)} tokens)" if len(words) > MAX_TOKENS else ""
+    return " ".join(words[:MAX_TOKENS]) + rest
 
 
 def _span(start_s: float, end_s: float) -> str:

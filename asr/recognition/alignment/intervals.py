@@ -1,8 +1,8 @@
-"""From the frames that CTC aligns tokens to, to the time each token takes.
+"""Converts the frames that CTC aligns tokens to into the interval of time of each token.
 
-A CTC model gives a token one frame or two, soon after the token begins, and blanks for the rest of it. So the
-boundary between two tokens lies nearer to the second one's frame. Where the recording is quiet between them,
-the first one ends and the second begins with the sound.
+A CTC model emits a token in one frame or two, soon after the token begins, and blanks for the rest of it. So
+the boundary between two tokens lies nearer to the frame of the second. Where the recording is quiet between
+them, the first token ends with the sound before the pause, and the second begins with the sound after it.
 
 Measured on spoken digits of an unseen speaker joined without a gap (415 joins, frames of 80 ms): the mean
 error of a boundary is 29 ms, where the middle between the two frames has 69 ms.
@@ -19,7 +19,7 @@ from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 BOUNDARY_SHARE = 0.75  # of the way from a token's last frame to the next one's first
 LONGEST_LEAD_S, LONGEST_TAIL_S = 0.12, 0.35  # before a token's first frame, and after its last
-QUIET_DB = 25.0  # below the loudest sound near by
+QUIET_DB = 25.0  # below the loudest sound nearby
 NEAR_S = 1.5
 SHORTEST_PAUSE_S = 0.08
 STEP_S = 0.01
@@ -31,7 +31,7 @@ Seconds = npt.NDArray[np.float64]
 def token_intervals(
     alignment: TokenAlignment, frame_s: float, duration_s: float, quiet: Bools
 ) -> tuple[Seconds, Seconds]:
-    """When each token begins and ends, in order and without overlap; pauses lie between.
+    """Return when each token begins and ends, in order and without overlap; pauses belong to no token.
 
     Args:
         alignment: of U tokens.
@@ -48,7 +48,7 @@ def token_intervals(
     starts, ends = np.maximum(first - LONGEST_LEAD_S, 0.0), np.minimum(last + LONGEST_TAIL_S, duration_s)
     boundaries = last[:-1] + BOUNDARY_SHARE * (first[1:] - last[:-1])
     starts[1:], ends[:-1] = np.maximum(starts[1:], boundaries), np.minimum(ends[:-1], boundaries)
-    # the first and the last pause of those that lie between two tokens, before them all or after them all
+    # the first and the last pause between two tokens, before the first token, and after the last one
     begins, stops = _pauses(quiet)
     first_pauses = np.searchsorted(begins, np.concatenate([[-1.0], last]), side="right")  # (U + 1,)
     last_pauses = np.searchsorted(stops, np.concatenate([first, [duration_s]]), side="right") - 1
@@ -61,7 +61,7 @@ def token_intervals(
 
 
 def quiet_steps(waveform: Waveform) -> Bools:
-    """Which steps of 10 ms are far below the loudest one near by.
+    """Return which steps of 10 ms are far quieter than the loudest step nearby.
 
     Args:
         waveform: (S,) int16 at 16 kHz.
@@ -75,7 +75,7 @@ def quiet_steps(waveform: Waveform) -> Bools:
 
 
 def _pauses(quiet: Bools) -> tuple[Seconds, Seconds]:
-    """When each stretch of quiet begins and ends that is long enough for a pause."""
+    """Return when each stretch of quiet that is long enough for a pause begins and ends."""
     edges = np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8))
     begins = np.flatnonzero(edges == 1).astype(np.float64) * STEP_S
     stops = np.flatnonzero(edges == -1).astype(np.float64) * STEP_S

@@ -1,4 +1,4 @@
-"""Timed tokens as a TextGrid for Praat, as subtitles (SRT), as JSON, or as a table."""
+"""Formats timed tokens as a TextGrid for Praat, as subtitles (SRT), as JSON, or as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from asr.base.columns import width_of
+from asr.base.columns import display_width
 from asr.base.files import whole_file
 
 TimeFormat: TypeAlias = Literal["table", "textgrid", "srt", "json"]
@@ -20,19 +20,19 @@ LINE_S = 7.0
 PAUSE_S = 0.5  # ends a subtitle
 SENTENCE_ENDS = "。！？；!?;…\n"
 PHRASE_ENDS = "，、：,:—"
-PHRASE_COLUMNS = 20  # a subtitle ends with a phrase once it is so wide
+PHRASE_COLUMNS = 20  # a subtitle of this width or more ends with a phrase
 
 
 @dataclass(frozen=True, slots=True)
 class TimedToken:
-    """A token and when it is said.
+    """Holds a token and when it is said.
 
     Attributes:
         token: of the vocabulary.
         start_s: seconds from the recording's start.
         end_s: at or after `start_s`; at or before the next token's `start_s`.
         confidence: from 0 to 1.
-        text: as it was written, up to where the next token's text begins; empty where no text was given.
+        text: as it was written, up to where the next token's text begins; empty if no text was given.
     """
 
     token: str
@@ -44,21 +44,21 @@ class TimedToken:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of time and its label."""
+    """Holds a stretch of time and its label."""
 
     start_s: float
     end_s: float
     label: str
 
 
-def formatted(tokens: Sequence[TimedToken], duration_s: float, format_name: TimeFormat, tier: str) -> str:
-    """The contents of a file.
+def format_tokens(tokens: Sequence[TimedToken], duration_s: float, format_name: TimeFormat, tier: str) -> str:
+    """Return the contents of a file of timed tokens.
 
     Args:
         tokens: in order.
         duration_s: of the recording.
-        format_name: which.
-        tier: what the tokens are: "syllables", "characters", "words".
+        format_name: of the file.
+        tier: the unit of the tokens: "syllables", "characters" or "words".
     """
     if format_name == "textgrid":
         return textgrid(tokens, duration_s, tier)
@@ -67,29 +67,31 @@ def formatted(tokens: Sequence[TimedToken], duration_s: float, format_name: Time
     return as_json(tokens, duration_s, tier) if format_name == "json" else table(tokens)
 
 
-def write_formatted(path: Path, contents: str) -> None:
-    """Write a file whole, as UTF-8.
+def write_alignment(path: Path, contents: str) -> None:
+    """Write a file atomically, as UTF-8.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     with whole_file(path, "alignment") as file:
         file.write(contents.encode())
 
 
 def textgrid(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
-    """Praat's long text format: the tokens, their characters and words where a text was given, subtitles.
+    """Return Praat's long text format, with tiers of tokens, characters and words (of a text), and lines.
 
-    Intervals of each tier cover the recording; their labels are empty where nothing is said.
+    The intervals of each tier cover the recording; labels are empty where there is no speech.
     """
     tiers = {tier: [Interval(t.start_s, t.end_s, t.token) for t in tokens]}
-    if any(_bare(token.text) not in ("", token.token) for token in tokens):
-        written = [Interval(t.start_s, t.end_s, _bare(t.text)) for t in tokens]
+    if any(_without_punctuation(token.text) not in ("", token.token) for token in tokens):
+        written = [Interval(t.start_s, t.end_s, _without_punctuation(t.text)) for t in tokens]
         if tier == "syllables":
             tiers["characters"] = written
         if tier != "words" and any(token.text.endswith(" ") for token in tokens):
             words = map(_joined, _words(tokens))
-            tiers["words"] = [Interval(word.start_s, word.end_s, _bare(word.label)) for word in words]
+            tiers["words"] = [
+                Interval(word.start_s, word.end_s, _without_punctuation(word.label)) for word in words
+            ]
     tiers["lines"] = [_joined(line) for line in subtitle_lines(tokens)]
     lines = [
         'File type = "ooTextFile"',
@@ -107,7 +109,7 @@ def textgrid(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
 
 
 def srt(tokens: Sequence[TimedToken]) -> str:
-    """SubRip subtitles: a number, a time, a line, an empty line."""
+    """Return SubRip subtitles, each a number, a time, a line of text and an empty line."""
     blocks = []
     for number, line in enumerate(map(_joined, subtitle_lines(tokens)), start=1):
         times = f"{_srt_time(line.start_s)} --> {_srt_time(line.end_s)}"
@@ -116,7 +118,7 @@ def srt(tokens: Sequence[TimedToken]) -> str:
 
 
 def as_json(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
-    """An object with `duration_s`, `unit` and `tokens`, a list of each token's fields."""
+    """Return a JSON object with `duration_s`, `unit` and `tokens`, a list of each token's fields."""
     fields = [
         {
             "token": token.token,
@@ -132,19 +134,19 @@ def as_json(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
 
 
 def table(tokens: Sequence[TimedToken]) -> str:
-    """Tab-separated start, end, token, text and confidence, below a row of names."""
+    """Return tab-separated start, end, token, text and confidence, below a header row."""
     rows = ["start_s\tend_s\ttoken\ttext\tconfidence"]
     for token in tokens:
         times = f"{token.start_s:.3f}\t{token.end_s:.3f}"
-        rows.append(f"{times}\t{token.token}\t{_bare(token.text)}\t{token.confidence:.3f}")
+        rows.append(f"{times}\t{token.token}\t{_without_punctuation(token.text)}\t{token.confidence:.3f}")
     return "\n".join(rows) + "\n"
 
 
 def subtitle_lines(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
-    """Tokens in lines that a reader takes in: cut where a sentence ends and at pauses, then at the room."""
+    """Yield the tokens of each subtitle, cut at sentence ends and pauses, and by width and duration."""
     line: list[TimedToken] = []
     for token in tokens:
-        if line and not _goes_on(line, token):
+        if line and not _continues_line(line, token):
             yield line
             line = []
         line.append(token)
@@ -152,25 +154,25 @@ def subtitle_lines(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
         yield line
 
 
-def _goes_on(line: Sequence[TimedToken], token: TimedToken) -> bool:
+def _continues_line(line: Sequence[TimedToken], token: TimedToken) -> bool:
     last, label = line[-1], _joined(line).label
-    after = set(_after(last.text))
+    after = set(_punctuation_after(last.text))
     if token.start_s - last.end_s >= PAUSE_S or after & set(SENTENCE_ENDS):
         return False
-    if after & set(PHRASE_ENDS) and width_of(label) >= PHRASE_COLUMNS:
+    if after & set(PHRASE_ENDS) and display_width(label) >= PHRASE_COLUMNS:
         return False
     if last.text.isascii() and last.text.isalpha():
         return True  # inside a word
-    longer = width_of(_joined([*line, token]).label)
+    longer = display_width(_joined([*line, token]).label)
     return longer <= LINE_COLUMNS and token.end_s - line[0].start_s <= LINE_S
 
 
 def _words(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
-    """Tokens of each word, where white space or punctuation separates words."""
+    """Yield the tokens of each word; white space or punctuation separates words."""
     word: list[TimedToken] = []
     for token in tokens:
         word.append(token)
-        if token.text != _bare(token.text):
+        if token.text != _without_punctuation(token.text):
             yield word
             word = []
     if word:
@@ -178,7 +180,7 @@ def _words(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
 
 
 def _joined(tokens: Sequence[TimedToken]) -> Interval:
-    """Tokens as one interval, labelled as they were written, or else with the tokens."""
+    """Join tokens into one interval, labelled with their text, or with the tokens if they have none."""
     written = "".join(token.text for token in tokens)
     label = " ".join(written.split()) or " ".join(token.token for token in tokens)
     return Interval(tokens[0].start_s, tokens[-1].end_s, label)
@@ -201,7 +203,7 @@ def _without_gaps(intervals: Sequence[Interval], duration_s: float) -> list[Inte
     for interval in intervals:
         start_s, end_s = round(interval.start_s, 6), round(interval.end_s, 6)
         if end_s <= start_s:
-            continue  # an interval of Praat's has a length
+            continue  # Praat requires intervals of positive length
         if start_s > now_s:
             covering.append(Interval(now_s, start_s, ""))
         covering.append(Interval(start_s, end_s, interval.label))
@@ -224,8 +226,8 @@ def _srt_time(seconds: float) -> str:
     return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
 
 
-def _bare(text: str) -> str:
-    """A token's text without what is not said: `《好，` -> `好`."""
+def _without_punctuation(text: str) -> str:
+    """Return a token's text without punctuation and space around it: `《好，` -> `好`."""
     start, end = 0, len(text)
     while start < end and _is_silent(text[start]):
         start += 1
@@ -234,9 +236,9 @@ def _bare(text: str) -> str:
     return text[start:end]
 
 
-def _after(text: str) -> str:
-    """What of a token's text follows it: `《好，` -> `，`."""
-    return text.rpartition(_bare(text))[2] if _bare(text) else text
+def _punctuation_after(text: str) -> str:
+    """Return the punctuation and space after a token in its text: `《好，` -> `，`."""
+    return text.rpartition(_without_punctuation(text))[2] if _without_punctuation(text) else text
 
 
 def _is_silent(char: str) -> bool:

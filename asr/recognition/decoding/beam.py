@@ -1,7 +1,7 @@
-"""CTC prefix beam search: the most probable token sequences, each the sum over all of its alignments.
+"""Searches for the most probable token sequences by CTC prefix beam search, summing over alignments.
 
 Graves et al. (2006), "Connectionist Temporal Classification"; Hannun et al. (2014), arXiv:1408.2873. An
-n-gram language model and hot words take part in the search.
+n-gram language model and hot words are fused into the search.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy.typing as npt
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID, Vocabulary
-from asr.language.ngram.model import SENTENCE_END, NGramModel, Tables
+from asr.language.ngram.model import SENTENCE_END, NGramModel, tables_of
 from asr.recognition.decoding.beam_kernel import Beam, Pruning, read_beam, search
 from asr.recognition.decoding.hot_words import HotWords
 from asr.recognition.decoding.prefixes import NONE, ROOT, Fusion, Nodes, compact, tokens_of
 
-NODES_AT_FIRST = 1024
+INITIAL_NODES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A token sequence that may have been said. Logarithms are natural.
+    """Holds a token sequence of the beam and its scores. Logarithms are natural.
 
     Attributes:
         ids: of its tokens.
-        score: what candidates are ranked by: `acoustic`, `lm_weight` times `language`, the token bonus for
+        score: by which candidates are ranked: `acoustic`, `lm_weight` times `language`, the token bonus for
             each token and the boosts of hot words.
-        acoustic: log of the probability of all its alignments.
+        acoustic: log of the summed probability of all alignments.
         language: log probability by the language model; 0 without one.
     """
 
@@ -43,14 +43,14 @@ class Candidate:
 
 
 class BeamState:
-    """Where a search stands; `BeamSearch` alone changes it.
+    """Holds the state of a search; only `BeamSearch` changes it.
 
     Its memory grows with the tokens of the prefixes in the beam, not with the frames.
 
     Attributes:
         nodes: the prefixes.
-        beam: those kept.
-        num_frames: read so far.
+        beam: the prefixes that the search keeps.
+        num_frames: processed so far.
     """
 
     def __init__(self, nodes: Nodes, beam: Beam) -> None:
@@ -58,7 +58,7 @@ class BeamState:
         self.num_frames = 0
 
     def make_room(self) -> None:
-        """Forget the prefixes that nothing in the beam begins with, and get more memory if those are few."""
+        """Drop the prefixes that no prefix in the beam extends, and double the memory if few are."""
         compact(self.nodes, self.beam.node[: self.beam.size[0]])
         room = len(self.nodes.parent)
         if self.nodes.size[0] + len(self.beam.node) > room // 2:
@@ -68,12 +68,12 @@ class BeamState:
 
 
 class BeamSearch:
-    """Searches with the same settings, one after the other or at the same time.
+    """Searches clips and streams with the same settings, one by one or concurrently.
 
     Args:
         vocabulary: of the log probabilities.
         settings: of the search: beam, weights, pruning.
-        language_model: over tokens of this vocabulary, as `fusion_model` sees to; None for none.
+        language_model: over tokens of this vocabulary, as `fusion_model` ensures; None for none.
         hot_words: of this vocabulary; None for none.
     """
 
@@ -90,8 +90,10 @@ class BeamSearch:
         hot_words = hot_words or HotWords({})
         self._fusion = Fusion(
             language_model is not None,
-            _read_only(language_model.tables if language_model else NO_TABLES),
-            language_model.ids_of(vocabulary.tokens) if language_model else np.zeros(1, np.int32),
+            language_model.tables if language_model else NO_TABLES,
+            language_model.ids_of(vocabulary.tokens).astype(np.int64)
+            if language_model
+            else np.zeros(1, np.int64),
             settings.lm_weight if language_model else 0.0,
             settings.token_bonus if language_model else 0.0,
             hot_words.tables(settings.hot_word_boost),
@@ -101,14 +103,14 @@ class BeamSearch:
     def decode(
         self, log_probs: npt.NDArray[np.float32], num_frames: npt.NDArray[np.integer]
     ) -> list[list[Candidate]]:
-        """The candidates in the beam at the end of each clip, best first.
+        """Return the candidates in the beam at the end of each clip, best first.
 
         Args:
             log_probs: (B, T, V) natural logarithms, as of a log softmax.
-            num_frames: (B,) the rest is padding and not read.
+            num_frames: (B,) of each clip; the rest is padding and ignored.
 
         Raises:
-            UserError: a clip has a frame that holds no log probabilities.
+            UserError: a clip has a frame of values that are not log probabilities.
         """
 
         def decode_clip(row: int) -> list[Candidate]:
@@ -123,9 +125,9 @@ class BeamSearch:
             return list(pool.map(decode_clip, range(len(log_probs))))
 
     def start(self) -> BeamState:
-        """A search before its first frame."""
+        """Return the state of a search before its first frame."""
         model, beam = self.language_model, self.settings.beam
-        room = max(NODES_AT_FIRST, 2 * beam + 2)
+        room = max(INITIAL_NODES, 2 * beam + 2)
         nodes = _make_nodes(room, model.order - 1 if model else 0)
         if model:
             context = model.begin_context()
@@ -136,18 +138,18 @@ class BeamSearch:
         return BeamState(nodes, kept)
 
     def feed(self, state: BeamState, log_probs: npt.NDArray[np.float32]) -> None:
-        """Search through further frames: however a clip is cut, the candidates are the same.
+        """Process further frames; the candidates do not depend on how a clip is split.
 
         Args:
-            state: changed.
+            state: updated in place.
             log_probs: (T, V) natural logarithms.
 
         Raises:
-            UserError: a frame holds no log probabilities; the search cannot go on.
+            UserError: a frame has values that are not log probabilities; the search cannot continue.
         """
         assert log_probs.ndim == 2, log_probs.shape
         assert log_probs.shape[1] == len(self.vocabulary), (log_probs.shape, len(self.vocabulary))
-        rest = np.require(log_probs, np.float32, ["C", "W"])  # one kind of array: one compilation
+        rest = np.require(log_probs, np.float32, ["C", "W"])  # one type, one compilation
         while len(rest):
             done = search(rest, self._fusion, self._pruning, state.nodes, state.beam)
             if done < 0:
@@ -158,13 +160,13 @@ class BeamSearch:
                 state.make_room()
 
     def candidates(self, state: BeamState, finished: bool, at_most: int | None = None) -> list[Candidate]:
-        """The candidates in the beam, best first.
+        """Return the candidates in the beam, best first.
 
         Args:
             state: of the search.
-            finished: whether the utterance ends here: the language model's `</s>` then counts, and a hot word
-                that is only begun does not.
-            at_most: how many; None for all.
+            finished: whether the utterance ends here: if so, the language model's `</s>` counts, and the
+                boost of an incomplete hot word does not.
+            at_most: limits their number; None for all.
         """
         scores, acoustic, language = read_beam(
             self._fusion, self._sentence_end, finished, state.nodes, state.beam
@@ -181,9 +183,7 @@ class BeamSearch:
         ]
 
 
-NO_TABLES = Tables(
-    np.zeros(2, np.uint32), np.zeros(2, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
-)
+NO_TABLES = tables_of(np.zeros(2, np.uint32), [], [])
 
 
 def _make_nodes(room: int, num_context_words: int) -> Nodes:
@@ -205,26 +205,16 @@ def _make_nodes(room: int, num_context_words: int) -> Nodes:
         added=floats(),
         context_words=ints(room, num_context_words),
         context_backoffs=np.zeros((room, num_context_words), np.float32),
-        context_length=ints(),
+        context_length=np.zeros(room, np.int64),
         size=np.ones(1, np.int32),
     )
     nodes.token[ROOT], nodes.first_child[ROOT], nodes.next_sibling[ROOT] = BLANK_ID, NONE, NONE
     return nodes
 
 
-def _read_only(tables: Tables) -> Tables:
-    """Tables of one kind, whether mapped from a file or made here: one compilation serves both."""
-    views = Tables(
-        tables.memory.view(np.ndarray), tables.floats.view(np.ndarray), tables.begins[:], tables.buckets[:]
-    )
-    for view in views:
-        view.flags.writeable = False
-    return views
-
-
 def _no_log_probs(row: npt.NDArray[np.float32], frame: int) -> UserError:
-    received = "probability 0 for everything" if np.all(row == -np.inf) else f"{row.max()}"
+    received = "probability 0 for every token" if np.all(row == -np.inf) else f"{row.max()}"
     return UserError(
         f"frame {frame}: expected log probabilities from the acoustic model, received {received}; "
-        "its weights have diverged: take an earlier checkpoint, or train at a lower learning rate"
+        "the weights have diverged (NaN or infinite): use an earlier checkpoint, or a lower learning rate"
     )

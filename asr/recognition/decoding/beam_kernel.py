@@ -1,4 +1,4 @@
-"""The loops of `asr/recognition/decoding/beam.py`, compiled: a beam of prefixes from frame to frame."""
+"""Compiles the inner loops of `asr/recognition/decoding/beam.py`: they advance a beam frame by frame."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from asr.recognition.decoding.prefixes import (
     word_log_prob,
 )
 
-LARGEST_LOG_PROB = 1e-3  # a softmax in single precision may come out a little above 1
-NO_DIFFERENCE = 40.0  # natural logarithm: added to a number e^40 times as large, nothing is left in a double
+MAX_LOG_PROB = 1e-3  # a softmax in single precision may slightly exceed 1
+NO_DIFFERENCE = 40.0  # natural logarithm: adding a number e^40 times smaller does not change a double
 
 
 class Pruning(NamedTuple):
-    """What is not tried, and what is dropped: see `DecoderSettings`."""
+    """Holds the thresholds for pruning tokens and prefixes, see `DecoderSettings`."""
 
     min_token_log_prob: float
     beam_width: float
 
 
 class Beam(NamedTuple):
-    """The prefixes kept, best first.
+    """Holds the prefixes that the search keeps, best first.
 
     Attributes:
-        node: (beam,) of each.
-        blank: (beam,) log probability of its alignments that end in a blank.
-        token: (beam,) of those that end in its last token.
-        size: (1,) how many there are.
+        node: (beam,) node of each prefix.
+        blank: (beam,) log probability of the alignments that end in a blank.
+        token: (beam,) log probability of the alignments that end in the prefix's last token.
+        size: (1,) number of prefixes.
     """
 
     node: Int32
@@ -53,13 +53,13 @@ class Beam(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """What may be in the next beam: an old prefix, or a token more.
+    """Collects the prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
 
     Attributes:
-        heap: their scores.
-        node: (beam,) `NONE` for a prefix without a node.
-        parent, last: (beam,) that prefix.
-        blank, token: (beam,) as of `Beam`.
+        heap: of scores.
+        node: (beam,) node of the prefix; `NONE` for one without a node.
+        parent, last: (beam,) parent node and last token of a prefix without a node.
+        blank, token: (beam,) as in `Beam`.
     """
 
     heap: Heap
@@ -72,18 +72,18 @@ class Offers(NamedTuple):
 
 @compiled
 def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, beam: Beam) -> int:
-    """Go on through frames.
+    """Advance the beam through frames.
 
     Args:
         log_probs: (T, V)
-        fusion: with what.
-        pruning: how much.
-        nodes: changed.
-        beam: changed.
+        fusion: language model and hot words.
+        pruning: thresholds.
+        nodes: updated in place.
+        beam: updated in place.
 
     Returns:
-        how many frames were read: T, fewer where there is no room for further nodes, and `-1 - t` where frame
-        t holds no log probabilities.
+        The number of frames processed: T, or fewer if there is no room for further nodes; `-1 - t` if the
+        values of frame t are not log probabilities.
     """
     width, num_tokens = len(beam.node), log_probs.shape[1]
     offers = Offers(
@@ -114,13 +114,13 @@ def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, b
 
 @compiled
 def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bool:
-    """Tokens that are probable enough, the best one at hand; False where the frame is damaged."""
+    """Fill the heap with the tokens that are probable enough; return False if the frame is invalid."""
     untried.size[0] = 0
     for token in range(len(row)):
         log_prob = row[token]
         if log_prob < min_log_prob:
             continue
-        if not log_prob <= LARGEST_LOG_PROB:  # not a number, too
+        if not log_prob <= MAX_LOG_PROB:  # also true of NaN
             return False
         if token != BLANK_ID:
             untried.keys[untried.size[0]], untried.items[untried.size[0]] = -log_prob, token
@@ -132,7 +132,7 @@ def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bo
 
 @compiled
 def offer_old_prefixes(row: Float32, nodes: Nodes, beam: Beam, offers: Offers) -> float:
-    """Offer every prefix of the beam with a frame more, which adds no token to it; returns the best score."""
+    """Offer every prefix of the beam, its last frame a blank or a repeat, and return the best score."""
     offers.heap.size[0] = 0
     best = -np.inf
     for place in range(beam.size[0]):
@@ -166,28 +166,28 @@ def offer_new_prefixes(
     words: Int32,
     backoffs: Float32,
 ) -> float:
-    """Offer every prefix of the beam with a token more, unless that one is in the beam already.
+    """Offer every prefix of the beam extended by a token, except extensions that are in the beam already.
 
     Args:
         row: (V,) log probabilities.
-        fusion: see `search`, as are the next three.
-        pruning: as there.
-        nodes: as there.
-        beam: as there.
-        offers: changed.
-        best: score so far.
-        untried: tokens, the most probable one at hand.
-        tokens: (V,) to write them to in this order, as far as they are needed.
-        words: (order - 1,) scratch, as is the next.
-        backoffs: (order - 1,)
+        fusion: see `search`.
+        pruning: see `search`.
+        nodes: see `search`.
+        beam: see `search`.
+        offers: updated in place.
+        best: best score so far.
+        untried: heap of tokens, the most probable one first.
+        tokens: (V,) scratch space: the tokens popped from the heap, in order.
+        words: (order - 1,) scratch space.
+        backoffs: (order - 1,) scratch space.
 
     Returns:
-        the best score.
+        The best score.
     """
     num_sorted, num_tokens = 0, untried.size[0]
     for place in range(beam.size[0]):
         node = beam.node[place]
-        # a language model's log probability is below 0 and left out
+        # an upper bound: the language model's log probability, which is below 0, is left out
         most = nodes.added[node] + fusion.token_bonus + fusion.hot_words.most[nodes.hot_state[node]]
         most += log_add(beam.blank[place], beam.token[place])
         for index in range(num_tokens):
@@ -219,9 +219,9 @@ def offer_new_prefixes(
 
 @compiled
 def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
-    """Log probability of a prefix's alignments that this token may follow as a token more."""
+    """Return the log probability of the alignments of a prefix that this token may extend."""
     if token == nodes.token[beam.node[place]]:
-        return float(beam.blank[place])  # without a blank between them, it is the same token held on
+        return float(beam.blank[place])  # without a blank between, a repeated token is one token
     return float(log_add(beam.blank[place], beam.token[place]))
 
 
@@ -229,7 +229,7 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
 def offer(
     offers: Offers, score: float, node: int, parent: int, last: int, blank: float, token: float
 ) -> None:
-    """Keep an offer, if need be instead of the worst one."""
+    """Keep an offer, replacing the worst one if the heap is full."""
     heap = offers.heap
     if heap.size[0] < len(heap.keys):
         slot = heap.size[0]
@@ -244,7 +244,7 @@ def offer(
 
 @compiled
 def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor: float) -> None:
-    """Make the next beam of the offers that score at least so much."""
+    """Build the next beam from the offers that score at least `floor`."""
     for place in range(beam.size[0]):
         nodes.place[beam.node[place]] = NONE
     while offers.heap.keys[0] < floor:
@@ -263,11 +263,11 @@ def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor:
 def read_beam(
     fusion: Fusion, sentence_end: int, finished: bool, nodes: Nodes, beam: Beam
 ) -> tuple[Float64, Float64, Float64]:
-    """(beam,) scores, acoustic and language model's log probabilities of the prefixes kept.
+    """Return (beam,) scores, acoustic log probabilities and language model log probabilities of the beam.
 
     Args:
         fusion: see `search`.
-        sentence_end: its id in the language model.
+        sentence_end: id of `</s>` in the language model.
         finished: whether the utterance ends here.
         nodes: see `search`.
         beam: see `search`.
@@ -300,7 +300,7 @@ def read_beam(
 
 @compiled
 def log_add(one: float, other: float) -> float:
-    """log(e^one + e^other)."""
+    """Return log(e^one + e^other)."""
     larger, smaller = (one, other) if one > other else (other, one)
     if larger == -np.inf or smaller < larger - NO_DIFFERENCE:
         return larger

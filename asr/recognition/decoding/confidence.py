@@ -1,9 +1,9 @@
-"""How probable each token of a hypothesis is to be right, and whether such figures can be believed.
+"""Estimates the probability that each token of a hypothesis is right, and how well such estimates calibrate.
 
-What the acoustic model alone decided has the posterior of the token's frames. Where a language model or hot
-words took part, that posterior is too low for what they corrected: there a token has the share of the
-candidates that agree on it, each weighed by its score (Wessel et al., 2001, "Confidence measures for large
-vocabulary continuous speech recognition"). Calibration after Guo et al. (2017), arXiv:1706.04599.
+If the acoustic model alone decides, a token's confidence is the posterior of its frames. With a language
+model or hot words that posterior is too low for the tokens that they corrected, so the confidence is the
+share of the candidates that agree on the token, weighted by score (Wessel et al., 2001, "Confidence measures
+for large vocabulary continuous speech recognition"). Calibration follows Guo et al. (2017), arXiv:1706.04599.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from asr.recognition.decoding.beam import Candidate
     from asr.recognition.decoding.forced_alignment import TokenAlignment
 
-# scores differ by more than the candidates' chances do: of 1, 1.5, 2 and 3 best on the demo's dev set
+# scores are overconfident; the best of 1, 1.5, 2 and 3 on the demo's dev set
 TEMPERATURE = 1.5
 
 
 def token_confidences(candidates: Sequence[Candidate], alignment: TokenAlignment) -> tuple[float, ...]:
-    """How probable each token of the first candidate is to be right, from 0 to 1.
+    """Return the confidence of each token of the first candidate, from 0 to 1.
 
     Args:
-        candidates: of one utterance, the whole beam: first the one chosen, which need not have the highest
-            score where something else had its say.
-        alignment: of the one chosen.
+        candidates: the whole beam of one utterance, the chosen candidate first; after rescoring it need not
+            have the highest score.
+        alignment: of the chosen candidate.
     """
     best = candidates[0]
     if best.score == best.acoustic:
@@ -49,12 +49,12 @@ def path_confidences(
     frame_log_probs: npt.NDArray[np.floating],
     starts: npt.NDArray[np.integer],
 ) -> tuple[float, ...]:
-    """The same for greedy decoding: each token's posterior, the geometric mean over its frames.
+    """Return the confidence of each token of a greedy path: the geometric mean of its frames' posteriors.
 
     Args:
         frame_ids: (T,) the best label of each frame.
         frame_log_probs: (T,) its natural log posterior.
-        starts: (U,) the frame that each token begins at.
+        starts: (U,) the first frame of each token.
     """
     last_frames = np.flatnonzero(np.diff(frame_ids, append=-1))
     ends = last_frames[np.searchsorted(last_frames, starts)] + 1
@@ -63,10 +63,10 @@ def path_confidences(
     return tuple(np.exp(np.minimum(means, 0.0)).tolist())
 
 
-def correct_tokens(heard: Sequence[Hashable], reference: Sequence[Hashable]) -> list[bool]:
-    """Whether each token that was heard stands in the reference, by an alignment of the fewest edits."""
-    correct = [False] * len(heard)
-    for block in Levenshtein.opcodes(heard, reference):
+def correct_tokens(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> list[bool]:
+    """Return whether each token of a hypothesis is right, by an alignment with the fewest edits."""
+    correct = [False] * len(hypothesis)
+    for block in Levenshtein.opcodes(hypothesis, reference):
         if block.tag == "equal":
             correct[block.src_start : block.src_end] = [True] * (block.src_end - block.src_start)
     return correct
@@ -74,14 +74,14 @@ def correct_tokens(heard: Sequence[Hashable], reference: Sequence[Hashable]) -> 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBin:
-    """Tokens of like confidence.
+    """Holds the tokens of similar confidence.
 
     Attributes:
-        low: the smallest confidence that falls in here.
-        high: below which all of them are, but for 1, which the last bin holds.
-        num_tokens: how many there are.
-        confidence: their mean.
-        accuracy: how many of them are right, from 0 to 1.
+        low: lower limit of the confidences, inclusive.
+        high: upper limit, exclusive, except that the last bin includes 1.
+        num_tokens: number of tokens.
+        confidence: mean confidence.
+        accuracy: share of right tokens, from 0 to 1.
     """
 
     low: float
@@ -93,12 +93,12 @@ class CalibrationBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Whether tokens of confidence 0.9 are right nine times of ten.
+    """Measures calibration: whether tokens of confidence 0.9 are right nine times out of ten.
 
     Attributes:
-        bins: those that hold tokens, by rising confidence.
-        error: the expected calibration error: how far confidence and accuracy lie apart in a bin, the mean
-            over tokens.
+        bins: those that contain tokens, by rising confidence.
+        error: the expected calibration error: the mean over tokens of the difference between confidence and
+            accuracy in a token's bin.
     """
 
     bins: tuple[CalibrationBin, ...]
@@ -106,11 +106,11 @@ class Calibration:
 
 
 def calibration(confidences: Sequence[float], correct: Sequence[bool], num_bins: int = 10) -> Calibration:
-    """Compare confidences with what was right.
+    """Measure how well confidences predict which tokens are right.
 
     Args:
         confidences: (N,) from 0 to 1.
-        correct: (N,) whether each token was right.
+        correct: (N,) whether each token is right.
         num_bins: of equal width.
     """
     values, right = np.array(confidences, float), np.array(correct, float)

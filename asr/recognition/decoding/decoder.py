@@ -1,4 +1,4 @@
-"""Decoders: what each takes of a batch of logits in the graph, and the hypotheses it makes of that.
+"""Defines the decoders, which reduce a batch of logits in the graph and turn the rest into hypotheses.
 
 decoder = make_decoder(vocabulary, frame_s=0.08, settings=DecoderSettings(beam=16))
 reduced = decoder.reduce(logits)                      # in a tf.function, on the device
@@ -8,7 +8,7 @@ hypotheses = decoder.hypotheses(reduced, ["a", "b"])  # on the host
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,11 +18,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.registry import DECODERS, load_part
 from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.recognition.decoding.by_words import best_by_words
 from asr.recognition.decoding.greedy import BestPath, best_path, hypotheses_of, seconds
+from asr.recognition.decoding.word_rescoring import rescore_by_words
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
@@ -33,13 +34,19 @@ Reduced = tuple[Tensor, ...]  # tensors of B rows each
 
 
 class Decoder(Protocol):
-    """Logits -> hypotheses."""
+    """Turns logits into hypotheses.
+
+    Attributes:
+        vocabulary: of the logits.
+    """
+
+    vocabulary: Vocabulary
 
     def reduce(self, logits: Logits) -> Reduced:
-        """What is needed of a batch of logits; runs in the graph."""
+        """Return the tensors that `hypotheses` needs from a batch of logits; runs in the graph."""
 
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:
-        """One hypothesis for each row of what `reduce` returned."""
+        """Return one hypothesis for each row of what `reduce` returned."""
 
 
 def make_decoder(
@@ -51,28 +58,55 @@ def make_decoder(
     writes_hanzi: bool = True,
     on_progress: OnProgress = ignore_progress,
 ) -> Decoder:
-    """The decoder of some settings.
+    """Return the decoder that the settings ask for.
 
     Args:
         vocabulary: of the logits.
         frame_s: seconds from one frame to the next.
         settings: greedy decoding, or beam search with or without a language model.
-        hot_words: which beam search favours.
+        hot_words: favoured by beam search.
         converter: turns syllables into hanzi.
-        writes_hanzi: whether the text is hanzi, where there is a converter.
+        writes_hanzi: whether the text is hanzi, if there is a converter.
         on_progress: receives how much of a language model has been read.
 
     Raises:
-        UserError: the language model cannot be read, or is one of other units.
+        UserError: the language model cannot be read, or its units are not those of the vocabulary.
     """
+    make: Callable[..., Decoder] = load_part(DECODERS, settings.algorithm)
+    return make(
+        vocabulary,
+        frame_s,
+        settings,
+        hot_words=hot_words,
+        converter=converter,
+        writes_hanzi=writes_hanzi,
+        on_progress=on_progress,
+    )
+
+
+def make_prefix_beam_decoder(
+    vocabulary: Vocabulary,
+    frame_s: float,
+    settings: DecoderSettings,
+    *,
+    hot_words: HotWords | None,
+    converter: Converter | None,
+    writes_hanzi: bool,
+    on_progress: OnProgress,
+) -> Decoder:
+    """Return the decoder of `algorithm = "prefix_beam"`; see `make_decoder`."""
     if settings.beam > 1:
         return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter, writes_hanzi, on_progress)
-    greedy = GreedyDecoder(vocabulary, frame_s)
-    return HanziDecoder(greedy, converter) if converter is not None and writes_hanzi else greedy
+    return in_hanzi(GreedyDecoder(vocabulary, frame_s), converter if writes_hanzi else None)
+
+
+def in_hanzi(decoder: Decoder, converter: Converter | None) -> Decoder:
+    """Return a decoder of syllables with its text in hanzi; the decoder itself without a converter."""
+    return decoder if converter is None else HanziDecoder(decoder, converter)
 
 
 class GreedyDecoder(Decoder):
-    """The best label of every frame.
+    """Decodes greedily: the best label of every frame.
 
     Args:
         vocabulary: of the logits.
@@ -92,15 +126,15 @@ class GreedyDecoder(Decoder):
 
 
 class BeamDecoder(Decoder):
-    """Prefix beam search; times and confidences come from the best alignment of what it found.
+    """Decodes by prefix beam search; times and confidences come from forced alignment of the results.
 
     Args:
         vocabulary: of the logits.
         frame_s: seconds from one frame to the next.
         settings: of the search.
-        hot_words: which it favours.
-        converter: turns syllables into hanzi, and helps to choose among the search's hypotheses.
-        writes_hanzi: whether the text is hanzi; else it is the tokens, chosen all the same.
+        hot_words: favoured by the search.
+        converter: turns syllables into hanzi, and rescores the hypotheses of the search.
+        writes_hanzi: whether the text is hanzi; else it is the tokens, rescored all the same.
         on_progress: receives how much of the language model has been read.
 
     Raises:
@@ -142,20 +176,20 @@ class BeamDecoder(Decoder):
     def hypothesis(
         self, name: str, log_probs: npt.NDArray[np.float32], candidates: Sequence[Candidate]
     ) -> Hypothesis:
-        """What was heard in one clip.
+        """Return the hypothesis of one clip, with its alternatives.
 
         Args:
             name: of the clip.
             log_probs: (T, V) natural logarithms.
-            candidates: the beam at its end, best first.
+            candidates: the beam at the end of the clip, best first.
         """
         from asr.recognition.decoding.confidence import token_confidences
         from asr.recognition.decoding.forced_alignment import align_tokens
 
         if self.converter is not None:
             weight = self.settings.hanzi_weight
-            candidates = best_by_words(candidates, self.vocabulary, self.converter, weight)
-        told: list[Hypothesis] = []
+            candidates = rescore_by_words(candidates, self.vocabulary, self.converter, weight)
+        hypotheses: list[Hypothesis] = []
         for candidate in candidates[: self.settings.n_best]:
             tokens = self.vocabulary.decode(candidate.ids)
             alignment = align_tokens(log_probs, candidate.ids)
@@ -166,28 +200,28 @@ class BeamDecoder(Decoder):
                 candidate.score,
                 seconds(alignment.starts, self.frame_s),
                 candidate.acoustic,
-                () if told else token_confidences(candidates, alignment),
+                () if hypotheses else token_confidences(candidates, alignment),
             )
-            told.append(hypothesis)
-        return dataclasses.replace(told[0], alternatives=tuple(told[1:]))
+            hypotheses.append(hypothesis)
+        return dataclasses.replace(hypotheses[0], alternatives=tuple(hypotheses[1:]))
 
     def text_of(self, tokens: Sequence[str]) -> str:
-        """Tokens as a person reads them."""
+        """Return tokens as readable text."""
         if self.converter is None or not self.writes_hanzi:
             return self.vocabulary.join(tokens)
         return self.converter.convert(tokens).text
 
 
 class HanziDecoder(Decoder):
-    """Greedy decoding, with its text in hanzi.
+    """Converts the text of another decoder to hanzi.
 
     Args:
-        decoder: greedy, of syllables.
+        decoder: whose tokens are syllables.
         converter: of syllables to hanzi.
     """
 
-    def __init__(self, decoder: GreedyDecoder, converter: Converter) -> None:
-        self.decoder, self.converter = decoder, converter
+    def __init__(self, decoder: Decoder, converter: Converter) -> None:
+        self.decoder, self.converter, self.vocabulary = decoder, converter, decoder.vocabulary
 
     @override
     def reduce(self, logits: Logits) -> Reduced:

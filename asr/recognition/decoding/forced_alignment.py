@@ -1,4 +1,4 @@
-"""Forced alignment: the best CTC path through tokens that are known, and when each of them is said."""
+"""Aligns known tokens with frames: finds the best CTC path through them (forced alignment)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, copy_into
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.model.loss import frames_needed
@@ -18,17 +18,17 @@ Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 Ids = Sequence[int] | npt.NDArray[np.integer]
 
-BLOCK_FRAMES = 2048  # whose scores are held at a time on the way back: at most 64 MB
-LEAST_LOG_PROB = -1e9  # stands for minus infinity: where no path is possible, one is found all the same
+BLOCK_FRAMES = 2048  # frames whose scores are held at a time while tracing back: at most 64 MB
+MIN_LOG_PROB = -1e9  # replaces minus infinity, so that a path is found even if its probability is 0
 
 
 class TokenAlignment(NamedTuple):
-    """Where U tokens stand among T frames.
+    """Holds the frames that each of U tokens is aligned with.
 
     Attributes:
         starts: (U,) int64 the first frame of each token.
-        ends: (U,) int64 the frame after its last one; blanks may stand between it and the next token.
-        log_probs: (U,) float32 natural logarithm of its posterior, the mean over its frames.
+        ends: (U,) int64 the frame after its last one; blanks may follow before the next token.
+        log_probs: (U,) float32 mean log posterior (natural) over the token's frames.
         score: natural logarithm of the path's probability, blanks included.
     """
 
@@ -39,14 +39,14 @@ class TokenAlignment(NamedTuple):
 
 
 def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
-    """The most probable of all CTC paths that spell these tokens (Viterbi), at any length.
+    """Return the most probable of all CTC paths that spell these tokens (Viterbi), at any length.
 
-    Time grows with T * U. Beside the input, memory grows with U * T / BLOCK_FRAMES: the scores of one frame
-    in so many are kept, and those between are found anew on the way back.
+    Time grows with T * U. Besides the input, memory grows with U * T / BLOCK_FRAMES: only the scores of one
+    frame in BLOCK_FRAMES are kept, and the others are computed again when tracing back.
 
     Args:
         log_probs: (T, V) natural logarithm of the posteriors.
-        ids: (U,) tokens, no blank among them.
+        ids: (U,) tokens, without blanks.
 
     Raises:
         UserError: there are fewer frames than the tokens need.
@@ -56,8 +56,8 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
     needed = frames_needed(tokens)
     if len(log_probs) < needed:
         raise UserError(
-            f"{len(tokens):,} tokens need at least {needed:,} frames (two of the same have a blank between "
-            f"them), received {len(log_probs):,}; is the text that of the recording?"
+            f"expected at least {needed:,} frames for {len(tokens):,} tokens (repeated tokens need a blank "
+            f"between them), received {len(log_probs):,}; check that the text belongs to the recording"
         )
     states = best_states(np.ascontiguousarray(log_probs, np.float32), tokens)
     labels = np.full(2 * len(tokens) + 1, BLANK_ID)
@@ -72,17 +72,17 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
 
 @compiled
 def best_states(log_probs: Float32, tokens: Int64) -> Int64:
-    """The state of each frame on the best path.
+    """Return the state of each frame on the best path.
 
     Args:
         log_probs: (T, V) see `align_tokens`.
         tokens: (U,)
 
     Returns:
-        (T,) 2 u + 1 where token u is said, 2 u on the blank before it, 2 U on the last one.
+        (T,) 2 u + 1 where token u is said, 2 u on the blank before it, 2 U on the last blank.
     """
     num_frames, num_tokens = len(log_probs), len(tokens)
-    # a path may pass from a token to the next one without a blank, unless they are the same
+    # a path may pass from a token to the next one without a blank, unless the two are the same
     passing = np.zeros(num_tokens)
     for token in range(1, num_tokens):
         if tokens[token] == tokens[token - 1]:
@@ -98,14 +98,15 @@ def best_states(log_probs: Float32, tokens: Int64) -> Int64:
             after_blanks, after_said = rows[0][frame % 2], rows[1][frame % 2]
             advance(log_probs[frame], tokens, passing, blanks, said, after_blanks, after_said)
             blanks, said = after_blanks, after_said
-        kept_blanks[block + 1], kept_said[block + 1] = blanks, said
+        copy_into(kept_blanks[block + 1], blanks)
+        copy_into(kept_said[block + 1], said)
     states = np.empty(num_frames, np.int64)
     state = 2 * num_tokens
     if num_tokens and kept_said[-1, -1] > kept_blanks[-1, -1]:
         state -= 1
     for block in range(num_blocks - 1, -1, -1):
         first, end = block * BLOCK_FRAMES, min(num_frames, (block + 1) * BLOCK_FRAMES)
-        # in so many frames, the path goes on by no more tokens
+        # within a block, the path advances by at most one token a frame
         high = (state + 1) // 2
         low = max(0, high - (end - first) - 1)
         state = trace_block(
@@ -132,20 +133,21 @@ def trace_block(
     last_state: int,
     states: Int64,
 ) -> int:
-    """Write the states of successive frames, knowing the last one; returns the state before the first.
+    """Write the states of successive frames, given the last one, and return the state before the first.
 
     Args:
         log_probs: (T, V)
-        tokens: (U,) those that the path may be on.
+        tokens: (U,) those that the path may visit.
         passing: (U,) see `advance`.
-        blanks: (U + 1,) scores before the first frame, as are the next.
-        said: (U,)
+        blanks: (U + 1,) scores of the blanks before the first frame.
+        said: (U,) scores of the tokens before the first frame.
         last_state: of the last frame.
         states: (T,) written.
     """
     num_frames, num_tokens = len(log_probs), len(tokens)
     all_blanks, all_said = np.empty((num_frames, num_tokens + 1)), np.empty((num_frames, num_tokens))
-    all_blanks[0], all_said[0] = blanks, said  # before each frame
+    copy_into(all_blanks[0], blanks)  # before each frame
+    copy_into(all_said[0], said)
     for frame in range(num_frames - 1):
         after = all_blanks[frame + 1], all_said[frame + 1]
         advance(log_probs[frame], tokens, passing, all_blanks[frame], all_said[frame], after[0], after[1])
@@ -177,21 +179,21 @@ def advance(
     after_blanks: Float64,
     after_said: Float64,
 ) -> None:
-    """Scores of the best paths to every state, one frame later.
+    """Compute the scores of the best paths to every state after one more frame.
 
     Args:
         log_probs: (V,) of this frame.
         tokens: (U,)
         passing: (U,) 0 where a path may come from the token before, else minus infinity.
-        blanks: (U + 1,) scores before this frame: on the blank before each token, and after the last.
-        said: (U,) of each token.
-        after_blanks: (U + 1,) written; no array of those before.
+        blanks: (U + 1,) scores before this frame, of the blank before each token and after the last.
+        said: (U,) scores before this frame, of each token.
+        after_blanks: (U + 1,) written; must not share memory with the inputs.
         after_said: (U,) written.
     """
-    blank = max(np.float64(log_probs[BLANK_ID]), LEAST_LOG_PROB)
+    blank = max(np.float64(log_probs[BLANK_ID]), MIN_LOG_PROB)
     after_blanks[0] = blanks[0] + blank
     for token in range(len(tokens)):
         after_blanks[token + 1] = max(blanks[token + 1], said[token]) + blank
         before = said[token - 1] + passing[token] if token else -np.inf
         best = max(max(said[token], blanks[token]), before)
-        after_said[token] = best + max(np.float64(log_probs[tokens[token]]), LEAST_LOG_PROB)
+        after_said[token] = best + max(np.float64(log_probs[tokens[token]]), MIN_LOG_PROB)

@@ -1,4 +1,4 @@
-"""Greedy CTC decoding: the best label of every frame, repeats merged, blanks removed."""
+"""Decodes CTC greedily: takes the best label of every frame, merges repeats and removes blanks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ids = npt.NDArray[np.integer]
 
 
 class BestPath(NamedTuple):
-    """The most probable alignment of every clip in a batch."""
+    """Holds the most probable alignment of every clip in a batch."""
 
     frame_ids: Tensor  # (B, T) int32, blanks and repeats included
     num_frames: Tensor  # (B,) int32, the rest is padding
@@ -25,7 +25,7 @@ class BestPath(NamedTuple):
 
 
 def best_path(logits: Logits) -> BestPath:
-    """The best label of every frame, in the graph: (B, T, V) stays on the device."""
+    """Return the best label of every frame, in the graph: (B, T, V) stays on the device."""
     values, num_frames = logits
     frame_scores = tf.reduce_max(values, axis=-1) - tf.reduce_logsumexp(values, axis=-1)  # (B, T)
     frame_ids = tf.argmax(values, axis=-1, output_type=tf.int32)
@@ -33,10 +33,10 @@ def best_path(logits: Logits) -> BestPath:
 
 
 def collapse(frame_ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
-    """Labels of one clip's path, and the frame each one begins at.
+    """Merge repeats and remove blanks; return the labels of a path, and the frame at which each begins.
 
     Args:
-        frame_ids: (T,) one label for each real frame.
+        frame_ids: (T,) the label of each frame, without padding.
     """
     before = np.concatenate([[BLANK_ID], frame_ids])[:-1]
     starts = np.flatnonzero((frame_ids != BLANK_ID) & (frame_ids != before))
@@ -44,7 +44,7 @@ def collapse(frame_ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
 
 
 def labels_of(path: BestPath) -> list[list[int]]:
-    """Each clip's labels."""
+    """Return the labels of each clip."""
     frame_ids, num_frames = np.asarray(path.frame_ids), np.asarray(path.num_frames)
     return [collapse(row[:length])[0].tolist() for row, length in zip(frame_ids, num_frames, strict=True)]
 
@@ -52,7 +52,7 @@ def labels_of(path: BestPath) -> list[list[int]]:
 def hypotheses_of(
     path: BestPath, utterance_ids: Sequence[str], vocabulary: Vocabulary, frame_s: float
 ) -> list[Hypothesis]:
-    """Each clip's hypothesis.
+    """Return the hypothesis of each clip.
 
     Args:
         path: of B clips.
@@ -82,5 +82,5 @@ def hypotheses_of(
 
 
 def seconds(frames: Ids, frame_s: float) -> tuple[float, ...]:
-    """When frames begin, to the millisecond."""
+    """Return when frames begin, in seconds rounded to the millisecond."""
     return tuple(round(float(frame) * frame_s, 3) for frame in frames)

@@ -1,4 +1,4 @@
-"""A binary heap in arrays, for compiled loops."""
+"""Implements a binary heap in arrays, for compiled loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asr.base.compiled import compiled
 
 
 class Heap(NamedTuple):
-    """Items of which the one with the smallest key is at hand."""
+    """Holds items ordered so that the first has the smallest key."""
 
     keys: npt.NDArray[np.float64]
     items: npt.NDArray[np.int32]
@@ -20,13 +20,13 @@ class Heap(NamedTuple):
 
 @compiled
 def make_heap(room: int) -> Heap:
-    """An empty heap."""
+    """Return an empty heap with room for that many items."""
     return Heap(np.empty(room), np.empty(room, np.int32), np.zeros(1, np.int32))
 
 
 @compiled
 def push(heap: Heap, key: float, item: int) -> None:
-    """Add an item."""
+    """Add an item with a key."""
     index = heap.size[0]
     heap.size[0] += 1
     while index and heap.keys[(index - 1) // 2] > key:
@@ -38,7 +38,7 @@ def push(heap: Heap, key: float, item: int) -> None:
 
 @compiled
 def pop(heap: Heap) -> int:
-    """Take the item with the smallest key."""
+    """Remove and return the item with the smallest key."""
     item: int = heap.items[0]
     heap.size[0] -= 1
     last = heap.size[0]
@@ -49,7 +49,7 @@ def pop(heap: Heap) -> int:
 
 @compiled
 def sift_down(heap: Heap, index: int) -> None:
-    """Put the item at a place to where it belongs below."""
+    """Move an item down until no item below it has a smaller key."""
     key, item = heap.keys[index], heap.items[index]
     size = heap.size[0]
     while 2 * index + 1 < size:

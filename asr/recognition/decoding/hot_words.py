@@ -1,8 +1,9 @@
-"""Words to expect: names, places, terms. A file holds one a line, and after a tab how much it matters.
+"""Boosts words that the decoder should expect: names, places, terms.
 
-Every token of a hot word adds the boost times the word's weight. In a hypothesis the words are found from
-left to right, the longest one first, and no token counts twice. While a word is being heard its tokens count
-in advance, and are taken back where it breaks off: a finished hypothesis has the boosts of whole words alone.
+A file holds one word a line, optionally followed by a tab and a weight. Every token of a hot word adds the
+boost times the word's weight. In a hypothesis the words are matched from left to right, the longest first,
+and no token counts twice. The tokens of an incomplete word count in advance, and are taken back if the word
+is not completed: a finished hypothesis has the boosts of whole words only.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import listed
 from asr.recognition.decoding.prefixes import HotWordTables
 
-PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for what has no reading
+PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
 MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
 class HotWords:
-    """Words to expect.
+    """Holds the words to boost and their weights.
 
     Attributes:
         weights: of each word, given as the ids of its tokens.
-        left_out: which lines cannot be used, and why, if any.
-        path: of the file that they are from; None where they are from elsewhere.
+        left_out: a message with the lines that cannot be used and the reasons; empty if there are none.
+        path: of the file that they were read from; None for words from elsewhere.
     """
 
     weights: Mapping[tuple[int, ...], float]
@@ -44,7 +45,7 @@ class HotWords:
 
     @classmethod
     def load(cls, path: Path, vocabulary: Vocabulary, pinyin_of: PinyinOf | None = None) -> HotWords:
-        """Read a file; see `of`."""
+        """Read hot words from a file; see `of`."""
         found = cls.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
         return dataclasses.replace(found, path=path)
 
@@ -56,16 +57,16 @@ class HotWords:
         pinyin_of: PinyinOf | None = None,
         source: str = "hot words",
     ) -> HotWords:
-        """Words as people write them, or as the vocabulary does: its tokens with spaces between.
+        """Parse words, written as usual or as tokens of the vocabulary separated by spaces.
 
         Args:
-            lines: a word each, and its weight after a tab (else 1); empty ones are passed over.
+            lines: a word each, optionally with a tab and its weight (default 1); empty lines are skipped.
             vocabulary: tokens that the words are turned into.
-            pinyin_of: hanzi -> syllables; where the vocabulary is of syllables, so that homophones count.
-            source: where the lines are from, for errors.
+            pinyin_of: hanzi -> syllables, for a vocabulary of syllables; homophones count as the same word.
+            source: of the lines, for error messages.
 
         Raises:
-            UserError: there is no word that can be written in the vocabulary.
+            UserError: no word can be written in tokens of the vocabulary.
         """
         weights: dict[tuple[int, ...], float] = {}
         complaints = []
@@ -84,14 +85,14 @@ class HotWords:
             shown = listed(complaints, MAX_LISTED, separator="\n  ")
             left_out = f"{len(complaints)} hot words cannot be used:\n  {shown}"
         if not weights:
-            raise UserError(f"{source}: {left_out or 'no hot words in it; expected one a line'}")
+            raise UserError(f"{source}: {left_out or 'no hot words; expected one word per line'}")
         return cls(weights, left_out)
 
     def tables(self, boost: float) -> HotWordTables:
-        """The automaton that finds them.
+        """Return the automaton that matches the words, as in Aho and Corasick (1975).
 
-        A state is how much of a word has been heard, as in Aho and Corasick (1975). Where the word breaks
-        off, the longest word that it began with is complete, and what followed that one is heard anew.
+        A state is a prefix of a word. If the next token does not continue the word, the longest word that the
+        prefix begins with is complete, and the tokens after that word are matched again.
 
         Args:
             boost: for each token of a word of weight 1.
@@ -120,7 +121,7 @@ class HotWords:
         return HotWordTables(begins, tokens, after, fails, kept, lent, most, final)
 
     def _lent(self, boost: float, states: Mapping[tuple[int, ...], int]) -> np.ndarray:
-        """What counts in advance: as though the weightiest word that begins so were complete so far."""
+        """Return the boost that each state gets in advance: that of the heaviest word with this prefix."""
         lent = np.zeros(len(states))
         for word, weight in self.weights.items():
             for end in range(1, len(word) + 1):
@@ -129,7 +130,7 @@ class HotWords:
         return lent
 
     def _longest_word(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        """The longest word that a path begins with; () for none."""
+        """Return the longest word that a path begins with; () if there is none."""
         ends = range(len(path), 0, -1)
         return next((path[:end] for end in ends if path[:end] in self.weights), ())
 
@@ -137,7 +138,7 @@ class HotWords:
 def _follow(
     path: Sequence[int], children: Sequence[Mapping[int, int]], fails: np.ndarray, kept: np.ndarray
 ) -> tuple[int, float]:
-    """The state after tokens, and the boost of the words that are complete by then."""
+    """Return the state after tokens, and the boost of the words that they complete."""
     state, boost = 0, 0.0
     for token in path:
         while state and token not in children[state]:
@@ -158,7 +159,7 @@ def _weight(text: str) -> float:
 
 
 def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Sequence[str]:
-    """A word in units of the vocabulary, be they in it or not."""
+    """Split a word into units of the vocabulary's kind, whether or not it contains them."""
     parts = word.split()
     if not parts:
         raise UserError("expected a word before the tab, received nothing")

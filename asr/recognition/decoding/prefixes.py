@@ -1,7 +1,7 @@
-"""The prefixes of a beam search as a tree, and what a language model and hot words add to each; compiled.
+"""Stores the prefixes of a beam search in a tree, with the scores of language model and hot words; compiled.
 
-The same tokens are always the same node: also where a prefix was dropped, its longer ones stayed, and it
-comes back.
+The same tokens are always the same node, even if a prefix leaves the beam, its extensions stay, and the
+prefix comes back.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, copy_into
 from asr.language.ngram.model import Tables, advance
 
 Int32: TypeAlias = npt.NDArray[np.int32]
+Int64: TypeAlias = npt.NDArray[np.int64]
 Float32: TypeAlias = npt.NDArray[np.float32]
 Float64: TypeAlias = npt.NDArray[np.float64]
 
@@ -22,17 +23,17 @@ ROOT, NONE = 0, -1
 
 
 class HotWordTables(NamedTuple):
-    """The automaton of `asr/recognition/decoding/hot_words.py`: S states, 0 where no word has begun.
+    """Holds the automaton of `asr/recognition/decoding/hot_words.py`: S states; in state 0 no word has begun.
 
     Attributes:
-        begins: (S + 1,) where each state's next tokens begin in the two arrays below.
-        tokens: (N,) next tokens of each state, rising.
-        states: (N,) the state that each leads to.
-        fails: (S,) the state to go on from where the next token is not among them.
-        kept: (S,) boost of words that are complete then.
-        lent: (S,) boost for what has been heard of the word so far.
-        most: (S,) that one token more can add at most.
-        final: (S,) boost that stays if nothing follows.
+        begins: (S + 1,) where each state's next tokens begin in `tokens` and `states`.
+        tokens: (N,) next tokens of each state, in ascending order.
+        states: (N,) the state that each token leads to.
+        fails: (S,) the state to continue from if the next token is not among a state's tokens.
+        kept: (S,) boost of the words that are complete when following `fails`.
+        lent: (S,) boost in advance, for the part of a word that has been matched so far.
+        most: (S,) upper bound of the boost that one more token can add.
+        final: (S,) boost that remains if the utterance ends.
     """
 
     begins: Int32
@@ -46,40 +47,40 @@ class HotWordTables(NamedTuple):
 
 
 class Fusion(NamedTuple):
-    """What is added to the acoustic score.
+    """Holds the language model and hot words that are added to the acoustic score.
 
     Attributes:
-        has_language_model: whether the next two count.
+        has_language_model: whether there is one; if not, `tables`, `words` and `lm_weight` are ignored.
         tables: of the language model.
-        words: (V,) its id for each token.
-        lm_weight: of its natural log probabilities.
-        token_bonus: for each token.
-        hot_words: their automaton.
+        words: (V,) the language model's id of each token.
+        lm_weight: of the language model's natural log probabilities.
+        token_bonus: added for each token.
+        hot_words: the automaton.
     """
 
     has_language_model: bool
     tables: Tables
-    words: Int32
+    words: Int64
     lm_weight: float
     token_bonus: float
     hot_words: HotWordTables
 
 
 class Nodes(NamedTuple):
-    """The tree of prefixes: N rows, the first `size` of them used, a parent before its children.
+    """Holds the tree of prefixes: N rows, the first `size` of them in use, parents before children.
 
     Attributes:
         parent: (N,) row of the prefix without its last token.
         token: (N,) the last token; the blank for the empty prefix.
         first_child, next_sibling: (N,) lists of children.
         length: (N,) number of tokens.
-        place: (N,) in the beam.
+        place: (N,) rank in the beam; `NONE` for a prefix outside it.
         language: (N,) natural log probability by the language model.
-        hot_state: (N,) of the automaton.
-        added: (N,) to the acoustic score, by all three and the token bonus.
+        hot_state: (N,) state of the hot words' automaton.
+        added: (N,) to the acoustic score by language model, token bonus and hot words.
         context_words, context_backoffs: (N, order - 1) and
         context_length: (N,) see `Context` of the language model.
-        size: (1,)
+        size: (1,) number of rows in use.
     """
 
     parent: Int32
@@ -93,13 +94,13 @@ class Nodes(NamedTuple):
     added: Float64
     context_words: Int32
     context_backoffs: Float32
-    context_length: Int32
+    context_length: Int64
     size: Int32
 
 
 @compiled
 def find_child(nodes: Nodes, node: int, token: int) -> int:
-    """The node of a prefix with a token more, or `NONE`."""
+    """Return the node of a prefix extended by a token, or `NONE`."""
     child: int = nodes.first_child[node]
     while child != NONE and nodes.token[child] != token:
         child = nodes.next_sibling[child]
@@ -108,7 +109,7 @@ def find_child(nodes: Nodes, node: int, token: int) -> int:
 
 @compiled
 def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
-    """Add a prefix with a token more."""
+    """Add the node of a prefix extended by a token, and return it."""
     node: int = nodes.size[0]
     nodes.size[0] += 1
     nodes.parent[node], nodes.token[node], nodes.length[node] = parent, token, nodes.length[parent] + 1
@@ -129,7 +130,7 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
 def word_log_prob(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, int]:
-    """Natural log probability of a token after a prefix by the language model, and its context's length."""
+    """Return a token's natural log probability after a prefix, and the length of the resulting context."""
     if not fusion.has_language_model:
         return 0.0, 0
     log_prob, length = advance(
@@ -146,7 +147,7 @@ def word_log_prob(
 
 @compiled
 def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, float]:
-    """The state after a token, and the boost that it adds, or takes back."""
+    """Return the state after a token, and the boost that the token adds (or takes back, if negative)."""
     boost = -tables.lent[state]
     while True:
         begin, end = tables.begins[state], tables.begins[state + 1]
@@ -162,7 +163,7 @@ def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, f
 
 @compiled
 def tokens_of(nodes: Nodes, node: int) -> Int32:
-    """(U,) tokens of a prefix."""
+    """Return the (U,) tokens of a prefix."""
     tokens = np.empty(nodes.length[node], np.int32)
     for index in range(len(tokens) - 1, -1, -1):
         tokens[index] = nodes.token[node]
@@ -172,18 +173,18 @@ def tokens_of(nodes: Nodes, node: int) -> Int32:
 
 @compiled
 def compact(nodes: Nodes, kept: Int32) -> None:
-    """Forget every prefix but some and those that they begin with.
+    """Remove all prefixes except the given ones and their ancestors.
 
     Args:
-        nodes: changed.
-        kept: rows of those to keep, changed into what they are afterwards.
+        nodes: updated in place.
+        kept: rows of the prefixes to keep; updated to their new rows.
     """
     size = nodes.size[0]
     rows = np.full(size, NONE, np.int32)
     for node in kept:
         while rows[node] == NONE:
             rows[node] = node
-            node = nodes.parent[node]  # the root's is the root
+            node = nodes.parent[node]  # the root is its own parent
     nodes.size[0] = 0
     for node in range(size):
         if rows[node] != NONE:
@@ -196,13 +197,14 @@ def compact(nodes: Nodes, kept: Int32) -> None:
 
 @compiled
 def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
-    """Move a node to a row not after its own, and make it its parent's child there."""
-    for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state, nodes.context_length):
+    """Move a node to an earlier row (or its own), and link it to its parent there."""
+    for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state):
         array[row] = array[source]
     for amounts in (nodes.language, nodes.added):
         amounts[row] = amounts[source]
-    nodes.context_words[row] = nodes.context_words[source]
-    nodes.context_backoffs[row] = nodes.context_backoffs[source]
+    copy_into(nodes.context_words[row], nodes.context_words[source])
+    copy_into(nodes.context_backoffs[row], nodes.context_backoffs[source])
+    nodes.context_length[row] = nodes.context_length[source]
     nodes.parent[row], nodes.first_child[row], nodes.next_sibling[row] = parent, NONE, NONE
     if row != ROOT:
         nodes.next_sibling[row], nodes.first_child[parent] = nodes.first_child[parent], row

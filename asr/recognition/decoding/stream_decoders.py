@@ -1,4 +1,4 @@
-"""Decoders of streams: they are fed log probabilities as these come in.
+"""Decodes streams: log probabilities are fed as they come in.
 
 stream = stream_decoder(decoder)
 state = stream.start()
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from asr.base.types import Hypothesis
+from asr.base.types import Hypothesis, Logits
 from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder
 from asr.recognition.decoding.greedy import BestPath, collapse, hypotheses_of
 from asr.recognition.settled_logits import LogProbs
@@ -30,39 +30,84 @@ if TYPE_CHECKING:
 
 
 class StreamDecoder(Protocol):
-    """Log probabilities, bit by bit -> a hypothesis. A state can be copied by `copy.deepcopy`."""
+    """Turns successive log probabilities into a hypothesis. A state can be copied by `copy.deepcopy`."""
 
     def start(self) -> Any:
-        """The state before the first frame."""
+        """Return the state before the first frame."""
 
     def feed(self, state: Any, log_probs: LogProbs) -> None:
-        """Take further frames into a state."""
+        """Update a state with further frames."""
 
     def partial(self, state: Any) -> tuple[tuple[str, ...], int]:
-        """The best tokens so far, and how many of them no further frame can change."""
+        """Return the best tokens so far, and how many of them no further frame can change."""
 
     def text_of(self, tokens: Sequence[str]) -> str:
-        """Tokens as a person reads them."""
+        """Return tokens as readable text."""
 
     def finish(self, state: Any, utterance_id: str) -> Hypothesis:
-        """The result, no further frame coming."""
+        """Return the hypothesis at the end of the stream."""
 
 
 def stream_decoder(decoder: Decoder) -> StreamDecoder:
-    """The one that gives of a stream what another gives of the whole."""
-    if isinstance(decoder, HanziDecoder):
-        return HanziStream(GreedyStream(decoder.decoder), decoder.converter)
+    """Return the stream decoder that gives the same results as a decoder of whole clips."""
+    if type(decoder) is GreedyDecoder:
+        return GreedyStream(decoder)
     if isinstance(decoder, BeamDecoder):
         return BeamStream(decoder)
-    assert isinstance(decoder, GreedyDecoder), decoder
-    return GreedyStream(decoder)
+    if isinstance(decoder, HanziDecoder) and type(decoder.decoder) is GreedyDecoder:
+        return HanziStream(GreedyStream(decoder.decoder), decoder.converter)
+    return WholeStream(decoder)
 
 
-class GreedyStream(StreamDecoder):
-    """The best label of every frame. Keeps 8 bytes a frame.
+class WholeStream(StreamDecoder):
+    """Decodes all of a stream again whenever it is asked; any decoder can do that.
 
     Args:
         decoder: of the whole.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+
+    @override
+    def start(self) -> WholeStreamState:
+        return WholeStreamState(())
+
+    @override
+    def feed(self, state: WholeStreamState, log_probs: LogProbs) -> None:
+        state.log_probs = (*state.log_probs, log_probs)
+
+    @override
+    def partial(self, state: WholeStreamState) -> tuple[tuple[str, ...], int]:
+        return self.finish(state, "").tokens, 0
+
+    @override
+    def text_of(self, tokens: Sequence[str]) -> str:
+        if isinstance(self.decoder, HanziDecoder):
+            return self.decoder.converter.convert(tokens).text
+        return self.decoder.vocabulary.join(tokens)
+
+    @override
+    def finish(self, state: WholeStreamState, utterance_id: str) -> Hypothesis:
+        if not any(map(len, state.log_probs)):
+            return Hypothesis(utterance_id, (), "", 0.0, ())
+        log_probs = np.concatenate(state.log_probs)[None]  # (1, T, V)
+        reduced = self.decoder.reduce(Logits(log_probs, np.array([log_probs.shape[1]], np.int32)))
+        return self.decoder.hypotheses(reduced, [utterance_id])[0]
+
+
+@dataclass
+class WholeStreamState:
+    """Holds what a stream has been fed; `WholeStream` alone changes it."""
+
+    log_probs: tuple[LogProbs, ...]  # (T, V) each
+
+
+class GreedyStream(StreamDecoder):
+    """Decodes a stream greedily; it keeps 8 bytes a frame.
+
+    Args:
+        decoder: the decoder of whole clips.
     """
 
     def __init__(self, decoder: GreedyDecoder) -> None:
@@ -79,7 +124,7 @@ class GreedyStream(StreamDecoder):
 
     @override
     def partial(self, state: GreedyState) -> tuple[tuple[str, ...], int]:
-        # what is fed is settled
+        # frames that were fed never change
         ids, _ = collapse(state.frame_ids)
         return self.vocabulary.decode(ids.tolist()), len(ids)
 
@@ -96,14 +141,14 @@ class GreedyStream(StreamDecoder):
 
 @dataclass
 class GreedyState:
-    """The best path so far; `GreedyStream` alone changes it."""
+    """Holds the best path so far; only `GreedyStream` changes it."""
 
     frame_ids: npt.NDArray[np.int32]  # (T,)
     frame_scores: npt.NDArray[np.float32]  # (T,) natural logarithms
 
 
 class HanziStream(GreedyStream):
-    """Greedy decoding, with its text in hanzi.
+    """Decodes a stream greedily and writes the text in hanzi.
 
     Args:
         greedy: of syllables.
@@ -124,10 +169,10 @@ class HanziStream(GreedyStream):
 
 
 class BeamStream(StreamDecoder):
-    """Beam search. Keeps all log probabilities, for the times and confidences of the result.
+    """Decodes a stream by beam search; it keeps all log probabilities for times and confidences.
 
     Args:
-        decoder: of the whole.
+        decoder: the decoder of whole clips.
     """
 
     def __init__(self, decoder: BeamDecoder) -> None:
@@ -140,13 +185,13 @@ class BeamStream(StreamDecoder):
     @override
     def feed(self, state: BeamStreamState, log_probs: LogProbs) -> None:
         self.search.feed(state.search, log_probs)
-        state.heard = (*state.heard, log_probs)
+        state.log_probs = (*state.log_probs, log_probs)
 
     @override
     def partial(self, state: BeamStreamState) -> tuple[tuple[str, ...], int]:
-        # what all hypotheses in the beam begin with is settled
+        # a prefix that all hypotheses in the beam share is final
         beam = [candidate.ids for candidate in self.search.candidates(state.search, finished=False)]
-        first, last = min(beam), max(beam)  # what they share, all between them share
+        first, last = min(beam), max(beam)  # a prefix that these two share, all between them share
         differing = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
         num_final = next(differing, min(len(first), len(last)))
         return self.decoder.vocabulary.decode(beam[0]), num_final
@@ -159,15 +204,15 @@ class BeamStream(StreamDecoder):
     def finish(self, state: BeamStreamState, utterance_id: str) -> Hypothesis:
         nothing = np.zeros((0, len(self.decoder.vocabulary)), np.float32)
         candidates = self.search.candidates(state.search, finished=True)
-        return self.decoder.hypothesis(utterance_id, np.concatenate([nothing, *state.heard]), candidates)
+        return self.decoder.hypothesis(utterance_id, np.concatenate([nothing, *state.log_probs]), candidates)
 
 
 @dataclass
 class BeamStreamState:
-    """A search and what it has heard; `BeamStream` alone changes it."""
+    """Holds a search and the log probabilities fed to it; only `BeamStream` changes it."""
 
     search: BeamState
-    heard: tuple[LogProbs, ...]
+    log_probs: tuple[LogProbs, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BeamStreamState:
-        return BeamStreamState(copy.deepcopy(self.search, memo), self.heard)  # which no one writes to
+        return BeamStreamState(copy.deepcopy(self.search, memo), self.log_probs)  # never written to

@@ -1,4 +1,4 @@
-"""Recordings read bit by bit are those read as a whole."""
+"""Recordings read block by block equal those read as a whole."""
 
 import io
 import os
@@ -28,7 +28,7 @@ def sound(rate_hz, channels, duration_s=2.345):
 @pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("rate_hz", [8000, 11025, 16000, 22050, 44100, 48000, 50001])
 @pytest.mark.parametrize(("subtype", "channels"), [("PCM_16", 1), ("FLOAT", 2)])
-def test_blocks_put_together_are_the_recording(tmp_path, rate_hz, subtype, channels):
+def test_concatenated_blocks_equal_the_recording(tmp_path, rate_hz, subtype, channels):
     soundfile.write(tmp_path / "a.wav", sound(rate_hz, channels), rate_hz, subtype=subtype)
     blocks = list(audio_blocks(tmp_path / "a.wav", BLOCK_S))
     assert {len(block) for block in blocks[:-1]} == {4800}
@@ -37,13 +37,13 @@ def test_blocks_put_together_are_the_recording(tmp_path, rate_hz, subtype, chann
 
 @pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("name", ["a.flac", "a.ogg", "a.mp3", "a.aiff"])
-def test_so_are_those_of_other_containers(tmp_path, name):
+def test_concatenated_blocks_equal_the_recording_in_other_containers(tmp_path, name):
     soundfile.write(tmp_path / name, sound(44100, 2), 44100)
     blocks = list(audio_blocks(tmp_path / name, BLOCK_S))
     np.testing.assert_array_equal(np.concatenate(blocks), read_audio(tmp_path / name))
 
 
-def test_a_pipe_longer_than_what_is_kept_in_memory_is_read(tmp_path, monkeypatch):
+def test_a_pipe_longer_than_the_memory_buffer_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "COPY_BYTES_IN_MEMORY", 1000)
     soundfile.write(tmp_path / "a.flac", sound(16000, 1), 16000)
     data = (tmp_path / "a.flac").read_bytes()
@@ -58,7 +58,7 @@ def test_a_pipe_longer_than_what_is_kept_in_memory_is_read(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("num_samples", [1, 399])
-def test_less_than_a_window_is_refused_as_read_audio_refuses_it(tmp_path, num_samples):
+def test_blocks_of_less_than_a_window_are_refused_as_by_read_audio(tmp_path, num_samples):
     soundfile.write(tmp_path / "a.wav", np.zeros(num_samples), 16000)
     with pytest.raises(UserError) as whole:
         read_audio(tmp_path / "a.wav")
@@ -68,7 +68,7 @@ def test_less_than_a_window_is_refused_as_read_audio_refuses_it(tmp_path, num_sa
 
 
 @pytest.mark.parametrize("name", ["a.wav", "a.flac"])
-def test_what_is_cut_off_is_refused_as_read_audio_refuses_it(tmp_path, name):
+def test_blocks_of_a_truncated_file_are_refused_as_by_read_audio(tmp_path, name):
     soundfile.write(tmp_path / name, sound(16000, 1), 16000)
     data = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data[: len(data) * 2 // 3])
@@ -79,6 +79,6 @@ def test_what_is_cut_off_is_refused_as_read_audio_refuses_it(tmp_path, name):
     assert str(blocks.value) == str(whole.value)
 
 
-def test_a_stream_of_no_sound_is_refused():
+def test_a_stream_that_is_not_audio_is_refused():
     with pytest.raises(UserError, match="not audio"):
         list(audio_blocks(io.BytesIO(b"no sound at all" * 100), BLOCK_S))

@@ -14,7 +14,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("suffix", AUDIO_SUFFIXES)
-def test_every_suffix_is_of_a_format_that_is_read(suffix, tmp_path):
+def test_every_listed_suffix_is_a_readable_format(suffix, tmp_path):
     rate_hz = 8000 if suffix == ".wve" else 16000
     path = tmp_path / f"a{suffix}"
     sound = (8000 * np.sin(np.arange(rate_hz) / 10)).astype(np.int16)

@@ -1,4 +1,4 @@
-"""Which recordings are read whole, and which are left to be read in pieces."""
+"""Short clips are read as a whole, and long recordings are left to be read in pieces."""
 
 import numpy as np
 import pytest
@@ -18,13 +18,13 @@ def with_pause(speech, pause_s):
     return np.concatenate([speech, pause, speech, speech])
 
 
-def test_a_sentence_is_read_whole(clips, speech):
+def test_a_sentence_is_read_as_a_whole(clips, speech):
     opened = open_recording(clips[0].audio_path)
     assert isinstance(opened, np.ndarray)
     np.testing.assert_array_equal(opened, speech)
 
 
-def test_a_recording_with_a_long_pause_is_left_to_be_cut(speech, tmp_path):
+def test_a_recording_with_a_long_pause_is_to_be_read_in_pieces(speech, tmp_path):
     waveform = with_pause(speech, 2.0)
     write_wav(tmp_path / "a.wav", waveform)
     opened = open_recording(tmp_path / "a.wav")
@@ -33,13 +33,13 @@ def test_a_recording_with_a_long_pause_is_left_to_be_cut(speech, tmp_path):
     assert longest_pause_s(waveform) == pytest.approx(2.0, abs=0.4)
 
 
-def test_of_a_long_file_only_the_header_is_read(speech, tmp_path):
+def test_only_the_header_of_a_long_file_is_read(speech, tmp_path):
     path = tmp_path / "long.wav"
     write_wav(path, np.tile(speech, 61 * SAMPLE_RATE_HZ // len(speech) + 1))
     assert open_recording(path) == LongRecording(path)
 
 
-def test_what_is_no_sound_is_refused(tmp_path):
+def test_opening_a_file_that_is_not_audio_is_refused(tmp_path):
     (tmp_path / "a.wav").write_text("not sound")
     with pytest.raises(UserError, match=r"a\.wav"):
         open_recording(tmp_path / "a.wav")

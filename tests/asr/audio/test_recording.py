@@ -21,7 +21,7 @@ def loudest_hz(waveform):
 
 @pytest.mark.parametrize("rate_hz", [8000, 16000, 22050, 44100, 48000])
 @pytest.mark.parametrize("channels", [1, 2, 6])
-def test_any_rate_and_channel_count_keeps_pitch_length_and_level(tmp_path, rate_hz, channels):
+def test_any_rate_and_channel_count_preserves_pitch_length_and_level(tmp_path, rate_hz, channels):
     soundfile.write(tmp_path / "a.wav", tone(rate_hz, channels=channels), rate_hz)
     waveform = read_audio(tmp_path / "a.wav")
     assert waveform.dtype == np.int16
@@ -50,12 +50,12 @@ def test_any_container_is_read(tmp_path, name, subtype):
     assert np.abs(waveform[1000:6000]).max() == pytest.approx(16384, rel=0.1)
 
 
-def test_what_16_khz_cannot_hold_is_filtered_out_before_resampling(tmp_path):
+def test_frequencies_above_8_khz_are_filtered_out_before_resampling(tmp_path):
     soundfile.write(tmp_path / "a.wav", tone(44100, frequency_hz=11000), 44100)
-    assert np.abs(read_audio(tmp_path / "a.wav")[500:-500]).max() < 164  # 40 dB below what came in
+    assert np.abs(read_audio(tmp_path / "a.wav")[500:-500]).max() < 164  # 40 dB below the input
 
 
-def test_a_pipe_is_read(tmp_path):
+def test_a_recording_is_read_from_a_pipe(tmp_path):
     soundfile.write(tmp_path / "a.flac", tone(16000), 16000)
 
     class Pipe(io.RawIOBase):
@@ -67,7 +67,7 @@ def test_a_pipe_is_read(tmp_path):
     assert len(read_audio(Pipe())) == 8000
 
 
-def test_16_bit_mono_comes_back_bit_for_bit(tmp_path):
+def test_16_bit_mono_is_read_bit_for_bit(tmp_path):
     waveform = np.random.default_rng(0).integers(-32768, 32767, 5000).astype(np.int16)
     write_wav(tmp_path / "a.wav", waveform)
     np.testing.assert_array_equal(read_audio(tmp_path / "a.wav"), waveform)
@@ -75,7 +75,7 @@ def test_16_bit_mono_comes_back_bit_for_bit(tmp_path):
 
 
 def two_mp3s():
-    """The length that the first one tells is not that of both."""
+    """Return two MP3 files in one, so that the length in the first header is wrong."""
     noise = np.random.default_rng(0).normal(0, 0.2, 160_000)
     mp3 = io.BytesIO()
     soundfile.write(mp3, noise, 16000, format="MP3")
@@ -113,19 +113,19 @@ def bad_file(path, kind):
     [
         ("empty", "empty file"),
         ("text", "not audio that libsndfile reads"),
-        ("cut off", r"cut off: its header declares 0\.50 s, 0\.15 s are there"),
+        ("cut off", r"cut off: .*declares 0\.50 s.* 0\.15 s"),
         ("cut flac", "cut off|broken"),
         ("header only", "cut off"),
         ("half a header", "not audio"),
-        ("no samples", "0 samples at 16 kHz"),
-        ("half declared", r"declares 0\.25 s, 0\.50 s are there"),
-        ("unfinished", "declares no samples, 16000 bytes of them are there"),
-        ("wild rate", "100000007 samples per second"),
-        ("part of an mp3", "an MP3 without its length"),
-        ("short", "300 samples at 16 kHz, at least 400"),
+        ("no samples", r"samples at 16 kHz.*received 0"),
+        ("half declared", r"declares 0\.25 s.* 0\.50 s"),
+        ("unfinished", "declares no samples, but 16000 bytes"),
+        ("wild rate", "received 100000007"),
+        ("part of an mp3", "an MP3 that does not declare its length"),
+        ("short", r"at least 400 samples .*received 300"),
     ],
 )
-def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, kind, message):
+def test_a_broken_file_is_reported_with_the_reason(tmp_path, kind, message):
     path = bad_file(tmp_path / "bad.wav", kind)
     with pytest.raises(UserError, match=message) as error:
         read_audio(path)
@@ -133,15 +133,15 @@ def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, kind, message):
     assert "\n" not in str(error.value)
 
 
-def test_missing_files_and_folders_are_named(tmp_path):
+def test_missing_audio_files_and_folders_are_named(tmp_path):
     with pytest.raises(UserError, match=r"none\.wav: cannot read this file \(No such file"):
         read_audio(tmp_path / "none.wav")
-    with pytest.raises(UserError, match="a folder, expected an audio file"):
+    with pytest.raises(UserError, match="expected an audio file, received a folder"):
         read_audio(tmp_path)
 
 
 @pytest.mark.parametrize("declared", [0xFFFFFFFF, 0x7FFFF000], ids=["ffmpeg", "sox"])
-def test_a_length_unknown_to_its_writer_is_no_error(tmp_path, declared):
+def test_a_wav_that_declares_an_unknown_length_is_read(tmp_path, declared):
     wav = io.BytesIO()
     soundfile.write(wav, tone(16000), 16000, format="WAV")
     content = bytearray(wav.getvalue())
@@ -163,7 +163,7 @@ def test_a_header_that_declares_hours_allocates_nothing(tmp_path):
 @pytest.mark.parametrize(
     "behind", [b"LIST\xfa\x01\x00\x00INFOISFT" + bytes(494), bytes(4000), b"TAG" + bytes(125)]
 )
-def test_chunks_tags_and_padding_behind_the_samples_are_no_fault(behind):
+def test_chunks_tags_and_padding_after_the_samples_are_accepted(behind):
     wav = io.BytesIO()
     soundfile.write(wav, np.full(800, 1000, np.int16), 16000, format="WAV")
     np.testing.assert_array_equal(read_audio(io.BytesIO(wav.getvalue() + behind)), 1000)
@@ -171,7 +171,7 @@ def test_chunks_tags_and_padding_behind_the_samples_are_no_fault(behind):
 
 @pytest.mark.parametrize("num_channels", [1, 2])
 @pytest.mark.parametrize("rate_hz", [8000, 16000, 44100])
-def test_a_wav_read_straight_is_what_libsndfile_reads(num_channels, rate_hz, tmp_path):
+def test_a_wav_read_directly_equals_what_libsndfile_reads(num_channels, rate_hz, tmp_path):
     samples = np.random.default_rng(0).integers(-3000, 3000, (rate_hz, num_channels), np.int16)
     soundfile.write(tmp_path / "x.wav", samples, rate_hz)
     soundfile.write(tmp_path / "x.flac", samples, rate_hz)
@@ -189,7 +189,7 @@ def test_a_wav_with_coded_samples_is_not_read_as_plain_ones(coding):
         read_audio(io.BytesIO(coded))
 
 
-def test_zeros_behind_a_header_are_soon_given_up():
+def test_zeros_after_a_wav_header_are_refused_quickly():
     data = io.BytesIO(b"RIFF\xff\xff\xff\x7fWAVE" + bytes(50_000_000))
     with pytest.raises(UserError, match="not audio"):
         read_audio(data)

@@ -1,4 +1,4 @@
-"""Where somebody speaks, and how recordings are cut there."""
+"""Speech is detected, and recordings are cut at its pauses."""
 
 import itertools
 
@@ -19,7 +19,7 @@ def sentences(clips):
 
 
 def with_pauses(sentences, pause_s):
-    """Sentences with pauses before, between and behind them, and where each begins."""
+    """Return sentences with pauses before, between and after them, and where each begins."""
     pause = np.zeros(round(pause_s * SECOND), np.int16)
     waveform = np.concatenate([pause, *(part for sentence in sentences for part in (sentence, pause))])
     begins = len(pause) + np.cumsum([0, *(len(sentence) + len(pause) for sentence in sentences[:-1])])
@@ -36,7 +36,7 @@ def add_noise(waveform, colour, snr_db):
 
 
 def talk(duration_s, seed=0):
-    """Noise that swells four times a second, as speech does, without a pause."""
+    """Return noise whose level rises four times a second, as in speech, without a pause."""
     num_samples = round(duration_s * SECOND)
     swell = np.square(np.sin(np.arange(num_samples) / SECOND * 4 * np.pi)) + 0.02
     return (
@@ -53,7 +53,7 @@ def blocks_of(waveform, num_samples=30 * SECOND):
 @pytest.mark.parametrize(
     ("colour", "snr_db"), [("none", 0), ("white", 20), ("white", 10), ("white", 5), ("brown", 5)]
 )
-def test_every_sentence_is_a_piece_in_silence_and_in_noise(sentences, colour, snr_db):
+def test_every_sentence_becomes_a_piece_in_silence_and_in_noise(sentences, colour, snr_db):
     waveform, begins = with_pauses(sentences, 0.8)
     if colour != "none":
         waveform = add_noise(waveform, colour, snr_db)
@@ -61,28 +61,28 @@ def test_every_sentence_is_a_piece_in_silence_and_in_noise(sentences, colour, sn
     assert len(pieces) == len(sentences)
     for piece, begin, sentence in zip(pieces, begins, sentences, strict=True):
         np.testing.assert_array_equal(piece.waveform, waveform[piece.begin :][: len(piece.waveform)])
-        # what is faint at a sentence's ends drowns in noise
+        # the faint ends of a sentence are masked by noise
         assert begin - 0.2 * SECOND < piece.begin < begin + 0.15 * SECOND
         end = piece.begin + len(piece.waveform)
         assert -0.25 * SECOND < end - begin - len(sentence) < 0.2 * SECOND
 
 
 @pytest.mark.parametrize("num_samples", [5120, 48000, 10**6])
-def test_how_the_recording_is_cut_into_blocks_hardly_matters(sentences, num_samples):
+def test_the_block_size_hardly_changes_the_pieces(sentences, num_samples):
     waveform, _ = with_pauses(sentences, 0.8)
     pieces = list(speech_pieces(blocks_of(waveform, num_samples), GRID))
     assert len(pieces) == len(sentences)
 
 
 @pytest.mark.parametrize("kind", ["silence", "white", "brown", "nothing"])
-def test_nobody_speaks_in_silence_or_noise(kind):
+def test_no_speech_is_detected_in_silence_or_noise(kind):
     quiet = np.zeros(0 if kind == "nothing" else 40 * SECOND, np.int16)
     if kind in ("white", "brown"):
         quiet = add_noise(np.full(40 * SECOND, 500, np.int16), kind, 0)
     assert list(speech_pieces(blocks_of(quiet), GRID)) == []
 
 
-def test_a_sentence_with_short_silence_around_it_is_one_piece_with_that(sentences):
+def test_short_silence_around_a_sentence_belongs_to_its_piece(sentences):
     silence = np.zeros(3200, np.int16)
     waveform = np.concatenate([silence, sentences[0], silence])
     (piece,) = speech_pieces([waveform], GRID)
@@ -91,7 +91,7 @@ def test_a_sentence_with_short_silence_around_it_is_one_piece_with_that(sentence
 
 
 @pytest.mark.parametrize("duration_s", [6.5, 30.0, 47.77])
-def test_speech_without_a_pause_becomes_pieces_that_overlap_on_the_grid(duration_s):
+def test_speech_without_pauses_becomes_overlapping_pieces_on_the_grid(duration_s):
     waveform = talk(duration_s)
     pieces = list(speech_pieces(blocks_of(waveform, 8 * SECOND), GRID, max_piece_s=6.05, overlap_s=2.0))
     assert pieces[0].begin == pieces[0].overlap == pieces[-1].shared_behind == 0
@@ -104,7 +104,7 @@ def test_speech_without_a_pause_becomes_pieces_that_overlap_on_the_grid(duration
         assert 2 * SECOND <= following.overlap < 2 * SECOND + GRID
 
 
-def test_speech_without_a_pause_is_cut_around_its_longest_gap():
+def test_speech_without_pauses_is_cut_around_its_longest_gap():
     waveform = talk(9.0)
     waveform[4 * SECOND : int(4.2 * SECOND)] = 0  # too short for a pause
     one, _ = speech_pieces([waveform], GRID, max_piece_s=6.0, overlap_s=2.0)
@@ -112,7 +112,7 @@ def test_speech_without_a_pause_is_cut_around_its_longest_gap():
     assert 3.9 * SECOND < middle < 4.25 * SECOND
 
 
-def test_a_detector_finds_the_sentences_as_they_come_in(sentences):
+def test_a_detector_finds_sentences_in_a_stream(sentences):
     waveform, _ = with_pauses(sentences, 0.8)
     waveform = add_noise(waveform, "white", 15)
     detector, cutter = SpeechDetector(), Cutter(GRID)

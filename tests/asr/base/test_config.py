@@ -14,14 +14,14 @@ def write(tmp_path):
     return write_file
 
 
-def test_a_file_wins_over_what_it_extends_and_set_over_both(write):
+def test_a_file_overrides_what_it_extends_and_overrides_replace_both(write):
     write("base.toml", "[train]\nepochs = 3\nseed = 4\nbatch_s = 9.5\n")
     path = write("child.toml", 'extends = "base.toml"\n[train]\nepochs = 5\n')
     train = load_config(path, ["train.seed=6"]).train
     assert (train.epochs, train.seed, train.batch_s) == (5, 6, 9.5)
 
 
-def test_what_is_dumped_reads_back_the_same(write):
+def test_a_dumped_configuration_loads_unchanged(write):
     config = load_config(BUILT_IN / "demo.toml", ['data.source=a "quoted" ü\\path', "train.learning_rate=1"])
     assert load_config(write("config.toml", dump_config(config))) == config
     assert config.train.learning_rate == 1.0
@@ -48,7 +48,7 @@ def test_what_is_dumped_reads_back_the_same(write):
         ('extends = "bad.toml"', r"extends itself"),
     ],
 )
-def test_mistakes_name_the_file_the_key_and_what_was_expected(write, text, message):
+def test_errors_name_the_file_the_key_and_what_was_expected(write, text, message):
     path = write("bad.toml", text)
     with pytest.raises(UserError, match=message) as error:
         load_config(path)

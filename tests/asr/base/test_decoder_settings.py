@@ -1,4 +1,4 @@
-"""The settings of a decoder are written, read and refused by name."""
+"""The settings of a decoder are saved, loaded, and refused with the name of a wrong key."""
 
 import dataclasses
 
@@ -8,14 +8,14 @@ from asr.base.decoder_settings import DecoderSettings, load_settings, save_setti
 from asr.base.types import UserError
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_saved_decoder_settings_load_unchanged(tmp_path):
     settings = dataclasses.replace(DecoderSettings(), beam=24, language_model='模"型\\', token_bonus=-0.75)
     save_settings(tmp_path / "decoder.toml", settings)
     assert load_settings(tmp_path / "decoder.toml") == settings
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("beems = 3", "beems: no such key (did you mean beam?)"),
         ("beam = 0", "beam: expected 1 to 4096, received 0"),
@@ -23,10 +23,10 @@ def test_what_is_written_is_read_again(tmp_path):
         ("beam =", "not valid TOML"),
     ],
 )
-def test_what_is_no_setting_is_refused_by_file_and_name(tmp_path, line, told):
+def test_invalid_decoder_settings_are_refused_with_file_and_key(tmp_path, line, message):
     path = tmp_path / "decoder.toml"
     path.write_text(line, encoding="utf-8")
     with pytest.raises(UserError) as error:
         load_settings(path)
     assert str(error.value).startswith(f"{path}: ")
-    assert told in str(error.value)
+    assert message in str(error.value)

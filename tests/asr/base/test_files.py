@@ -10,7 +10,7 @@ def test_only_line_feeds_end_a_line(tmp_path):
     assert read_lines(path, "list") == ["one\u2028still one", "two", "", "four"]
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
+def test_unreadable_files_are_named(tmp_path):
     (tmp_path / "gbk.txt").write_bytes("你好".encode("gbk"))
     with pytest.raises(UserError, match=r"gbk\.txt: not UTF-8"):
         read_lines(tmp_path / "gbk.txt", "list")
@@ -18,7 +18,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_lines(tmp_path / "none.txt", "list")
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path):
     path = tmp_path / "deep" / "a.txt"
     with whole_file(path, "list") as file:
         file.write(b"old")
@@ -28,7 +28,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_what_cannot_be_written_is_named(tmp_path):
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(UserError, match=r"file/a\.txt: cannot write this list"),

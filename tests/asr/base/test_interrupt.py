@@ -8,7 +8,7 @@ from asr.base.interrupt import SIGNALS, Interrupted, stop_signals
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_outside_the_steps_a_signal_ends_at_once(number):
+def test_a_signal_that_is_not_deferred_interrupts_at_once(number):
     with stop_signals() as stop, pytest.raises(Interrupted) as raised:
         os.kill(os.getpid(), number)
     assert (raised.value.signal_number, raised.value.at_once) == (number, True)
@@ -16,9 +16,9 @@ def test_outside_the_steps_a_signal_ends_at_once(number):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_within_the_first_waits_and_the_second_does_not(number):
+def test_the_first_deferred_signal_waits_and_the_second_interrupts_at_once(number):
     requests = []
-    with stop_signals(lambda: requests.append(number)) as stop, stop.after_the_step():
+    with stop_signals(lambda: requests.append(number)) as stop, stop.deferred():
         os.kill(os.getpid(), number)
         assert stop.requested
         with pytest.raises(Interrupted) as raised:
@@ -30,30 +30,30 @@ def test_within_the_first_waits_and_the_second_does_not(number):
     assert requests == [number]
 
 
-def test_after_the_steps_a_signal_ends_at_once_again():
+def test_a_signal_after_the_deferred_block_interrupts_at_once():
     with stop_signals() as stop:
-        with stop.after_the_step():
+        with stop.deferred():
             pass
         with pytest.raises(Interrupted):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_handlers_are_given_back():
+def test_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in SIGNALS]
     with stop_signals():
         assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_a_thread_leaves_them_as_they_are():
-    told = []
+def test_stop_signals_in_another_thread_keeps_the_handlers():
+    seen = []
 
     def run():
         with stop_signals() as stop:
-            told.append((stop.requested, signal.getsignal(signal.SIGTERM)))
+            seen.append((stop.requested, signal.getsignal(signal.SIGTERM)))
 
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert told == [(False, before)]
+    assert seen == [(False, before)]

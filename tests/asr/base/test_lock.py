@@ -7,26 +7,26 @@ import pytest
 from helpers import ROOT
 
 from asr.base import lock
-from asr.base.lock import alone_in, is_anyone_in
+from asr.base.lock import exclusive_lock, is_locked
 from asr.base.types import UserError
 
-HOLD = """
+HOLD_LOCK = """
 import sys
 from pathlib import Path
-from asr.base.lock import alone_in
-with alone_in(Path(sys.argv[1]), "asr work"):
+from asr.base.lock import exclusive_lock
+with exclusive_lock(Path(sys.argv[1]), "asr work"):
     print("in", flush=True)
     sys.stdin.read()
 """
-# takes and gives back as fast as it can; no one else takes, so it must never be refused
-TAKE_OFTEN = """
+# locks and unlocks as fast as it can; no other command locks, so it must never be refused
+LOCK_OFTEN = """
 import sys
 from pathlib import Path
-from asr.base.lock import alone_in
+from asr.base.lock import exclusive_lock
 print("in", flush=True)
 for _ in range(2000):
-    with alone_in(Path(sys.argv[1]), "asr work") as is_kept:
-        assert is_kept
+    with exclusive_lock(Path(sys.argv[1]), "asr work") as is_locked_by_us:
+        assert is_locked_by_us
 """
 
 
@@ -43,36 +43,36 @@ def start(program, folder):
 
 def test_a_second_process_is_kept_out_until_the_first_leaves_or_is_killed(tmp_path):
     for leave in (lambda process: process.communicate(), lambda process: process.kill()):
-        process = start(HOLD, tmp_path)
-        assert is_anyone_in(tmp_path, "asr work")
-        refused = pytest.raises(UserError, match="another asr work is at work there")
-        with refused, alone_in(tmp_path, "asr work"):
+        process = start(HOLD_LOCK, tmp_path)
+        assert is_locked(tmp_path, "asr work")
+        refused = pytest.raises(UserError, match="another asr work is running there")
+        with refused, exclusive_lock(tmp_path, "asr work"):
             pass
-        assert is_anyone_in(tmp_path, "asr work")  # those who came in vain took nothing away
+        assert is_locked(tmp_path, "asr work")  # the refused attempt did not release the lock
         leave(process)
         process.wait()
-        assert not is_anyone_in(tmp_path, "asr work")
-        with alone_in(tmp_path, "asr work") as is_kept:
-            assert is_kept
+        assert not is_locked(tmp_path, "asr work")
+        with exclusive_lock(tmp_path, "asr work") as is_locked_by_us:
+            assert is_locked_by_us
         process.stdin.close()
         process.stdout.close()
 
 
 def test_commands_of_other_names_share_a_folder(tmp_path):
-    with alone_in(tmp_path, "asr work"), alone_in(tmp_path, "asr play"):
-        assert not is_anyone_in(tmp_path, "asr rest")
+    with exclusive_lock(tmp_path, "asr work"), exclusive_lock(tmp_path, "asr play"):
+        assert not is_locked(tmp_path, "asr rest")
 
 
-def test_looking_makes_no_lock_fail(tmp_path):
-    process = start(TAKE_OFTEN, tmp_path)
+def test_checks_never_make_a_command_fail(tmp_path):
+    process = start(LOCK_OFTEN, tmp_path)
     done = threading.Event()
     seen = set()
 
-    def look():
+    def check():
         while not done.is_set():
-            seen.add(is_anyone_in(tmp_path, "asr work"))
+            seen.add(is_locked(tmp_path, "asr work"))
 
-    threads = [threading.Thread(target=look) for _ in range(3)]
+    threads = [threading.Thread(target=check) for _ in range(3)]
     for thread in threads:
         thread.start()
     process.wait()
@@ -85,15 +85,15 @@ def test_looking_makes_no_lock_fail(tmp_path):
     process.stdout.close()
 
 
-def test_those_who_look_do_not_see_one_another(tmp_path):
-    with alone_in(tmp_path, "asr work"):
+def test_concurrent_checks_do_not_count_as_commands(tmp_path):
+    with exclusive_lock(tmp_path, "asr work"):
         pass
     seen = set()
 
-    def look():
-        seen.update(is_anyone_in(tmp_path, "asr work") for _ in range(2000))
+    def check():
+        seen.update(is_locked(tmp_path, "asr work") for _ in range(2000))
 
-    threads = [threading.Thread(target=look) for _ in range(4)]
+    threads = [threading.Thread(target=check) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -101,31 +101,31 @@ def test_those_who_look_do_not_see_one_another(tmp_path):
     assert seen == {False}
 
 
-def test_looking_leaves_nothing_behind(tmp_path):
-    assert not is_anyone_in(tmp_path, "asr work")
-    assert not is_anyone_in(tmp_path / "none", "asr work")
+def test_a_check_creates_no_file(tmp_path):
+    assert not is_locked(tmp_path, "asr work")
+    assert not is_locked(tmp_path / "none", "asr work")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+def test_an_unwritable_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(UserError, match=r"file: cannot write this folder"),
-        alone_in(tmp_path / "file", "asr work"),
+        exclusive_lock(tmp_path / "file", "asr work"),
     ):
         pass
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("filelock"), reason="filelock is for Windows")
-def test_without_flock_a_second_command_is_kept_out_too(tmp_path, monkeypatch):
+def test_a_second_command_is_kept_out_without_flock(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_has_flock", lambda: False)  # as on Windows
-    assert not is_anyone_in(tmp_path, "asr work")
+    assert not is_locked(tmp_path, "asr work")
     for _ in range(2):
-        with alone_in(tmp_path, "asr work") as is_kept:
-            assert is_kept
-            assert is_anyone_in(tmp_path, "asr work")
-            refused = pytest.raises(UserError, match="another asr work is at work there")
-            with refused, alone_in(tmp_path, "asr work"):
+        with exclusive_lock(tmp_path, "asr work") as is_locked_by_us:
+            assert is_locked_by_us
+            assert is_locked(tmp_path, "asr work")
+            refused = pytest.raises(UserError, match="another asr work is running there")
+            with refused, exclusive_lock(tmp_path, "asr work"):
                 pass
-            assert is_anyone_in(tmp_path, "asr work")
-        assert not is_anyone_in(tmp_path, "asr work")
+            assert is_locked(tmp_path, "asr work")
+        assert not is_locked(tmp_path, "asr work")

@@ -18,16 +18,16 @@ from asr.base.pinyin import mandarin_syllables, read_syllable, split_syllable, s
         ("", []),
     ],
 )
-def test_pinyin_is_read_as_people_write_it(text, syllables):
+def test_pinyin_is_read_in_all_usual_spellings(text, syllables):
     assert syllables_in(text) == syllables
 
 
 @pytest.mark.parametrize("written", ["nǐ3", "ni33", "nǐǎ", "3", "", "ma6", "你"])
-def test_what_cannot_be_pinyin_is_not_read(written):
+def test_text_that_cannot_be_pinyin_is_rejected(written):
     assert read_syllable(written) is None
 
 
-def test_dictionaries_spell_one_syllable_with_a_circumflex():
+def test_the_syllable_with_a_circumflex_is_read():
     assert read_syllable("ế") == ("ei", "2")
 
 
@@ -49,7 +49,7 @@ def test_syllables_split_by_sound(syllable, parts):
     assert split_syllable(syllable) == parts
 
 
-def test_mandarin_holds_every_common_syllable_once():
+def test_mandarin_syllables_contain_every_common_syllable_once():
     syllables = mandarin_syllables()
     assert len(set(syllables)) == len(syllables)
     assert {"de5", "lv4", "nve4", "zhuang1", "er2", "yo1", "ma5"} <= set(syllables)

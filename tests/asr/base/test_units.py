@@ -16,7 +16,7 @@ from asr.base.vocabulary import Vocabulary
         ([], "words"),
     ],
 )
-def test_the_unit_follows_from_the_tokens(tokens, unit):
+def test_the_unit_is_inferred_from_the_tokens(tokens, unit):
     assert unit_of(tokens) == unit
 
 

@@ -12,7 +12,7 @@ from asr.base.wording import duration, file_size, percent, short_number, short_p
     ("rate", "text"),
     [(0.0, "0.0%"), (0.0891, "8.9%"), (0.0033, "0.33%"), (1.5, "150.0%"), (math.inf, "∞")],
 )
-def test_percent(rate: float, text: str) -> None:
+def test_percent_has_two_decimals_below_one_percent(rate: float, text: str) -> None:
     assert percent(rate) == text
 
 
@@ -20,16 +20,16 @@ def test_percent(rate: float, text: str) -> None:
     ("seconds", "text"),
     [(0.2, "0 s"), (59.7, "1 min 00 s"), (312, "5 min 12 s"), (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
 )
-def test_duration(seconds: float, text: str) -> None:
+def test_duration_is_in_seconds_minutes_and_hours(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_axis_numbers_are_short() -> None:
+def test_numbers_of_an_axis_have_three_significant_digits() -> None:
     assert [short_number(value) for value in (0.0005, 10.268, 12345.6)] == ["0.0005", "10.3", "12,346"]
     assert [short_percent(rate) for rate in (0.07, 0.0765, 2.0)] == ["7%", "7.65%", "200%"]
 
 
-def test_what_cannot_be_seen_is_shown_as_its_code() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert visible("a\x1b[0m\n\ufeff你\udcff") == "a\\x1b[0m\\n\\ufeff你\\udcff"
     assert visible(unicodedata.normalize("NFC", "naïve café 你好")) == "naïve café 你好"
 

@@ -1,14 +1,10 @@
-"""`asr align` on clips and a run of two epochs: what it writes, and what it says of mistakes."""
+"""Test `asr align` on clips and a run of two epochs: its output, and its errors."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from helpers import ROOT
 from praatio import textgrid as praat
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
@@ -26,7 +22,7 @@ def recognizer(trained_run):
 
 @pytest.fixture
 def loaded(recognizer, monkeypatch):
-    """Spare a test the loading of the model."""
+    """Replace the loading of the model, which takes seconds."""
     monkeypatch.setattr(Recognizer, "load", lambda *_, **__: recognizer)
 
 
@@ -34,17 +30,14 @@ def align(run, *arguments):
     return main(["align", str(run), *map(str, arguments)])
 
 
-def test_the_command_writes_each_format_by_the_files_name(trained_run, clips, tmp_path):
-    """In a process of its own, as users run it; text as a file, hanzi and tokens in step."""
+def test_align_writes_the_format_of_the_suffix(trained_run, clips, tmp_path, capsys):
+    """Pass the text as a file."""
     clip = clips[0]
     text = tmp_path / "said.txt"
     text.write_text(" ".join(clip.tokens), encoding="utf-8")
     outs = [tmp_path / name for name in ("a.TextGrid", "a.srt", "a.json", "a.tsv")]
-    command = [sys.executable, "-m", "asr", "align", trained_run, clip.audio_path, text, "--out", *outs]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
+    assert align(trained_run, clip.audio_path, text, "--out", *outs) == 0
+    assert capsys.readouterr().out == ""
     grid = praat.openTextgrid(str(outs[0]), includeEmptyIntervals=True, reportingMode="error")
     labels = [entry.label for entry in grid.getTier("syllables").entries if entry.label]
     document = json.loads(outs[2].read_text(encoding="utf-8"))
@@ -55,7 +48,7 @@ def test_the_command_writes_each_format_by_the_files_name(trained_run, clips, tm
     assert len(outs[3].read_text(encoding="utf-8").splitlines()) == 1 + len(clip.tokens)
 
 
-def test_without_a_file_a_table_is_printed(trained_run, clips, loaded, capsys):
+def test_align_prints_a_table_by_default(trained_run, clips, loaded, capsys):
     clip = clips[0]
     assert align(trained_run, clip.audio_path, " ".join(clip.tokens)) == 0
     rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
@@ -63,7 +56,7 @@ def test_without_a_file_a_table_is_printed(trained_run, clips, loaded, capsys):
     assert all(0 <= float(row[0]) < float(row[1]) <= clip.duration_s for row in rows[1:])
 
 
-def test_hanzi_keep_their_syllables(trained_run, clips, loaded, recognizer, capsys):
+def test_aligned_hanzi_keep_their_syllables(trained_run, clips, loaded, recognizer, capsys):
     clip = next(c for c in clips if c.tokens == labelled(c.text, recognizer))
     assert align(trained_run, clip.audio_path, clip.text, "--format", "json") == 0
     tokens = json.loads(capsys.readouterr().out)["tokens"]
@@ -78,8 +71,8 @@ def labelled(text, recognizer):
         return ()
 
 
-def test_a_long_recording_is_aligned_with_its_whole_text(trained_run, clips, loaded, tmp_path, capsys):
-    """Longer than a window."""
+def test_long_recording_is_aligned_with_its_whole_text(trained_run, clips, loaded, tmp_path, capsys):
+    """Align a recording that is longer than a window."""
     parts = [read_audio(clip.audio_path) for clip in clips] * 5
     write_wav(tmp_path / "long.wav", np.concatenate(parts))
     tokens = [token for clip in clips for token in clip.tokens] * 5
@@ -91,30 +84,30 @@ def test_a_long_recording_is_aligned_with_its_whole_text(trained_run, clips, loa
     assert starts == sorted(starts)
 
 
-def test_a_text_that_does_not_fit_is_warned_of(trained_run, clips, loaded, capsys):
+def test_text_that_does_not_match_the_recording_is_reported(trained_run, clips, loaded, capsys):
     clip, other = clips[0], clips[5]
     assert align(trained_run, clip.audio_path, " ".join(other.tokens[::-1])) == 0
     assert f"warning: {clip.audio_path}: " in capsys.readouterr().err
 
 
-def test_mistakes_are_one_line(trained_run, clips, loaded, tmp_path, capsys):
+def test_align_errors_are_one_line(trained_run, clips, loaded, tmp_path, capsys):
     audio, tokens = clips[0].audio_path, " ".join(clips[0].tokens)
     silence = tmp_path / "silence.wav"
     write_wav(silence, np.zeros(SAMPLE_RATE_HZ, np.int16))
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
     missing = tmp_path / "missing.wav"
-    for arguments, told in (
+    for arguments, expected in (
         ((missing, tokens), "missing.wav: cannot read"),
-        ((silence, tokens), "silence.wav: no sound in it"),
+        ((silence, tokens), "silence.wav: the recording is silent"),
         ((audio, ""), "TEXT: empty"),
         ((audio, empty), "empty.txt: empty"),
-        ((audio, "。。！"), "nothing in it is spoken"),
+        ((audio, "。。！"), "no spoken text"),
         ((audio, tmp_path / "missing.txt"), "missing.txt: no such file"),
         ((audio, "文本.txt"), "文本.txt: no such file"),
         ((audio, "字幕.SRT"), "字幕.SRT: no such file"),
         ((audio, tmp_path / "文本.json"), "文本.json: no such file"),
-        ((audio, tmp_path), f"{tmp_path}: a folder; give the text itself"),
+        ((audio, tmp_path), f"{tmp_path}: is a folder; give the text itself"),
         ((audio, "龘龘"), "龘"),
         ((audio, "2019"), "digits"),
         ((audio, "zhuang4 cuo4bie2"), "cuo4bie2"),
@@ -126,11 +119,11 @@ def test_mistakes_are_one_line(trained_run, clips, loaded, tmp_path, capsys):
         assert align(trained_run, *arguments) == 2, arguments
         error = capsys.readouterr().err.strip()
         assert error.splitlines()[-1].startswith("error: "), arguments
-        assert told in error
+        assert expected in error
         assert "Traceback" not in error
 
 
-def test_a_format_may_be_named_where_the_files_name_does_not_tell(trained_run, clips, loaded, tmp_path):
+def test_format_option_applies_to_files_with_other_suffixes(trained_run, clips, loaded, tmp_path):
     clip = clips[0]
     tokens = " ".join(clip.tokens)
     assert align(trained_run, clip.audio_path, tokens, "--out", tmp_path / "a.sub", "--format", "srt") == 0
@@ -153,13 +146,13 @@ SYLLABLES = Vocabulary(["ta1", "shuo1", "ni3", "hao3", "qu4", "yin2", "hang2", "
         ("Hello, ＤＯＮ’Ｔ (world)!", WORDS, "hello don't world", ["Hello, ", "ＤＯＮ’Ｔ ", "(world)!"]),
     ],
 )  # fmt: skip
-def test_each_token_keeps_what_it_was_written_as(text, vocabulary, tokens, texts):
+def test_each_token_keeps_its_written_form(text, vocabulary, tokens, texts):
     written = written_tokens(text, vocabulary)
     assert [token.token for token in written] == tokens.split()
     assert [token.text for token in written] == texts
 
 
-def test_an_error_quotes_no_whole_book(tmp_path):
+def test_error_quotes_only_the_beginning_of_a_long_text(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("你好" * 20000 + "B" + "你好" * 20000, encoding="utf-8")
     with pytest.raises(UserError, match="Latin letters") as raised:

@@ -11,7 +11,7 @@ from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_
 
 
 def speech(num_samples=20000):
-    """Bursts of noise with pauses between them."""
+    """Return bursts of noise with pauses between them."""
     loud = np.random.default_rng(3).normal(0, 2000, num_samples)
     return (loud * (np.arange(num_samples) % 8000 < 5000)).astype(np.int16)
 
@@ -24,7 +24,7 @@ def augment(file, out, *overrides, num=3, utterance_id=None):
     )
 
 
-def test_the_command_writes_what_training_hears(tmp_path, capsys):
+def test_augment_writes_the_audio_that_training_uses(tmp_path, capsys):
     clip = tmp_path / "A11_0.wav"
     write_wav(clip, speech())
     settings = ["augment.noise=coloured", "augment.noise_probability=1.0", "train.seed=9"]
@@ -36,15 +36,15 @@ def test_the_command_writes_what_training_hears(tmp_path, capsys):
     shown = capsys.readouterr().out.splitlines()
     for epoch, path in enumerate(written):
         [speed] = speed_factors(config, 9, epoch, np.array([key]))
-        heard, applied = Augmenter.load(config, 9).apply_and_tell(speech(), epoch, key, speed)
-        np.testing.assert_array_equal(read_audio(path), heard)
+        augmented, applied = Augmenter.load(config, 9).apply_with_effects(speech(), epoch, key, speed)
+        np.testing.assert_array_equal(read_audio(path), augmented)
         assert f"-epoch{epoch}-speed{speed:.2f}-noise{applied.snr_db:.0f}dB" in path.name
         assert shown[1 + epoch].split()[:2] == [str(epoch), f"{speed:.3f}"]
         assert f"{applied.snr_db:.1f} dB" in shown[1 + epoch]
         assert shown[1 + epoch].endswith(str(path))
 
 
-def test_the_command_takes_the_id_of_the_manifest(tmp_path):
+def test_augment_uses_the_id_of_the_manifest(tmp_path):
     write_wav(tmp_path / "a.wav", speech())
     augment(tmp_path / "a.wav", tmp_path / "one", num=1)
     augment(tmp_path / "a.wav", tmp_path / "other", num=1, utterance_id="b")
@@ -53,15 +53,15 @@ def test_the_command_takes_the_id_of_the_manifest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "num", "told"),
+    ("overrides", "num", "message"),
     [
-        (["augment.speed_min=1.0", "augment.speed_max=1.0"], 1, r"\[augment\] leaves waveforms as they are"),
+        (["augment.speed_min=1.0", "augment.speed_max=1.0"], 1, r"\[augment\]: expected at least one effect"),
         ([], 0, "num_versions=0.: expected"),
         (["augment.noise=nowhere"], 1, "nowhere: no such folder"),
     ],
 )
-def test_what_the_command_cannot_do_is_told(overrides, num, told, tmp_path):
+def test_impossible_augmentations_are_errors(overrides, num, message, tmp_path):
     write_wav(tmp_path / "a.wav", speech())
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         augment(tmp_path / "a.wav", tmp_path / "out", *overrides, num=num)
     assert not (tmp_path / "out").exists()

@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import os
 import re
@@ -6,6 +8,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from helpers import ROOT
@@ -14,13 +18,8 @@ from asr.base.types import UserError
 from asr.cli.main import main
 from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run
+from asr.training.trainer import Trainer
 from data_pipeline.manifest import read_manifest, write_manifest
-
-
-def asr(*arguments, **options):
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "asr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, cwd=ROOT, check=False, **options)
 
 
 def one_line_error(capsys):
@@ -44,7 +43,7 @@ def test_help_imports_no_tensorflow(command):
     assert "heavy: []" in done.stdout
 
 
-def test_a_run_directory_holds_what_a_person_reads(trained_run):
+def test_run_directory_contains_readable_files(trained_run):
     names = {path.name for path in trained_run.iterdir()}
     assert {
         "config.toml",
@@ -63,29 +62,7 @@ def test_a_run_directory_holds_what_a_person_reads(trained_run):
     assert list((trained_run / "tensorboard").rglob("events*"))
 
 
-def test_train_ends_with_a_command_that_works_and_says_no_more_than_it_must(clip_config):
-    quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run(
-        [sys.executable, "train.py", clip_config, "--name", "shown", "--set", "train.epochs=1"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
-    assert "said " in done.stdout
-    assert "heard " in done.stdout
-    assert "syllable error rate" in done.stdout
-    command = done.stdout.strip().splitlines()[-1].strip()
-    assert "transcribe" in command
-    heard = subprocess.run(
-        command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True, env=quiet
-    )
-    assert heard.stdout.count("\n") == 1
-    assert "Traceback" not in done.stderr
-    assert heard.stderr == ""  # none of what TensorFlow greets with
-
-
-def test_an_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config, capsys):
+def test_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config, capsys):
     assert main(["train", str(clip_config)]) == 2
     assert "--resume" in one_line_error(capsys)
     last = Run(trained_run).checkpoints()[-1]
@@ -94,7 +71,7 @@ def test_an_existing_run_is_refused_and_resumed_on_request(trained_run, clip_con
     assert last.read_bytes() == before  # its two epochs are done
     assert main(["train", str(clip_config), "--resume", "--set", "train.epochs=9"]) == 2
     assert "keeps its settings" in one_line_error(capsys)
-    # what does not change what is learned may be changed, such as to go on after memory did not suffice
+    # settings that do not change what is learned may be changed, for instance after running out of memory
     assert main(["train", str(clip_config), "--resume", "--set", "train.accumulate=2"]) == 0
 
 
@@ -115,14 +92,14 @@ def test_evaluate_counts_labels_that_the_model_cannot_write(trained_run, clips, 
     assert main(["evaluate", str(trained_run), str(tmp_path / "strange.jsonl")]) == 0
     printed, errors = capsys.readouterr()
     assert (
-        f"1 utterances hold tokens that the model cannot write, which count as errors: {clips[1].id}"
+        f"1 utterances contain tokens outside the model's vocabulary, which count as errors: {clips[1].id}"
         in errors
     )
     row = next(line for line in printed.splitlines() if "token error rate" in line)
     assert row.split()[-4] == str(len(clips[0].tokens) + 3)
 
 
-def test_transcribe_takes_files_folders_and_standard_input(trained_run, clips, tmp_path, capsys):
+def test_transcribe_takes_files_folders_and_standard_input(trained_run, clips, tmp_path, capsys, monkeypatch):
     for clip in clips[:3]:
         shutil.copy(clip.audio_path, tmp_path)
     expected = [
@@ -134,11 +111,13 @@ def test_transcribe_takes_files_folders_and_standard_input(trained_run, clips, t
     assert [Path(record["file"]).name for record in records] == names
     by_name = {Path(clip.audio_path).name: text for clip, text in zip(clips, expected, strict=True)}
     assert [record["text"] for record in records] == [by_name[name] for name in names]
-    piped = asr("transcribe", trained_run, "-", input=Path(clips[0].audio_path).read_bytes())
-    assert piped.stdout.decode().strip() == expected[0]
+    with Path(clips[0].audio_path).open("rb") as file:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(file.read())))
+    assert main(["transcribe", str(trained_run), "-"]) == 0
+    assert capsys.readouterr().out.strip() == expected[0]
 
 
-def test_one_bad_file_does_not_stop_the_others(trained_run, clips, tmp_path, capsys):
+def test_transcribe_continues_after_an_unreadable_file(trained_run, clips, tmp_path, capsys):
     (tmp_path / "text.wav").write_text("not sound")
     (tmp_path / "empty.wav").touch()
     out = tmp_path / "out.csv"
@@ -157,12 +136,20 @@ def test_one_bad_file_does_not_stop_the_others(trained_run, clips, tmp_path, cap
     assert len(out.read_text().splitlines()) == 6
 
 
-def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_config, tmp_path, capsys):
+def test_bad_utterances_are_left_out_of_training_with_their_reasons(
+    clips, clip_config, trained_run, tmp_path, capsys, monkeypatch
+):
+    def train(trainer):  # it has its utterances: there is no need to wait for the first epoch
+        trained_on.extend(trainer.train_data.utterances)
+        raise UserError("seen enough")
+
+    trained_on = []
+    monkeypatch.setattr(Trainer, "train", train)
     (tmp_path / "text.wav").write_text("not sound")
     bad = {
         "missing": ("none.wav", "ni3", "No such file"),
         "text": (str(tmp_path / "text.wav"), "ni3", "not audio"),
-        "label": (clips[0].audio_path, "xyz9", "'xyz9' is not among"),
+        "label": (clips[0].audio_path, "xyz9", "'xyz9' is not in the vocabulary"),
         "crowded": (clips[0].audio_path, "shi4 " * 60, "do not fit the model's frames"),
         "unlabelled": (clips[0].audio_path, "", "no label"),
     }
@@ -172,7 +159,7 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_
         for name, (audio, tokens, _) in bad.items():
             record = {"id": name, "audio": audio, "duration_s": clips[0].duration_s, "tokens": tokens}
             file.write(json.dumps(record) + "\n")
-    vocabulary = clip_config.parent / "runs" / "clips" / "vocabulary.txt"
+    vocabulary = trained_run / "vocabulary.txt"
     arguments = [
         f"data.train={manifest}",
         f"data.vocabulary={vocabulary}",
@@ -180,14 +167,15 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(clips, clip_
         "train.epochs=1",
     ]
     overrides = [part for argument in arguments for part in ("--set", argument)]
-    assert main(["train", str(clip_config), *overrides]) == 0
+    assert main(["train", str(clip_config), *overrides]) == 2
+    assert [utterance.id for utterance in trained_on] == [clip.id for clip in clips]
     printed = capsys.readouterr().err
     assert f"5 of {len(clips) + 5} recordings left out" in printed
     for _, _, reason in bad.values():
         assert reason in printed
 
 
-def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
+def test_refused_run_leaves_no_directory(clips, tmp_path, capsys):
     manifest = tmp_path / "bad.jsonl"
     record = {"id": "a", "audio": "none.wav", "duration_s": 1, "tokens": "a1"}
     manifest.write_text(json.dumps(record))
@@ -195,7 +183,7 @@ def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
         f"train.runs_dir={tmp_path}/runs"
     ]
     assert main(["train", "base", *(part for setting in settings for part in ("--set", setting))]) == 2
-    assert "no utterance can be trained on" in one_line_error(capsys)
+    assert "no utterance can be used for training" in one_line_error(capsys)
     assert not (tmp_path / "runs").exists()
 
 
@@ -206,19 +194,19 @@ def test_a_run_that_was_refused_leaves_nothing_behind(clips, tmp_path, capsys):
         (["transcribe", "{empty}", "a.wav"], "no checkpoint yet; train this run first"),
         (["evaluate", "{run}", "none.jsonl"], "cannot read this manifest"),
         (["train", "none"], "no such configuration"),
-        (["synthesize", "{empty}", "--num", "0"], "expected a number of utterances from 1"),
+        (["synthesize", "{empty}", "--num", "0"], "of at least 1"),
         (["train", "demo", "--set", "train.epoch=1"], "did you mean epochs?"),
         (["train", "{config}", "--name", "none", "--resume"], "no run here"),
         (["train", "{config}", "--name", "../elsewhere"], "expected a name, not a path"),
         (["train", "{config}", "--name", "../elsewhere", "--resume"], "expected a name, not a path"),
         (
             ["train", "hsk_words", "--set", "data.source=/none", "--set", "data.prepared_dir={empty}"],
-            "data.source=FOLDER",
+            "no folder '/none'; get the corpus from",
         ),
         (["train", "demo", "--set", "data.corpus=none"], "expected one of mandarin_demo"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_status_2(
+def test_user_errors_are_one_line_and_exit_status_2(
     arguments, message, trained_run, clip_config, tmp_path, capsys
 ):
     empty = tmp_path / "empty"
@@ -230,55 +218,97 @@ def test_mistakes_are_one_line_and_exit_status_2(
     assert message in one_line_error(capsys)
 
 
-def test_recognizer_hears_the_same_alone_and_among_others(trained_run, clips):
+def test_recording_has_the_same_transcript_alone_and_in_a_batch(trained_run, clips):
     recognizer = Recognizer.load(trained_run)
     paths = [Path(clip.audio_path) for clip in clips]
     together = list(recognizer.transcribe_files(paths))
-    for path, heard in zip(paths, together, strict=True):
-        assert recognizer.transcribe(path).tokens == heard.tokens
-        assert recognizer.transcribe(path.open("rb")).tokens == heard.tokens
+    for path, hypothesis in zip(paths, together, strict=True):
+        assert recognizer.transcribe(path).tokens == hypothesis.tokens
+        assert recognizer.transcribe(path.open("rb")).tokens == hypothesis.tokens
 
 
-def test_recognizer_of_a_damaged_file_raises(trained_run, tmp_path):
+def test_recognizer_raises_for_a_damaged_file(trained_run, tmp_path):
     (tmp_path / "a.wav").write_bytes(b"RIFF")
     with pytest.raises(UserError, match=r"a\.wav"):
         Recognizer.load(trained_run).transcribe(tmp_path / "a.wav")
 
 
-def start_training(clip_config, name, until):
-    """A training in a process of its own that has printed a line beginning with `until`."""
-    command = [sys.executable, "train.py", str(clip_config), "--name", name, "--set", "train.epochs=4"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+class Stopped(NamedTuple):
+    """A training in a process of its own that received a signal after its first epoch.
+
+    Attributes:
+        number: of the signal.
+        status: the process's.
+        errors: what it printed to standard error.
+        refused: what a command that was to resume it printed before the signal.
+        listed: what `asr runs` printed after it.
+    """
+
+    number: int
+    status: int
+    errors: str
+    refused: str
+    listed: str
+
+
+@pytest.fixture(scope="module", params=[signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def stopped(request, clip_config):
+    """Stop a training by a signal while another command asks for its run."""
+    name, refused, listed = f"stopped{int(request.param)}", io.StringIO(), io.StringIO()
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "train.py", clip_config, "--name", name, "--set", "train.epochs=4"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdout
-    assert any(line.startswith(until) for line in process.stdout)
-    return process
-
-
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
-)
-def test_a_run_is_left_to_its_process_and_stopping_ends_with_the_command_that_resumes_it(
-    clip_config, number, status, capsys
-):
-    name = f"stopped{status}"
-    process = start_training(clip_config, name, until="epoch   1")
-    assert main(["train", str(clip_config), "--name", name, "--resume"]) == 2
-    assert "another asr train is at work there" in one_line_error(capsys)
-    process.send_signal(number)
+    assert any(line.startswith("epoch   1") for line in process.stdout)
+    with contextlib.redirect_stderr(refused):
+        assert main(["train", str(clip_config), "--name", name, "--resume"]) == 2
+    process.send_signal(request.param)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == status
-    assert "Traceback" not in errors
-    runs = str(clip_config.parent / "runs")
-    assert main(["runs", runs]) == 0
-    assert "interrupted" in capsys.readouterr().out
-    command = next(line.strip() for line in errors.splitlines() if "--resume" in line)
-    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert re.findall(r"epoch +(\d)/4", done.stdout)[-1] == "4"
-    assert "syllable error rate" in done.stdout
+    with contextlib.redirect_stdout(listed):
+        assert main(["runs", str(clip_config.parent / "runs")]) == 0
+    return Stopped(request.param, process.returncode, errors, refused.getvalue(), listed.getvalue())
+
+
+@pytest.fixture(scope="module")
+def resumed(stopped):
+    """Resume the stopped training in a process, by the command that it printed."""
+    command = next(line.strip() for line in stopped.errors.splitlines() if "--resume" in line)
+    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+
+
+def test_running_run_is_locked(stopped):
+    assert "another asr train is running there" in stopped.refused
+
+
+def test_signal_ends_training_with_its_exit_status_and_no_traceback(stopped):
+    assert stopped.status == 128 + stopped.number
+    assert "Traceback" not in stopped.errors
+    assert "interrupted" in stopped.listed
+
+
+def test_stopped_training_prints_the_command_that_resumes_it(resumed):
+    epochs = re.findall(r"epoch +(\d)/4", resumed.stdout)
+    assert epochs[0] in "234"  # the first was complete when the signal came
+    assert epochs[-1] == "4"
+    assert "syllable error rate" in resumed.stdout
+
+
+def test_train_prints_examples_and_a_transcribe_command_that_works(resumed):
+    assert "reference " in resumed.stdout
+    assert "hypothesis " in resumed.stdout
+    assert "Traceback" not in resumed.stderr
+    command = resumed.stdout.strip().splitlines()[-1].strip()
+    assert "transcribe" in command
+    quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    transcribed = subprocess.run(
+        command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True, env=quiet
+    )
+    assert transcribed.stdout.count("\n") == 1
+    assert transcribed.stderr == ""  # none of TensorFlow's start-up messages
 
 
 def test_transcripts_never_overwrite_a_recording(trained_run, clips, tmp_path, capsys):
@@ -289,7 +319,7 @@ def test_transcripts_never_overwrite_a_recording(trained_run, clips, tmp_path, c
     assert wav.read_bytes() == before
 
 
-def test_a_named_pipe_is_read_among_files(trained_run, clips, tmp_path, capsys):
+def test_transcribe_reads_a_named_pipe_among_files(trained_run, clips, tmp_path, capsys):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = subprocess.Popen(["sh", "-c", f"cat {clips[0].audio_path} > {pipe}"])
@@ -300,7 +330,7 @@ def test_a_named_pipe_is_read_among_files(trained_run, clips, tmp_path, capsys):
     assert one == other
 
 
-def test_a_reader_that_goes_away_is_no_traceback(trained_run, clips):
+def test_closed_output_pipe_prints_no_traceback(trained_run, clips):
     command = (
         f"{sys.executable} -m asr transcribe {trained_run} {Path(clips[0].audio_path).parent} | head -n 1"
     )

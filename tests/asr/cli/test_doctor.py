@@ -24,30 +24,30 @@ def doctor(*arguments) -> int:
     return doctor_command(parser.parse_args([str(argument) for argument in arguments]))
 
 
-def test_a_sound_corpus_exits_with_0_and_says_so(corpus, capsys):
+def test_doctor_of_a_sound_corpus_exits_with_0(corpus, capsys):
     assert doctor(*corpus.paths) == 0
-    told = capsys.readouterr().out
-    assert "sound: 0 errors, 0 warnings, 0 notes" in told
-    assert "train.jsonl (train): 24 utterances, 34 s, 3 speakers" in told
-    assert "the model of the configuration 'demo'; name yours by --config" in told.replace(
+    output = capsys.readouterr().out
+    assert "sound: 0 errors, 0 warnings, 0 notes" in output
+    assert "train.jsonl (train): 24 utterances, 34 s, 3 speakers" in output
+    assert "the model of the configuration 'demo'; choose yours with --config" in output.replace(
         "separable xs ", ""
     )
     assert (corpus.folder.parent / "doctor.html").is_file()
 
 
-def test_problems_are_counted_with_example_and_remedy_and_exit_with_1(corpus, capsys):
+def test_doctor_counts_problems_with_example_and_remedy_and_exits_with_1(corpus, capsys):
     for number in (2, 4):
         corpus.audio(number).unlink()
     corpus.test()["speaker"] = ""
     assert doctor(*corpus.save()) == 1
-    told = capsys.readouterr().out
-    assert "       2  audio file missing or not to be opened: correct the path, or copy it" in told
-    assert f"e.g. {corpus.folder}/train.jsonl:3 train-2: cannot read this file" in told
-    assert "problems found: 2 errors, 0 warnings, 1 note\n" in told
-    assert told.index("missing") < told.index("no speaker given")
+    output = capsys.readouterr().out
+    assert "       2  audio file missing or unreadable: correct the path" in output
+    assert f"e.g. {corpus.folder}/train.jsonl:3 train-2: cannot read this file" in output
+    assert "problems found: 2 errors, 0 warnings, 1 note\n" in output
+    assert output.index("missing") < output.index("no speaker given")
 
 
-def test_warnings_alone_exit_with_0(corpus):
+def test_doctor_exits_with_0_if_there_are_only_warnings(corpus):
     corpus.test()["speaker"] = corpus.train()["speaker"]
     assert doctor(*corpus.save()) == 0
 
@@ -55,13 +55,13 @@ def test_warnings_alone_exit_with_0(corpus):
 def test_broken_manifests_are_findings_and_the_others_are_examined(corpus, capsys):
     (corpus.folder / "dev.jsonl").write_bytes('{"id": "你"}\n'.encode("gbk") + b"not json\n")
     assert doctor(*corpus.paths, corpus.folder / "dev.jsonl", corpus.folder / "none.jsonl") == 1
-    told = capsys.readouterr().out
-    assert "2  line that is no utterance" in told
-    assert "1  manifest cannot be read" in told
-    assert "24 utterances" in told
+    output = capsys.readouterr().out
+    assert "2  line that is not an utterance" in output
+    assert "1  manifest cannot be read" in output
+    assert "24 utterances" in output
 
 
-def test_json_goes_to_standard_output_alone_or_to_a_file(corpus, capsys, tmp_path):
+def test_doctor_writes_json_to_standard_output_or_to_a_file(corpus, capsys, tmp_path):
     corpus.audio().unlink()
     assert doctor(*corpus.save(), "--json", "-") == 1
     printed = capsys.readouterr()
@@ -81,7 +81,7 @@ def test_clean_manifests_are_examined_as_sound(corpus, capsys):
     assert doctor("clean/train.jsonl", "clean/test.jsonl") == 0
 
 
-def test_the_configurations_own_model_vocabulary_and_batches_are_asked(corpus, tmp_path, capsys):
+def test_doctor_uses_model_vocabulary_and_batches_of_the_configuration(corpus, tmp_path, capsys):
     corpus.train().update(tokens="si4 er4 " * 7 + "san1", text="")  # 15 tokens; 1.2 s are 14 or 15 frames
     corpus.save()
     (tmp_path / "tokens.txt").write_text("<blank>\nyi1\ner4\nsan1\nsi4\n", encoding="utf-8")
@@ -104,11 +104,11 @@ def test_the_configurations_own_model_vocabulary_and_batches_are_asked(corpus, t
     assert "dcnn24 model of the configuration 'mine'" in capsys.readouterr().out
 
 
-def test_a_vocabulary_with_a_token_twice_is_a_finding(corpus, tmp_path, capsys):
+def test_vocabulary_with_a_duplicate_token_is_a_finding(corpus, tmp_path, capsys):
     (tmp_path / "tokens.txt").write_text("<blank>\nyi1\ner4\nyi1\n", encoding="utf-8")
     options = ["--config", "demo", "--set", f"data.vocabulary={tmp_path}/tokens.txt"]
     assert doctor(*corpus.paths, *options) == 1
-    assert "'yi1' stands twice" in capsys.readouterr().out
+    assert "'yi1' appears twice" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_a_vocabulary_with_a_token_twice_is_a_finding(corpus, tmp_path, capsys):
         (["corpus/train.jsonl", "--set", "model.size=huge"], "expected one of xs"),
     ],
 )
-def test_mistakes_in_the_command_are_told_before_anything_is_heard(corpus, arguments, message, capsys):
+def test_doctor_reports_wrong_arguments_before_reading_recordings(corpus, arguments, message, capsys):
     with pytest.raises(UserError, match=message):
         doctor(*arguments)
-    assert "listening" not in capsys.readouterr().err
+    assert "decoding" not in capsys.readouterr().err
 
 
-def test_terminals_never_see_control_characters_of_a_manifest(corpus, capsys):
+def test_control_characters_of_a_manifest_are_not_printed(corpus, capsys):
     corpus.train().update(id="\x1b[31mred", tokens="")
     doctor(*corpus.save())
     assert "\x1b[31m" not in capsys.readouterr().out
 
 
-def test_real_clips_are_examined_in_a_process_of_its_own(clips, tmp_path):
+def test_doctor_examines_real_clips_in_a_separate_process(clips, tmp_path):
     write_manifest(tmp_path / "train.jsonl", clips)
     ran = subprocess.run(
         [sys.executable, "-m", "asr", "doctor", "train.jsonl"], cwd=tmp_path, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""The library names parameters, the command line its options."""
+"""Test that errors of the library, which name parameters, are printed with the command's options."""
 
 import argparse
 
@@ -6,7 +6,7 @@ import pytest
 
 from asr.base.types import UserError
 from asr.cli import main as program
-from asr.cli.errors import as_typed
+from asr.cli.errors import with_options
 from asr.cli.main import main
 
 
@@ -30,11 +30,11 @@ def parser():
         ("`asr doctor` names them; devices=2 is no parameter", None),
     ],
 )
-def test_parameters_become_the_options_of_the_command(parser, message, typed):
-    assert as_typed(message, parser) == (typed or message)
+def test_parameters_in_errors_become_options_of_the_command(parser, message, typed):
+    assert with_options(message, parser) == (typed or message)
 
 
-def test_an_error_of_the_library_is_printed_with_the_options_of_its_command(monkeypatch, capsys):
+def test_library_errors_are_printed_with_the_options_of_the_command(monkeypatch, capsys):
     def run(arguments):
         raise UserError("`devices=9`: not there; or `overrides`")
 
@@ -46,7 +46,7 @@ def test_an_error_of_the_library_is_printed_with_the_options_of_its_command(monk
     assert capsys.readouterr().err == "error: --gpus 9: not there; or --set\n"
 
 
-def test_what_an_interrupt_notes_is_printed_before_the_end(monkeypatch, capsys):
+def test_notes_of_an_interrupt_are_printed(monkeypatch, capsys):
     def run(arguments):
         interrupt = KeyboardInterrupt()
         interrupt.add_note("epoch 3 is saved")

@@ -1,4 +1,4 @@
-"""`asr evaluate` as its user runs it: what it writes, and the comparison of two evaluations."""
+"""Test `asr evaluate`: the files that it writes, and the comparison of two evaluations."""
 
 import contextlib
 import csv
@@ -32,7 +32,7 @@ def manifest(clips, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(trained_run, manifest, tmp_path_factory):
-    """A run that was evaluated, and what that printed."""
+    """Return a run that was evaluated, and the output of the command."""
     directory = shutil.copytree(trained_run, tmp_path_factory.mktemp("runs") / "clips")
     for path in directory.glob("report*"):
         path.unlink()
@@ -49,7 +49,7 @@ def run(evaluated, tmp_path):
 
 @pytest.fixture
 def other(evaluated, tmp_path):
-    """Another run, evaluated by two decoders, of which the second is the newer one."""
+    """Return another run that was evaluated with two decoders, last with the second."""
     directory = shutil.copytree(evaluated[0], tmp_path / "other")
     read = json.loads((directory / "report-set-dev.json").read_text(encoding="utf-8"))
     read["decoder"]["hot_word_boost"] = 3.0
@@ -64,7 +64,7 @@ def one_line_error(capsys):
     return lines[-1]
 
 
-def test_a_report_and_its_data_are_written(evaluated, manifest):
+def test_evaluate_writes_a_report_and_its_data(evaluated, manifest):
     run, printed = evaluated
     assert f"Report: {run / 'report-set-dev.html'}\n" in printed
     assert "as data: report-set-dev.json, report-set-dev.csv" in printed
@@ -92,7 +92,7 @@ def test_two_runs_are_compared_by_the_evaluation_of_the_same_decoder(run, other,
     assert "side by side" in page.read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_read_is_passed_over_while_another_evaluation_is_there(run, other, manifest, capsys):
+def test_unreadable_evaluations_are_ignored_if_another_exists(run, other, manifest, capsys):
     (other / "report-set-damaged.json").write_text("{", encoding="utf-8")
     text = (other / "report-set-dev.json").read_text(encoding="utf-8")
     (other / "report-set-old.json").write_text(text.replace('"schema": 1', '"schema": 0'), encoding="utf-8")
@@ -102,20 +102,20 @@ def test_what_cannot_be_read_is_passed_over_while_another_evaluation_is_there(ru
         (other / f"report-set-{name}.json").unlink()
     assert evaluate(run, manifest, "--compare", other) == 2
     error = one_line_error(capsys)
-    for told in (
-        "dev.jsonl expected there",
+    for expected in (
+        "dev.jsonl, found none",
         "report-set-damaged.json: not JSON",
-        "report-set-old.json: schema 0",
+        "report-set-old.json: expected schema 1, received 0",
     ):
-        assert told in error
+        assert expected in error
 
 
-def test_a_decoder_is_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
+def test_same_decoder_is_recognized_by_other_paths_of_its_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def described(lm, hot_words="", **hanzi):
         words = HotWords({(1,): 1.0}, path=Path(hot_words)) if hot_words else None
-        return DecoderChoice(DecoderSettings(beam=16, language_model=lm), words, **hanzi).described()
+        return DecoderChoice(DecoderSettings(beam=16, language_model=lm), words, **hanzi).as_record()
 
     far = tmp_path / "else" / ".."
     near = described("lm", "words", hanzi_model=Path("zi"))
@@ -131,18 +131,18 @@ def test_a_decoder_is_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
     ]
 
 
-def test_a_run_is_compared_with_what_it_was_by_its_file(run, manifest, capsys):
+def test_run_is_compared_with_its_earlier_evaluation_file(run, manifest, capsys):
     assert evaluate(run, manifest, "--compare", run / "report-set-dev.json") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "syllable error rate" in line]
     assert rows[-1][-2:] == ["1.0000", "50.0%"]
 
 
-def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips, tmp_path, capsys):
+def test_evaluate_does_not_silently_overwrite_another_evaluation(run, manifest, clips, tmp_path, capsys):
     kept = (run / "report-set-dev.json").read_bytes()
     decoder = ("--decoder", "hot_word_boost=3.0")
     assert evaluate(run, manifest, *decoder) == 2
     error = one_line_error(capsys)
-    assert "with another decoder (hot_word_boost) exists already; keep both by another --name NAME" in error
+    assert "with another decoder (hot_word_boost) exists already; set --name NAME" in error
     namesake = tmp_path / "elsewhere" / "set" / "dev.jsonl"
     write_manifest(namesake, clips[4:6])
     assert evaluate(run, namesake) == 2
@@ -156,7 +156,7 @@ def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--compare", "{bare}"], "dev.jsonl expected there; `asr evaluate"),
+        (["--compare", "{bare}"], "dev.jsonl, found none; `asr evaluate"),
         (["--compare", "{run}/none.json"], "none.json: cannot read this evaluation"),
         (["--compare", "{run}/vocabulary.txt"], "vocabulary.txt: not JSON"),
         (["--compare", "{run}/checkpoints"], "no run here"),
@@ -164,21 +164,21 @@ def test_evaluations_do_not_overwrite_each_other_in_silence(run, manifest, clips
         (["--name", ""], "--name: expected letters, digits"),
     ],
 )
-def test_mistakes_are_told_before_any_model_is_loaded(run, manifest, arguments, expected, capsys):
+def test_evaluate_reports_wrong_arguments_before_loading_a_model(run, manifest, arguments, expected, capsys):
     bare = shutil.copytree(run, run.with_name("bare"), ignore=shutil.ignore_patterns("report*"))
     for checkpoint in Run(run).checkpoints():
-        checkpoint.unlink()  # loading would tell another mistake
+        checkpoint.unlink()  # loading it would raise another error
     given = [argument.format(run=run, bare=bare) for argument in arguments]
     assert evaluate(run, manifest, *given) == 2
     assert expected in one_line_error(capsys)
 
 
-def test_a_comparison_over_other_utterances_is_refused_before_listening(run, clips, tmp_path, capsys):
+def test_comparison_with_other_utterances_is_refused_before_decoding(run, clips, tmp_path, capsys):
     write_manifest(tmp_path / "other.jsonl", clips[2:6])
     assert evaluate(run, tmp_path / "other.jsonl", "--compare", run / "report-set-dev.json") == 2
     error = one_line_error(capsys)
     assert (
-        "report-set-dev.json: an evaluation of other utterances: 2 of 4 are not in it, and 2 of its own"
+        "report-set-dev.json: expected an evaluation of the same utterances; 2 of 4 are missing, and it has 2"
         in error
     )
     assert not list(run.glob("*other*"))

@@ -18,43 +18,43 @@ def train():
     return [*rows, utterance("x", 1.0, "an4 ni3", "bert"), utterance("y", 3.0, "zhi1", "bert")]
 
 
-def test_the_command_tells_it_and_draws_it(train, tmp_path, capsys):
+def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
     write_manifest(tmp_path / "train.jsonl", train)
     write_manifest(tmp_path / "<dev> & 甲.jsonl", [utterance("d", 1.0, "men5")])
     manifests = [str(tmp_path / "train.jsonl"), str(tmp_path / "<dev> & 甲.jsonl")]
     page = tmp_path / "page.html"
     assert main(["inspect", *manifests, "--html", str(page)]) == 0
-    told = capsys.readouterr().out
-    assert "28 s, 14 utterances" in told
-    assert "2, from 4 s to 24 s each" in told
-    assert "ni3 13, hao3 12" in told
-    assert "1 labels that" in told
+    output = capsys.readouterr().out
+    assert "28 s, 14 utterances" in output
+    assert "2, from 4 s to 24 s each" in output
+    assert "ni3 13, hao3 12" in output
+    assert "1 labels do not occur in" in output
     text = page.read_text(encoding="utf-8")
     assert "<dev>" not in text
     words = html.unescape(re.sub("<[^>]+>", " ", text))
     assert "<dev> & 甲" in words
-    for expected in ("Durations", "Labels by frequency", "Never trained on", "men5", "甲", "initials"):
+    for expected in ("Durations", "Labels by frequency", "Labels not in training", "men5", "甲", "initials"):
         assert expected in words
 
 
-def test_a_manifest_without_labels_is_shown_as_well(tmp_path, capsys):
+def test_inspect_accepts_a_manifest_without_labels(tmp_path, capsys):
     write_manifest(tmp_path / "m.jsonl", [utterance("a", 1.0, "")])
     assert main(["inspect", str(tmp_path / "m.jsonl"), "--html", str(tmp_path / "m.html")]) == 0
     assert "1 utterance" in capsys.readouterr().out
 
 
-def test_train_comes_first_and_no_manifest_is_written_over(train, tmp_path, capsys):
+def test_inspect_compares_with_train_and_overwrites_no_manifest(train, tmp_path, capsys):
     write_manifest(tmp_path / "train.jsonl", train)
     write_manifest(tmp_path / "dev.jsonl", [utterance("d", 1.0, "men5")])
     manifests = [str(tmp_path / "dev.jsonl"), str(tmp_path / "train.jsonl")]
     assert main(["inspect", *manifests, "--html", str(tmp_path / "page.html")]) == 0
-    assert "dev.jsonl: 1 labels that" in capsys.readouterr().out
+    assert "dev.jsonl: 1 labels do not occur in" in capsys.readouterr().out
     for command in ("inspect", "doctor"):
         assert main([command, manifests[0], "--html", manifests[1]]) == 2
-        assert "would be written over" in capsys.readouterr().err
+        assert "would be overwritten" in capsys.readouterr().err
 
 
-def test_a_broken_manifest_is_named(tmp_path, capsys):
+def test_inspect_names_a_broken_manifest(tmp_path, capsys):
     (tmp_path / "m.jsonl").write_text("no json", encoding="utf-8")
     assert main(["inspect", str(tmp_path / "m.jsonl")]) == 2
     assert "m.jsonl:1: not a JSON object" in capsys.readouterr().err

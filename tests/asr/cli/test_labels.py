@@ -24,7 +24,7 @@ def manifest(tmp_path):
 
 
 def review_of(manifest, **decisions):
-    """A list in which every utterance is suggested to end with `hang2`."""
+    """Write a review that suggests `hang2` as the last token of every utterance."""
     rows = []
     for utterance in read_manifest(manifest):
         decision = decisions.get(utterance.id, "")
@@ -38,18 +38,18 @@ def review_of(manifest, **decisions):
     return manifest.with_name("review.csv")
 
 
-def test_accepted_corrections_are_written_and_told(manifest, capsys):
+def test_accepted_corrections_are_written_and_printed(manifest, capsys):
     review = review_of(manifest, u0="a", u1="n", **{"0012": "Y"})
     out = manifest.parent / "below" / "new.jsonl"
     assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 0
-    told = capsys.readouterr().out
-    assert "u0  文  xing2 > hang2\n" in told
-    assert "2 accepted, 1 refused, 0 undecided" in told
-    assert "new.jsonl: 3 utterances, 2 with new tokens" in told
+    output = capsys.readouterr().out
+    assert "u0  文  xing2 > hang2\n" in output
+    assert "2 accepted, 1 refused, 0 undecided" in output
+    assert "new.jsonl: 3 utterances, 2 with new tokens" in output
     assert [" ".join(u.tokens) for u in read_manifest(out)] == ["yin2 hang2", "ni3 hao3", "hang2"]
 
 
-def test_command_works_in_a_process_of_its_own_on_what_a_spreadsheet_saved(manifest):
+def test_labels_apply_reads_a_review_that_a_spreadsheet_saved(manifest):
     review = review_of(manifest, u0="a")
     with review.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
@@ -66,15 +66,15 @@ def test_command_works_in_a_process_of_its_own_on_what_a_spreadsheet_saved(manif
 
 
 @pytest.mark.parametrize("decisions", [{}, {"u0": "n"}])
-def test_a_list_without_an_accepted_line_is_refused(manifest, capsys, decisions):
+def test_review_without_accepted_corrections_is_refused(manifest, capsys, decisions):
     review = review_of(manifest, **decisions)
     out = manifest.with_name("new.jsonl")
     assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 2
-    assert "none of 3 lines is accepted" in capsys.readouterr().err
+    assert "received none of 3 lines" in capsys.readouterr().err
     assert not out.exists()
 
 
-def test_a_manifest_that_has_changed_is_refused_and_nothing_is_written(manifest, capsys):
+def test_changed_manifest_is_refused_and_nothing_is_written(manifest, capsys):
     review = review_of(manifest, u0="a", u1="a")
     lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines()]
     lines[1]["tokens"] = "ni2 hao3"
@@ -87,10 +87,10 @@ def test_a_manifest_that_has_changed_is_refused_and_nothing_is_written(manifest,
     assert not out.exists()
 
 
-def test_accepting_what_the_label_says_already_is_told(manifest, capsys):
+def test_accepted_suggestions_that_equal_the_label_are_reported(manifest, capsys):
     review = review_of(manifest, u0="a", u1="a")
     text = review.read_text(encoding="utf-8-sig").replace("yin2 hang2", "yin2 xing2")
     review.write_text(text, encoding="utf-8")
     out = manifest.with_name("new.jsonl")
     assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 0
-    assert "1 of the accepted suggest what the label says already" in capsys.readouterr().out
+    assert "1 of the accepted suggestions equal the label" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`asr lm info` and `asr lm perplexity`, as a person calls them; see test_arpa.py for the files."""
+"""Test `asr lm info` and `asr lm perplexity`; test_arpa.py tests the files."""
 
 import json
 import re
@@ -16,7 +16,7 @@ TEXT = "我们去学校。\n他们去公园!\n我们明天去北京,他们后天
 
 
 def rows(printed):
-    """{name: value} of the rows, which are indented."""
+    """Return {name: value} of the printed rows, which are indented."""
     return dict(
         re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in printed.splitlines() if line[0] == " "
     )
@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["probing.klm", "trie.klm", "whole.arpa"])
-def test_perplexity_is_what_kenlm_computes(name, tokenized, capsys):
+def test_perplexity_equals_that_of_kenlm(name, tokenized, capsys):
     known = {line.split()[1] for line in (FILES / "whole.arpa").read_text(encoding="utf-8").split("\n")[7:19]}
     total = unknown_total = 0.0
     num_words = num_unknown = num_sentences = 0
@@ -53,29 +53,29 @@ def test_perplexity_is_what_kenlm_computes(name, tokenized, capsys):
         num_sentences += 1
     num_tokens = num_words + num_sentences
     assert main(["lm", "perplexity", str(FILES / name), str(tokenized), "--tokenized"]) == 0
-    told = rows(capsys.readouterr().out)
+    table = rows(capsys.readouterr().out)
     assert num_unknown > 0
-    assert told["sentences"] == str(num_sentences)
-    assert told["words"] == f"{num_words}, of which unknown {num_unknown} ({num_unknown / num_words:.2%})"
-    assert float(told["perplexity"]) == pytest.approx(10 ** (-total / num_tokens), abs=0.01)
+    assert table["sentences"] == str(num_sentences)
+    assert table["words"] == f"{num_words}, {num_unknown} of them unknown ({num_unknown / num_words:.2%})"
+    assert float(table["perplexity"]) == pytest.approx(10 ** (-total / num_tokens), abs=0.01)
     without = 10 ** (-(total - unknown_total) / (num_tokens - num_unknown))
-    assert float(told["of known ones alone"]) == pytest.approx(without, abs=0.01)
+    assert float(table["of known words"]) == pytest.approx(without, abs=0.01)
 
 
-def test_a_folders_models_are_measured_on_chinese_text(trained, tmp_path, capsys):
+def test_all_models_of_a_folder_are_measured_on_chinese_text(trained, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("我们后天去公园。3个人去上海\n", encoding="utf-8")
     capsys.readouterr()
     assert main(["lm", "perplexity", str(trained), str(text)]) == 0
     printed = capsys.readouterr().out
-    told = rows(printed)
-    assert told["syllables"].startswith("12, of which unknown 2 ")  # ge4 ren2
-    assert told["characters"].startswith("12, of which unknown 2 ")
-    assert told["words"].startswith("7, of which unknown 1 ")  # 个人
+    table = rows(printed)
+    assert table["syllables"].startswith("12, 2 of them unknown ")  # ge4 ren2
+    assert table["characters"].startswith("12, 2 of them unknown ")
+    assert table["words"].startswith("7, 1 of them unknown ")  # 个人
     assert "left out of the text: 1 digits" in printed
 
 
-def test_a_text_of_the_training_is_foretold_better_than_another(trained, tmp_path, capsys):
+def test_training_text_has_a_lower_perplexity_than_another(trained, tmp_path, capsys):
     def perplexity(text):
         path = tmp_path / "text.txt"
         path.write_text(text, encoding="utf-8")
@@ -86,17 +86,17 @@ def test_a_text_of_the_training_is_foretold_better_than_another(trained, tmp_pat
     assert perplexity(TEXT) < perplexity("去去我去天们上他") / 2
 
 
-def test_info_tells_what_a_folder_holds_and_was_made_of(trained, capsys):
+def test_info_shows_the_models_of_a_folder_and_their_texts(trained, capsys):
     capsys.readouterr()
     assert main(["lm", "info", str(trained)]) == 0
     printed = capsys.readouterr().out
-    told = rows(printed)
-    assert "text.txt" in told["from"]
+    table = rows(printed)
+    assert "text.txt" in table["from"]
     for unit in ("syllables", "characters", "words"):
         assert f"{trained / unit}.klm:" in printed
-    assert told["file"].startswith("KenLM binary (probing), ")
-    assert told["order"] == "3"
-    assert len(told["2-gram discounts"].split(", ")) == 3
+    assert table["file"].startswith("KenLM binary (probing), ")
+    assert table["order"] == "3"
+    assert len(table["2-gram discounts"].split(", ")) == 3
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_info_tells_what_a_folder_holds_and_was_made_of(trained, capsys):
         ("no_unk.klm", "KenLM"),
     ],
 )
-def test_info_tells_what_a_file_holds(name, kind, capsys):
+def test_info_shows_the_contents_of_a_file(name, kind, capsys):
     assert main(["lm", "info", str(FILES / name)]) == 0
-    told = rows(capsys.readouterr().out)
-    assert told["file"].startswith(kind)
+    table = rows(capsys.readouterr().out)
+    assert table["file"].startswith(kind)
     if name != "no_unk.klm":
-        assert told["n-grams"] == "12 of 1, 38 of 2, 72 of 3, 57 of 4"
-    assert told["words"].startswith("9, such as ")
+        assert table["n-grams"] == "12 of order 1, 38 of order 2, 72 of order 3, 57 of order 4"
+    assert table["words"].startswith("9, such as ")
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,15 @@ def test_info_tells_what_a_file_holds(name, kind, capsys):
         (["info", "{tmp}"], "no language model in this folder"),
         (["info", "{tmp}/none"], "cannot read this language model"),
         (["perplexity", "{files}/probing.klm", "{tmp}/none.txt"], "none.txt: no such file"),
-        (["perplexity", "{files}/probing.klm", "{tmp}/other.txt"], "it knows none of the 3 different words"),
-        (["perplexity", "{files}/probing.klm", "{tmp}/empty.txt", "--tokenized"], "no words in there"),
+        (["perplexity", "{files}/probing.klm", "{tmp}/other.txt"], "none of the 3 different words"),
+        (
+            ["perplexity", "{files}/probing.klm", "{tmp}/empty.txt", "--tokenized"],
+            "expected words, received none",
+        ),
         (["perplexity", "{files}/probing.klm", "{tmp}/empty.txt"], "expected Chinese text"),
     ],
 )
-def test_mistakes_are_told_in_a_line(arguments, message, tmp_path, capsys):
+def test_language_model_errors_are_one_line(arguments, message, tmp_path, capsys):
     (tmp_path / "other.txt").write_text("明天 去 上海\n", encoding="utf-8")
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     filled = [argument.format(tmp=tmp_path, files=FILES) for argument in arguments]
@@ -137,7 +140,7 @@ def test_mistakes_are_told_in_a_line(arguments, message, tmp_path, capsys):
     assert message in error
 
 
-def test_a_model_goes_out_as_text_and_comes_back_the_same(trained, tmp_path, capsys):
+def test_model_exported_as_text_and_converted_back_is_identical(trained, tmp_path, capsys):
     model, text, again = trained / "words.klm", tmp_path / "words.arpa", tmp_path / "again.klm"
     assert main(["lm", "export", str(model), str(text)]) == 0
     assert text.read_text(encoding="utf-8").startswith("\\data\\")
@@ -145,12 +148,12 @@ def test_a_model_goes_out_as_text_and_comes_back_the_same(trained, tmp_path, cap
     assert main(["lm", "export", str(again), str(tmp_path / "again.arpa")]) == 0
     assert (tmp_path / "again.arpa").read_bytes() == text.read_bytes()
     assert main(["lm", "export", str(text), str(again)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["lm", "export", str(text), str(tmp_path / "model.txt")]) == 2
     assert "expected a name that ends in .arpa or .klm" in capsys.readouterr().err
 
 
-def test_a_text_may_come_by_standard_input():
+def test_perplexity_reads_text_from_standard_input():
     command = [
         sys.executable,
         "-m",
@@ -161,15 +164,17 @@ def test_a_text_may_come_by_standard_input():
         "-",
         "--tokenized",
     ]
-    told = subprocess.run(command, input="一 一\n".encode(), capture_output=True, check=True).stdout.decode()
-    assert rows(told)["words"].startswith("2, of which unknown 0 ")
+    output = subprocess.run(
+        command, input="一 一\n".encode(), capture_output=True, check=True
+    ).stdout.decode()
+    assert rows(output)["words"].startswith("2, 0 of them unknown ")
 
 
-def test_help_comes_without_compiling_anything():
+def test_help_compiles_nothing():
     program = (
         "import sys\nfrom asr.cli.main import main\n"
         "try: main(['lm', '--help'])\nexcept SystemExit: pass\n"
         "assert not {'numba', 'numpy', 'tensorflow'} & set(sys.modules), 'imported for --help'"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout.decode()
-    assert all(name in told for name in ("train", "info", "perplexity", "convert"))
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout.decode()
+    assert all(name in output for name in ("train", "info", "perplexity", "convert"))

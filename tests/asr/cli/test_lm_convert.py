@@ -24,12 +24,12 @@ def run(*arguments):
     return lm_convert_command(parser.parse_args(arguments))
 
 
-def test_arguments_are_one_sentence(capsys):
+def test_lm_convert_joins_its_arguments_to_one_sentence(capsys):
     assert run("ni3 hao3", "nǐ", "hǎo") == 0
     assert capsys.readouterr().out == "你好你好\n"
 
 
-def test_standard_input_is_a_sentence_a_line_in_a_process_of_its_own():
+def test_lm_convert_reads_a_sentence_per_line_from_standard_input():
     lines = "\ufeffwo3 men5 qu4 xue2 xiao4\n\nlǜ sè xyz9\n".encode()
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "-"],
@@ -41,7 +41,7 @@ def test_standard_input_is_a_sentence_a_line_in_a_process_of_its_own():
     assert done.stdout.decode().splitlines() == ["我们去学校", "", "绿色〔xyz9〕"]
 
 
-def test_soft_tones_mend_a_wrong_tone(capsys):
+def test_soft_tones_correct_a_wrong_tone(capsys):
     run("xue4 xiao4")
     run("--soft-tones", "4", "xue4 xiao4")
     hard, soft = capsys.readouterr().out.split()
@@ -50,11 +50,11 @@ def test_soft_tones_mend_a_wrong_tone(capsys):
 
 
 @pytest.mark.parametrize("cost", ["-1", "nan", "inf"])
-def test_a_cost_that_is_none_is_refused(cost):
+def test_invalid_cost_of_soft_tones_is_refused(cost):
     with pytest.raises(UserError, match="`soft_tones`: expected 0 or more"):
         run(f"--soft-tones={cost}", "ni3")
 
 
-def test_a_folder_without_a_model_is_named(tmp_path):
+def test_folder_without_a_model_is_an_error(tmp_path):
     with pytest.raises(UserError, match="asr lm train"):
         run("--model", str(tmp_path), "ni3")

@@ -1,4 +1,4 @@
-"""`--verbose` and `--quiet` set how much of the library's log is shown."""
+"""Test that `--verbose` and `--quiet` set how much of the library's log is shown."""
 
 import logging
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("asr.somewhere")
 
 @pytest.fixture
 def logging_command(monkeypatch):
-    """`asr runs` logs a line of each level, and prints its result."""
+    """Make `asr runs` log a line of each level and print its result."""
 
     def run(arguments):
         logger.debug("a detail")
@@ -39,7 +39,7 @@ def logging_command(monkeypatch):
         (["runs", "--quiet"], ["warning: a doubt"]),
     ],
 )
-def test_options_before_or_after_the_command_set_the_level(options, lines, capsys):
+def test_log_options_before_or_after_the_command_set_the_level(options, lines, capsys):
     assert main(options) == 0
     printed = capsys.readouterr()
     assert printed.err.splitlines() == lines
@@ -49,14 +49,14 @@ def test_options_before_or_after_the_command_set_the_level(options, lines, capsy
 @pytest.mark.parametrize(
     "command", [["lm", "convert"], ["lm", "train"], ["lm", "info"], ["labels", "apply"]], ids=" ".join
 )
-def test_commands_below_a_command_take_the_options_too(command, capsys):
+def test_subcommands_accept_the_log_options(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
     assert ended.value.code == 0
     assert "[--verbose | --quiet]" in capsys.readouterr().out
 
 
-def test_a_log_that_cannot_be_written_hides_nothing(monkeypatch):
+def test_log_record_that_cannot_be_written_raises_nothing(monkeypatch):
     class FullDisk:
         def write(self, text):
             raise OSError(28, "No space left on device")
@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_written_hides_nothing(monkeypatch):
 
 
 @pytest.mark.usefixtures("logging_command")
-def test_a_second_command_in_one_process_logs_each_line_once(capsys):
+def test_second_command_in_one_process_logs_each_line_once(capsys):
     main(["runs"])
     capsys.readouterr()
     main(["runs"])

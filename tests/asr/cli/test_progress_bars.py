@@ -15,14 +15,14 @@ def test_each_task_has_a_bar_of_its_own(capsys):
     assert "a.zip" in shown
 
 
-def test_a_moment_s_work_shows_no_bar(capsys):
+def test_short_task_shows_no_bar(capsys):
     with ProgressBars() as bars:
         for done in range(1, 4):
             bars(Work("checking", done, 3, "clips"))
     assert capsys.readouterr().err == ""
 
 
-def test_a_total_that_is_not_known_is_counted(capsys):
+def test_bar_without_a_known_total_counts(capsys):
     with ProgressBars(delay_s=0) as bars:
         bars(Work("reading", 7, None, "lines"))
     assert "7 lines" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What `asr runs` says of a run; tests/asr/runs/test_listing.py has what it finds."""
+"""Test the remarks that `asr runs` prints; tests/asr/runs/test_listing.py tests which runs it finds."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from asr.cli.commands.runs import _remark
 from asr.runs.listing import RunSummary
 
 
-def test_why_a_run_failed_is_told_in_the_options_of_train():
+def test_runs_prints_why_a_run_failed_with_the_options_of_train():
     reason = "the weights have diverged; start another run under another `name`"
     run = RunSummary(
         directory=Path("runs/x"),
@@ -17,7 +17,7 @@ def test_why_a_run_failed_is_told_in_the_options_of_train():
         best_dev_error=None,
         best_epoch=None,
         train_s=1.0,
-        worked_on_s=0.0,
+        last_modified_s=0.0,
         command="",
     )
     assert _remark(run).endswith("under another --name")

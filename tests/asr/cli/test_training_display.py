@@ -1,4 +1,4 @@
-"""What a person sees of training."""
+"""Test the terminal output of training."""
 
 import functools
 
@@ -9,7 +9,7 @@ from asr.cli.main import main
 from asr.training import train
 
 
-def test_an_error_amid_preparation_has_a_line_of_its_own(monkeypatch, capsys):
+def test_error_during_preparation_is_on_its_own_line(monkeypatch, capsys):
     def fail(config, name, *, observer, **how):
         observer.on_work(Work("checking audio", 1, 4, "clips"))
         raise UserError("the disk is gone")

@@ -1,4 +1,4 @@
-"""`asr transcribe` on several devices, and where it is interrupted."""
+"""Test `asr transcribe` on several devices, and with interruptions."""
 
 import csv
 import io
@@ -36,7 +36,6 @@ from asr.cli.main import main
 from asr.recognition.journal import Journal
 
 recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
-writes_left = int(sys.argv[1])
 write = Journal._write
 
 def write_or_die(journal, data):
@@ -48,7 +47,13 @@ def write_or_die(journal, data):
     write(journal, data)
 
 Journal._write = write_or_die
-main(sys.argv[2:])
+for writes in sys.argv[1].split(","):
+    # a child each, which finds TensorFlow imported
+    if os.fork() == 0:
+        writes_left = int(writes)
+        os._exit(main(sys.argv[2:]))
+    _, status = os.wait()
+    print("killed by", os.WTERMSIG(status), file=sys.stderr, flush=True)
 """
 
 
@@ -59,7 +64,7 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(clips, tmp_path_factory):
-    """The clips, and one file that is none, in the middle."""
+    """Return a folder of clips, with one file in the middle that is not a recording."""
     folder = tmp_path_factory.mktemp("audio")
     for number, clip in enumerate(clips):
         shutil.copy(clip.audio_path, folder / f"{number:02}.wav")
@@ -74,13 +79,13 @@ def one_device(trained_run):
 
 @pytest.fixture
 def loaded(one_device, monkeypatch):
-    """Spare a test the loading of the model."""
+    """Replace the loading of the model, which takes seconds."""
     monkeypatch.setattr(Recognizer, "of_choice", lambda *_, **__: one_device)
 
 
 @pytest.fixture(scope="module")
 def whole(folder, one_device, tmp_path_factory):
-    """Files of what is heard in the folder without an interruption, by format."""
+    """Return the transcripts of the folder without an interruption, as files by format."""
     out = tmp_path_factory.mktemp("whole")
     sources = sorted(folder.iterdir())
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +98,7 @@ def whole(folder, one_device, tmp_path_factory):
 
 @pytest.fixture
 def files_read(monkeypatch):
-    """The names of the files that are opened from now on."""
+    """Return a list that collects the names of the files that are opened from now on."""
     names = []
     opened = recognizer.open_recording
 
@@ -106,12 +111,12 @@ def files_read(monkeypatch):
 
 
 def transcribe(run, folder, out, *options):
-    """The exit status; an interruption is one."""
+    """Transcribe a folder into a file, and return the exit status."""
     return main(["transcribe", str(run), str(folder), "--out", str(out), *options])
 
 
 def interrupt(monkeypatch, after_chunks):
-    """Have the next command interrupted when so many chunks are written."""
+    """Interrupt the next command after it has written a number of chunks."""
     add, added = Journal.add, []
 
     def add_or_stop(journal, results):
@@ -129,47 +134,47 @@ def texts(path):
         return [(Path(row["file"]).name, row["text"]) for row in csv.DictReader(file)]
 
 
-def test_a_killed_command_goes_on_to_what_it_would_have_written(
+def test_killed_transcription_resumes_to_the_same_output(
     trained_run, folder, whole, tmp_path, small_chunks, files_read, capsys
 ):
-    """SIGKILL in the midst of writing, twice; what was written whole is not transcribed again."""
+    """Kill the command twice while it writes; complete results are not transcribed again."""
     out = tmp_path / "out.csv"
     arguments = ["transcribe", trained_run, folder, "--format", "csv", "--out", out]
-    errors = []
-    for writes in (3, 2):  # the first is the journal's header
-        command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(writes), *map(str, arguments)]
-        killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert killed.returncode == -signal.SIGKILL
-        assert not out.exists()
-        errors.append(killed.stderr)
-    assert "going on" not in errors[0]
-    assert "out.csv.unfinished: 4 of 13 recordings are there already; going on" in errors[1]
+    # the first of three writes is the journal's header
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, "3,2", *map(str, arguments)]
+    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not out.exists()
+    *errors, rest = killed.stderr.split(f"killed by {signal.SIGKILL:d}\n")
+    assert len(errors) == 2
+    assert not rest
+    assert "resuming" not in errors[0]
+    assert "out.csv.unfinished: resuming after 4 of 13 recordings" in errors[1]
     assert transcribe(trained_run, folder, out, "--format", "csv") == 2  # the failed one is among the kept
-    told = capsys.readouterr().err
-    assert "8 of 13 recordings are there already, 1 of them as errors; going on" in told
-    assert "13/13" in told
+    errors = capsys.readouterr().err
+    assert "resuming after 8 of 13 recordings (1 with errors)" in errors
+    assert "13/13" in errors
     assert sorted(files_read) == sorted(path.name for path in folder.iterdir())[8:]
     assert out.read_bytes() == whole["csv"].read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
 @pytest.mark.parametrize("format_name", ["text", "jsonl"])
-def test_the_other_formats_are_resumed_too(
+def test_interrupted_transcription_resumes_in_every_format(
     format_name, loaded, trained_run, folder, whole, tmp_path, small_chunks, files_read, monkeypatch, capsys
 ):
     out, options = tmp_path / "out", ["--format", format_name]
     interrupt(monkeypatch, after_chunks=2)
     assert transcribe(trained_run, folder, out, *options) == 130
-    told = capsys.readouterr().err
-    assert "out.unfinished: 4 of 13 recordings are kept; give the same command again to go on" in told
-    assert "Traceback" not in told
+    errors = capsys.readouterr().err
+    assert "4 of 13 recordings are kept; run the same command again to resume" in errors
+    assert "Traceback" not in errors
     files_read.clear()
     assert transcribe(trained_run, folder, out, *options) == 2
     assert len(files_read) == 13 - 4
     assert out.read_bytes() == whole[format_name].read_bytes()
 
 
-def test_a_new_checkpoint_begins_anew_and_the_old_results_stay_until_then(
+def test_new_checkpoint_restarts_transcription_and_keeps_old_results_until_done(
     trained_run, folder, tmp_path, small_chunks, files_read, monkeypatch, capsys
 ):
     run, out = shutil.copytree(trained_run, tmp_path / "run"), tmp_path / "out.csv"
@@ -183,12 +188,12 @@ def test_a_new_checkpoint_begins_anew_and_the_old_results_stay_until_then(
     np.savez(best, **changed)
     files_read.clear()
     assert transcribe(run, folder, out) == 2
-    assert "out.csv.unfinished: heard by another model or version; beginning anew" in capsys.readouterr().err
+    assert "another model or version; starting over" in capsys.readouterr().err
     assert len(files_read) == 13
     assert len(out.read_text().splitlines()) == 12
 
 
-def test_a_recording_that_came_later_is_heard_with_those_after_it(
+def test_added_recording_is_transcribed_with_those_after_it(
     loaded, trained_run, folder, tmp_path, small_chunks, files_read, monkeypatch, capsys
 ):
     folder, out = shutil.copytree(folder, tmp_path / "audio"), tmp_path / "out.csv"
@@ -197,14 +202,14 @@ def test_a_recording_that_came_later_is_heard_with_those_after_it(
     shutil.copy(folder / "00.wav", folder / "02b.wav")
     files_read.clear()
     assert transcribe(trained_run, folder, out, "--format", "csv") == 2
-    told = capsys.readouterr().err
-    assert "02b.wav on, the recordings are not those of then; 2 of 14 recordings are there already" in told
+    errors = capsys.readouterr().err
+    assert "02b.wav on; resuming after 2 of 14 recordings" in errors
     names = sorted(path.name for path in folder.iterdir())
     assert sorted(files_read) == names[2:]
     assert [name for name, _ in texts(out)] == names
 
 
-def test_several_devices_hear_what_one_hears(trained_run, folder, whole, tmp_path, monkeypatch):
+def test_several_devices_give_the_transcripts_of_one(trained_run, folder, whole, tmp_path, monkeypatch):
     used = []
 
     def spy(devices, function, *batch):
@@ -214,12 +219,12 @@ def test_several_devices_hear_what_one_hears(trained_run, folder, whole, tmp_pat
     monkeypatch.setattr(multigpu.towers, "data_parallelism", spy)
     assert transcribe(trained_run, folder, tmp_path / "out", "--format", "csv", "--gpus", "0,2") == 2
     assert used == [("/CPU:0", "/CPU:2")]
-    heard = texts(tmp_path / "out")
-    assert heard == texts(whole["csv"])
-    assert any(text for _, text in heard)
+    transcripts = texts(tmp_path / "out")
+    assert transcripts == texts(whole["csv"])
+    assert any(text for _, text in transcripts)
 
 
-def test_devices_without_a_recording_of_their_own_do_no_harm(one_device, trained_run, clips):
+def test_more_devices_than_recordings_give_correct_transcripts(one_device, trained_run, clips):
     three_devices = Recognizer.load(trained_run, devices=3)
     waveforms = [read_audio(clip.audio_path) for clip in clips[:5]]
     for num in (1, 2, 4, 5):
@@ -231,7 +236,7 @@ def test_devices_without_a_recording_of_their_own_do_no_harm(one_device, trained
             assert a.score == pytest.approx(b.score, abs=1e-3)
 
 
-def test_a_batch_and_a_chunk_grow_with_the_devices(trained_run, clips, monkeypatch):
+def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeypatch):
     batches = []
 
     def pad(waveforms):
@@ -253,7 +258,7 @@ def test_a_batch_and_a_chunk_grow_with_the_devices(trained_run, clips, monkeypat
     assert [path for chunk in loaded.chunks(paths) for path in chunk] == paths
 
 
-def test_a_device_that_is_not_there_is_one_line(trained_run, clips, capsys):
+def test_missing_device_is_a_one_line_error(trained_run, clips, capsys):
     assert main(["transcribe", str(trained_run), clips[0].audio_path, "--gpus", "9"]) == 2
     error = capsys.readouterr().err.strip()
     assert error.startswith("error: --gpus")
@@ -262,7 +267,7 @@ def test_a_device_that_is_not_there_is_one_line(trained_run, clips, capsys):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_results_go_to_files_only(kind, trained_run, folder, tmp_path, capsys):
+def test_transcribe_writes_only_to_regular_files(kind, trained_run, folder, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir() if kind == "folder" else os.mkfifo(out)
     assert transcribe(trained_run, folder, out) == 2
@@ -270,7 +275,7 @@ def test_results_go_to_files_only(kind, trained_run, folder, tmp_path, capsys):
     assert out.is_dir() if kind == "folder" else out.is_fifo()
 
 
-def test_errors_stand_on_lines_of_their_own_beside_the_bar(loaded, trained_run, folder, tmp_path, capsys):
+def test_errors_are_on_lines_of_their_own_beside_the_bar(loaded, trained_run, folder, tmp_path, capsys):
     assert transcribe(trained_run, folder, tmp_path / "out") == 2
     lines = [line.strip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()]
     errors = [line for line in lines if "error: " in line]
@@ -279,7 +284,7 @@ def test_errors_stand_on_lines_of_their_own_beside_the_bar(loaded, trained_run, 
     assert "13/13" in lines[-1]
 
 
-def test_no_bar_runs_through_transcripts_on_the_terminal(tmp_path, monkeypatch):
+def test_no_bar_is_drawn_among_transcripts_in_the_terminal(tmp_path, monkeypatch):
     terminal = os.openpty()[1]
     reader = os.pipe()[1]
     with (tmp_path / "out").open("w") as file, open(terminal, "w") as tty, open(reader, "w") as pipe:  # noqa: PTH123
@@ -294,7 +299,7 @@ def test_no_bar_runs_through_transcripts_on_the_terminal(tmp_path, monkeypatch):
     assert shown == [True, False, False, False]
 
 
-def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, monkeypatch):
+def test_long_recording_is_transcribed_piece_by_piece(one_device, clips, tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "LONG_S", 5.0)
     waveforms = [read_audio(clip.audio_path) for clip in clips[:6]]
     pause = np.zeros(SAMPLE_RATE_HZ, np.int16)
@@ -317,10 +322,10 @@ def test_a_long_recording_is_heard_piece_by_piece(one_device, clips, tmp_path, m
     assert (reading.done, done.done, done.is_done) == (0, 2, True)
 
 
-def test_where_nobody_speaks_that_is_told(trained_run, tmp_path, capsys):
+def test_recording_without_speech_is_reported(trained_run, tmp_path, capsys):
     noise = np.random.default_rng(1).integers(-20, 20, 70 * SAMPLE_RATE_HZ).astype(np.int16)
     write_wav(tmp_path / "quiet.wav", noise)
     assert main(["transcribe", str(trained_run), str(tmp_path / "quiet.wav")]) == 0
     printed = capsys.readouterr()
     assert printed.out == "\n"
-    assert f"{tmp_path / 'quiet.wav'}: no speech was found in it" in printed.err
+    assert f"{tmp_path / 'quiet.wav'}: no speech found" in printed.err

@@ -1,4 +1,4 @@
-"""`asr tune-decoder`, and the options of all commands that decode, on a real run."""
+"""Tests `asr tune-decoder`, and the options of all commands that decode, on a real run."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def manifest(trained_run):
 
 @pytest.fixture(scope="module")
 def language_model(manifest, tmp_path_factory):
-    """Of the very sentences to be heard: it cannot but help."""
+    """Return a model trained on the very sentences to recognize, which must help."""
     folder = tmp_path_factory.mktemp("lm") / "model"
     assert main(["lm", "train", str(manifest), "--out", str(folder)]) == 0
     return folder
@@ -28,7 +28,7 @@ def language_model(manifest, tmp_path_factory):
 
 @pytest.fixture
 def run(trained_run, tmp_path):
-    """A copy, whose decoder may be tuned."""
+    """Return a copy of the run, whose decoder may be tuned."""
     return shutil.copytree(trained_run, tmp_path / "run")
 
 
@@ -36,14 +36,14 @@ def syllables_wrong(printed):
     return float(re.search(r"syllable error rate +([\d.]+)%", printed)[1])
 
 
-def test_tuned_weights_are_kept_and_used(run, manifest, language_model, capsys, monkeypatch):
+def test_tuned_weights_are_saved_and_used(run, manifest, language_model, capsys, monkeypatch):
     assert main(["evaluate", str(run), str(manifest)]) == 0
     monkeypatch.chdir(language_model.parent)
     assert main(["tune-decoder", str(run), str(manifest), "--lm", "model"]) == 0
     printed = capsys.readouterr().out.split("lm_weight")[1]
     rates = dict(re.findall(r"^(greedy|best) .*?([\d.]+)%", printed, re.MULTILINE))
     settings = Run(run).decoder_settings()
-    assert settings.language_model == str(language_model.resolve())  # found from anywhere
+    assert settings.language_model == str(language_model.resolve())  # independent of the working directory
     assert settings.beam > 1
     monkeypatch.chdir(run)
     assert main(["evaluate", str(run), str(manifest)]) == 0
@@ -52,20 +52,20 @@ def test_tuned_weights_are_kept_and_used(run, manifest, language_model, capsys, 
     assert syllables_wrong(capsys.readouterr().out) == float(rates["greedy"])
 
 
-def test_without_a_language_model_there_is_nothing_to_weigh(run, manifest, capsys):
+def test_tuning_without_a_language_model_is_an_error(run, manifest, capsys):
     assert main(["tune-decoder", str(run), str(manifest)]) == 2
     assert "--lm" in capsys.readouterr().err
     assert Run(run).decoder_settings() == DecoderSettings()
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             ["--beam", "1", "--n-best", "2", "--format", "jsonl"],
             "greedy decoding",
         ),
-        (["--beam", "4", "--n-best", "5", "--format", "jsonl"], "the search keeps 4 hypotheses"),
+        (["--beam", "4", "--n-best", "5", "--format", "jsonl"], "expected at most 4"),
         (["--decoder", "min_token_log_prob=0.0"], "min_token_log_prob: expected -1e+09 to -0.1"),
         (["--beam", "0"], "beam: expected 1 to 4096, received 0"),
         (["--decoder", "lm_wait=1"], "lm_wait: no such key (did you mean lm_weight?)"),
@@ -74,12 +74,12 @@ def test_without_a_language_model_there_is_nothing_to_weigh(run, manifest, capsy
         (["--hot-words", "nowhere.txt"], "nowhere.txt"),
     ],
 )
-def test_options_that_cannot_be_are_told(trained_run, clips, options, told, capsys):
+def test_invalid_decoder_options_are_errors(trained_run, clips, options, message, capsys):
     assert main(["transcribe", str(trained_run), clips[0].audio_path, *options]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_json_tells_tokens_times_confidences_and_alternatives(trained_run, clips, capsys):
+def test_json_has_tokens_times_confidences_and_alternatives(trained_run, clips, capsys):
     options = ["--n-best", "3", "--format", "jsonl"]
     assert main(["transcribe", str(trained_run), clips[0].audio_path, *options]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -92,8 +92,8 @@ def test_json_tells_tokens_times_confidences_and_alternatives(trained_run, clips
     assert all(re.fullmatch(r"[a-z]+[1-5]", token) for token in printed)
 
 
-def test_a_hot_word_is_found_by_its_sound(trained_run, clips, tmp_path, capsys):
-    """Of a barely trained model anything can be had, if only it is boosted enough."""
+def test_a_hot_word_is_matched_by_its_pinyin(trained_run, clips, tmp_path, capsys):
+    """Even a barely trained model recognizes any word that is boosted enough."""
     words = tmp_path / "words.txt"
     words.write_text("{}\t100\n".format("".join(clips[0].text)), encoding="utf-8")
     options = ["--hot-words", str(words), "--tokens", "--decoder", "min_token_log_prob=-1e9"]
@@ -102,7 +102,7 @@ def test_a_hot_word_is_found_by_its_sound(trained_run, clips, tmp_path, capsys):
     assert " ".join(clips[0].tokens) in capsys.readouterr().out
 
 
-def test_weights_that_are_no_numbers_are_not_decoded_with(run, clips, capsys):
+def test_a_checkpoint_with_nan_weights_is_refused(run, clips, capsys):
     checkpoint = Run(run).best_checkpoint()
     read = read_checkpoint(checkpoint)
     for array in read.arrays.values():

@@ -5,19 +5,24 @@ from types import SimpleNamespace
 import pytest
 
 from asr.base.types import Hypothesis, UserError, Utterance
-from asr.evaluation.label_review import LEAST_SCORE, review_candidates, row_of, write_review_of
+from asr.evaluation.label_review import MIN_SCORE, review_candidates, row_of, write_review_of
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
 
 
-def row(said, heard, margin, *, name="u", text="", confidences=()):
+def row(said, recognized, margin, *, name="u", text="", confidences=()):
     utterance = Utterance(name, f"{name}.wav", 1.0, text, tuple(said.split()))
-    tokens = tuple(heard.split())
-    return utterance, Hypothesis(name, tokens, heard, -1.0, (), confidences=confidences), -1.0 - margin, -1.0
+    tokens = tuple(recognized.split())
+    return (
+        utterance,
+        Hypothesis(name, tokens, recognized, -1.0, (), confidences=confidences),
+        -1.0 - margin,
+        -1.0,
+    )
 
 
 def evaluation_of(*rows):
     columns = zip(*rows, strict=True)
-    names = ("utterances", "hypotheses", "reference_log_probs", "heard_log_probs")
+    names = ("utterances", "hypotheses", "reference_log_probs", "hypothesis_log_probs")
     return SimpleNamespace(**dict(zip(names, columns, strict=True)))
 
 
@@ -29,13 +34,13 @@ def write_list(path, *rows):
     return write_review_of(candidates_of(*rows), evaluation_of(*rows).utterances, path)
 
 
-def test_the_margin_of_each_token_that_differs_decides_the_order():
+def test_candidates_are_ordered_by_their_margin_per_differing_token():
     rows = [
         row("a b c d", "a x c y", 24.0, name="two"),
         row("a b", "a x", 13.0, name="one"),
         row("a b", "a x", 13.0, name="another"),
         row("a b", "a b", 90.0, name="right"),
-        row("a b", "a x", LEAST_SCORE - 0.01, name="doubtful"),
+        row("a b", "a x", MIN_SCORE - 0.01, name="doubtful"),
         row("a b", "a x", -3.0, name="sure of the label"),
         row("a b c", "", math.inf, name="does not fit its sound"),
     ]
@@ -43,13 +48,13 @@ def test_the_margin_of_each_token_that_differs_decides_the_order():
     assert found == [("does not fit its sound", math.inf), ("another", 13.0), ("one", 13.0), ("two", 12.0)]
 
 
-def test_what_neither_side_can_write_is_no_candidate():
+def test_an_utterance_without_finite_probabilities_is_not_a_candidate():
     utterance, hypothesis, *_ = row("a b", "a x", 0.0)
     assert candidates_of((utterance, hypothesis, -math.inf, -math.inf)) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "heard", "text", "told"),
+    ("said", "recognized", "text", "differs"),
     [
         ("yin2 xing2", "yin2 hang2", "银行", "行 xing2 > hang2 (another reading)"),
         ("hai2 shi4", "huan2 shi4", "还是", "还 hai2 > huan2 (another reading)"),
@@ -64,20 +69,22 @@ def test_what_neither_side_can_write_is_no_candidate():
         ("yin2", "yin2 hang2", "银", "nothing > hang2"),
     ],
 )
-def test_another_reading_of_the_same_hanzi_is_told_apart(said, heard, text, told):
-    (candidate,) = candidates_of(row(said, heard, 20.0, text=text))
-    assert row_of(candidate).differs == told
-    assert candidate.is_polyphone == ("another reading" in told)
-    assert candidate.suggested == tuple(heard.split())
+def test_other_readings_and_tone_sandhi_are_distinguished_from_other_differences(
+    said, recognized, text, differs
+):
+    (candidate,) = candidates_of(row(said, recognized, 20.0, text=text))
+    assert row_of(candidate).differs == differs
+    assert candidate.is_polyphone == ("another reading" in differs)
+    assert candidate.suggested == tuple(recognized.split())
 
 
-def test_suggested_is_only_what_the_model_is_sure_of():
-    said, heard = "yi1 a1 er4 b1 san1", "yi1 a2 er4 b2 san1"
-    (candidate,) = candidates_of(row(said, heard, 40.0, confidences=(0.2, 0.9, 0.2, 0.4, 0.9)))
+def test_only_tokens_that_the_model_is_sure_of_are_suggested():
+    said, recognized = "yi1 a1 er4 b1 san1", "yi1 a2 er4 b2 san1"
+    (candidate,) = candidates_of(row(said, recognized, 40.0, confidences=(0.2, 0.9, 0.2, 0.4, 0.9)))
     assert candidate.suggested == ("yi1", "a2", "er4", "b1", "san1")
     assert [str(difference) for difference in candidate.differences] == ["a1 > a2"]
-    (candidate,) = candidates_of(row(said, heard, 40.0, confidences=(0.2, 0.3, 0.2, 0.4, 0.9)))
-    assert candidate.suggested == tuple(heard.split())  # as a whole it is what stands against the label
+    (candidate,) = candidates_of(row(said, recognized, 40.0, confidences=(0.2, 0.3, 0.2, 0.4, 0.9)))
+    assert candidate.suggested == tuple(recognized.split())  # no token alone is sure, only all together
     (candidate,) = candidates_of(row(said, "yi1 er4 b2 san1", 40.0, confidences=(0.9, 0.9, 0.4, 0.9)))
     assert candidate.suggested == ("yi1", "er4", "b1", "san1")
 
@@ -111,7 +118,7 @@ def content_of(row):
     return row.id, row.audio, row.text, row.reference, row.suggested, row.differs, row.score
 
 
-def test_list_comes_back_as_it_was(tmp_path):
+def test_a_review_list_is_read_back_unchanged(tmp_path):
     rows = rows_like(*NASTY)
     write_review(tmp_path / "review.csv", rows)
     back = read_review(tmp_path / "review.csv")
@@ -119,7 +126,7 @@ def test_list_comes_back_as_it_was(tmp_path):
     assert [row.line for row in back][:3] == [2, 3, 4]
 
 
-def test_no_cell_is_what_a_spreadsheet_would_compute_or_turn_into_a_date(tmp_path):
+def test_cells_that_a_spreadsheet_would_convert_are_escaped(tmp_path):
     write_review(tmp_path / "review.csv", rows_like(*NASTY))
     text = (tmp_path / "review.csv").read_text(encoding="utf-8-sig")
     for cell in ("0012", "1e5", "=1+1", "+x", "-", "@you", "jun4", "Mar-3", "TRUE", "3/4"):
@@ -130,7 +137,7 @@ def test_no_cell_is_what_a_spreadsheet_would_compute_or_turn_into_a_date(tmp_pat
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "utf-16"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_spreadsheets_may_save_it_in_their_own_way(tmp_path, encoding, delimiter, newline):
+def test_lists_saved_by_spreadsheets_are_read(tmp_path, encoding, delimiter, newline):
     path = tmp_path / "review.csv"
     lines = [
         delimiter.join(
@@ -159,29 +166,29 @@ def test_spreadsheets_may_save_it_in_their_own_way(tmp_path, encoding, delimiter
             b"decision,id,audio,text,reference,suggested,differs,score\nmaybe,u,,,a,b,,\n",
             r":2: decision: .*'maybe'",
         ),
-        (b"decision,id,audio,text,reference,suggested,differs,score\na,,,,a,b,,\n", ":2: no id"),
+        (b"decision,id,audio,text,reference,suggested,differs,score\na,,,,a,b,,\n", ":2: the id is missing"),
         (
             b"decision,id,audio,text,reference,suggested,differs,score\na,u,,,a,b,,\n,u,,,a,c,,\n",
-            "'u' stands in lines 2 and 3",
+            "'u' appears in lines 2 and 3",
         ),
-        (b'decision,id,audio,text,reference,suggested,differs,score\na,"u,,,a,b,,\n', "no line of a table"),
+        (b'decision,id,audio,text,reference,suggested,differs,score\na,"u,,,a,b,,\n', "not a line of CSV"),
         (b"PK\x03\x04rest", "a workbook"),
-        (b"\xff\xfe\x00", "neither UTF-8"),
-        (b"decision,id,\xff\xff\n", "neither UTF-8"),
+        (b"\xff\xfe\x00", "expected UTF-8"),
+        (b"decision,id,\xff\xff\n", "expected UTF-8"),
     ],
 )
-def test_what_is_no_such_list_is_refused_by_name(tmp_path, content, message):
+def test_files_that_are_not_review_lists_are_refused(tmp_path, content, message):
     (tmp_path / "review.csv").write_bytes(content)
     with pytest.raises(UserError, match=message):
         read_review(tmp_path / "review.csv")
 
 
-def test_list_that_is_not_there_is_a_users_error(tmp_path):
-    with pytest.raises(UserError, match=r"none\.csv: cannot read"):
+def test_a_missing_review_list_is_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"none\.csv: no such list"):
         read_review(tmp_path / "none.csv")
 
 
-def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_path):
+def test_decisions_are_kept_by_a_new_evaluation_unless_the_label_has_changed(tmp_path):
     path = tmp_path / "review.csv"
     rows = [row("a b", "a x", 20.0 - n, name=f"u{n}") for n in range(5)]
     assert write_list(path, *rows) == 5
@@ -190,27 +197,27 @@ def test_decisions_outlive_another_evaluation_unless_the_label_has_changed(tmp_p
         for one, decision in zip(read_review(path), ["a", "n", "a", "", "a"], strict=True)
     ]
     write_review(path, decided)
-    rows[1] = row("a b", "a b", 0.0, name="u1")  # no candidate any more
+    rows[1] = row("a b", "a b", 0.0, name="u1")  # no longer a candidate
     rows[2] = row("a c", "a x", 18.0, name="u2")  # another label since
     rows[4] = row("a c", "a c", 0.0, name="u4")  # corrected since
     assert write_list(path, *rows) == 4
-    told = [(one.id, one.decision, " ".join(one.suggested)) for one in read_review(path)]
-    assert told == [("u0", "a", "a edited"), ("u2", "", "a x"), ("u3", "", "a x"), ("u1", "n", "a edited")]
+    kept = [(one.id, one.decision, " ".join(one.suggested)) for one in read_review(path)]
+    assert kept == [("u0", "a", "a edited"), ("u2", "", "a x"), ("u3", "", "a x"), ("u1", "n", "a edited")]
 
 
-def test_a_set_without_candidates_makes_no_list(tmp_path):
+def test_a_set_without_candidates_writes_no_list(tmp_path):
     assert write_list(tmp_path / "review.csv", row("a", "a", 9.0)) == 0
     assert not list(tmp_path.iterdir())
 
 
-def test_suggestions_that_no_longer_stand_are_removed(tmp_path):
+def test_the_list_is_removed_when_no_candidates_are_left(tmp_path):
     path = tmp_path / "review.csv"
     assert write_list(path, row("a b", "a x", 20.0)) == 1
     assert write_list(path, row("a b", "a b", 9.0)) == 0
     assert not path.exists()
 
 
-def test_decisions_stay_where_no_candidate_is_left(tmp_path):
+def test_decisions_are_kept_when_no_candidates_are_left(tmp_path):
     path = tmp_path / "review.csv"
     write_list(path, row("a b", "a x", 20.0))
     write_review(path, [dataclasses.replace(one, decision="n") for one in read_review(path)])

@@ -11,35 +11,35 @@ from asr.evaluation.mandarin_errors import known_confusions, syllable_errors
 from asr.evaluation.metrics import AlignedPair, align
 
 
-def errors_of(said, heard):
-    return syllable_errors(align(said.split(), heard.split()))
+def errors_of(said, recognized):
+    return syllable_errors(align(said.split(), recognized.split()))
 
 
 def confused(errors, part):
-    return [(c.said, c.heard, c.count, c.out_of) for c in errors.parts[part].confusions]
+    return [(c.said, c.recognized, c.count, c.out_of) for c in errors.parts[part].confusions]
 
 
-def known(said, heard):
-    return [one.name.split(":")[0] for one in known_confusions(errors_of(said, heard))]
+def known(said, recognized):
+    return [one.name.split(":")[0] for one in known_confusions(errors_of(said, recognized))]
 
 
-def test_a_syllable_counts_in_every_part_that_is_wrong():
+def test_a_wrong_syllable_counts_in_every_part_that_is_wrong():
     errors = errors_of("zhong1 guo2 ren2 hao3", "zong1 guo4 li3 hao3")
     assert (errors.num_compared, errors.num_substituted) == (4, 3)
-    told = {name: (part.wrong, part.only) for name, part in errors.parts.items()}
-    assert told == {"initial": (2, 1), "final": (1, 0), "tone": (2, 1)}
+    found = {name: (part.wrong, part.only) for name, part in errors.parts.items()}
+    assert found == {"initial": (2, 1), "final": (1, 0), "tone": (2, 1)}
 
 
-def test_confusions_stand_by_count_with_how_often_the_sound_was_said():
+def test_confusions_are_ordered_by_count_and_know_how_often_the_sound_was_said():
     errors = errors_of("nan2 ni3 nü3 na4 an1", "lan2 li3 nü3 na4 ang1")
-    assert confused(errors, "initial") == [("n", "l", 2, 3)]  # nü3 is no syllable: ü is written v
+    assert confused(errors, "initial") == [("n", "l", 2, 3)]  # nü3 is not a syllable: ü is written v
     assert confused(errors, "final") == [("an", "ang", 1, 2)]
     assert errors.parts["initial"].confusions[0].rate == pytest.approx(2 / 3)
 
 
-def test_tones_are_counted_wherever_syllable_meets_syllable_and_lost_where_none_does():
-    said_and_heard = list(product(range(1, 6), repeat=2))
-    pairs = [AlignedPair("substitution", f"ma{a}", f"ba{b}") for a, b in said_and_heard for _ in range(a)]
+def test_tones_are_counted_for_aligned_syllables_and_lost_for_deleted_ones():
+    tone_pairs = list(product(range(1, 6), repeat=2))
+    pairs = [AlignedPair("substitution", f"ma{a}", f"ba{b}") for a, b in tone_pairs for _ in range(a)]
     pairs += [AlignedPair("deletion", "ma3", ""), AlignedPair("substitution", "ma3", "<unk>")]
     pairs += [AlignedPair("insertion", "", "ma4"), AlignedPair("substitution", "ng", "ma4")]
     errors = syllable_errors(pairs)
@@ -48,7 +48,7 @@ def test_tones_are_counted_wherever_syllable_meets_syllable_and_lost_where_none_
 
 
 @pytest.mark.parametrize(
-    ("said", "heard", "names"),
+    ("said", "recognized", "names"),
     [
         ("zhi1", "zi1", ["flat and retroflex"]),
         ("su4", "shu4", ["flat and retroflex"]),
@@ -59,7 +59,7 @@ def test_tones_are_counted_wherever_syllable_meets_syllable_and_lost_where_none_
         ("dun4", "dong4", ["front and back nasals"]),
         ("yi4", "yu4", ["rounded and unrounded"]),
         ("ju2", "ji2", ["rounded and unrounded"]),
-        ("zhi1", "chi1", ["with and without breath"]),
+        ("zhi1", "chi1", ["aspirated and unaspirated"]),
         ("ma2", "ma3", ["tones 2 and 3"]),
         ("ma4", "ma1", ["tones 1 and 4"]),
         ("ma3", "ma1", ["other full tones"]),
@@ -68,32 +68,32 @@ def test_tones_are_counted_wherever_syllable_meets_syllable_and_lost_where_none_
         ("si4", "xi4", ["palatal and flat or retroflex"]),
     ],
 )
-def test_well_known_confusions_go_by_their_names_either_way(said, heard, names):
-    assert known(said, heard) == names
-    assert known(heard, said) == names
+def test_well_known_confusions_are_found_in_both_directions(said, recognized, names):
+    assert known(said, recognized) == names
+    assert known(recognized, said) == names
 
 
-def test_rate_of_a_well_known_confusion_is_of_the_times_it_could_come_up():
+def test_the_rate_of_a_well_known_confusion_counts_the_times_it_could_occur():
     texts = ("zha1 zha1 zha1 za1 za1 sha1 ba1", "za1 za1 zha1 zha1 za1 sha1 ba1")
     both = zip(*map(str.split, texts), strict=True)
-    pairs = [AlignedPair("substitution", said, heard) for said, heard in both]
+    pairs = [AlignedPair("substitution", said, recognized) for said, recognized in both]
     (one,) = known_confusions(syllable_errors(pairs))
-    assert (one.count, one.out_of) == (3, 6)  # sh could have been taken for s
+    assert (one.count, one.out_of) == (3, 6)  # sh could have been confused with s
     assert [(c.said, c.count) for c in one.examples] == [("zh", 2), ("z", 1)]
     (one,) = known_confusions(errors_of("xi1 xi1 xi1", "si1 shi1 xi1"))
-    assert (one.count, one.out_of) == (2, 3)  # what is taken for two others was still said three times
+    assert (one.count, one.out_of) == (2, 3)  # a sound confused with two others was still said three times
     texts = ("zi1 " * 10 + "zhi1 " * 90, "zhi1 " * 5 + "zi1 " * 5 + "zhi1 " * 90)
     both = zip(*map(str.split, texts), strict=True)
     (one,) = known_confusions(syllable_errors(AlignedPair("substitution", *pair) for pair in both))
     assert (one.count, one.out_of) == (5, 100)  # also where only one of the two is ever wrong
 
 
-def hanzi(text, tokens, heard_text, heard_tokens):
+def hanzi(text, tokens, hypothesis_text, hypothesis_tokens):
     utterance = Utterance("u", "u.wav", 1.0, text, tuple(tokens.split()))
-    return utterance, Hypothesis("u", tuple(heard_tokens.split()), heard_text, 0.0, ())
+    return utterance, Hypothesis("u", tuple(hypothesis_tokens.split()), hypothesis_text, 0.0, ())
 
 
-def test_wrong_hanzi_are_split_by_the_syllable_under_them():
+def test_wrong_hanzi_are_split_by_whether_their_syllable_is_right():
     errors = hanzi_errors(
         [
             hanzi("他的书，好！", "ta1 de5 shu1 hao3", "她得苏好", "ta1 de5 su1 hao3"),
@@ -102,17 +102,17 @@ def test_wrong_hanzi_are_split_by_the_syllable_under_them():
         ]
     )
     assert errors is not None
-    assert (errors.num_said, errors.under_right, errors.under_wrong, errors.saved) == (8, 3, 4, 1)
+    assert (errors.num_said, errors.syllable_right, errors.syllable_wrong, errors.saved) == (8, 3, 4, 1)
     assert errors.examples == [(("他", "她", "ta1"), 2), (("的", "得", "de5"), 1)]
 
 
-def test_a_hanzi_is_the_same_by_any_of_its_code_points():
+def test_compatibility_code_points_of_a_hanzi_are_equal():
     errors = hanzi_errors([hanzi("银\ufa08", "yin2 hang2", "银行", "yin2 hang2")])
     assert errors is not None
-    assert (errors.num_said, errors.under_right, errors.num_not_compared) == (2, 0, 0)
+    assert (errors.num_said, errors.syllable_right, errors.num_not_compared) == (2, 0, 0)
 
 
-def test_what_has_no_hanzi_for_each_syllable_is_counted_not_guessed_at():
+def test_utterances_without_one_hanzi_per_syllable_are_counted_as_not_compared():
     whole = hanzi("你好", "ni3 hao3", "你号", "ni3 hao3")
     marked = hanzi("你好", "ni3 hao3", "你<lv5>", "ni3 lv5")
     errors = hanzi_errors([whole, marked])
@@ -123,7 +123,7 @@ def test_what_has_no_hanzi_for_each_syllable_is_counted_not_guessed_at():
 
 @pytest.mark.parametrize("snr_db", [0, 5, 10, 20, 30, 40])
 @pytest.mark.parametrize("exponent", [0.0, 0.5], ids=["white", "pink"])
-def test_noise_of_a_known_level_is_measured_within_a_few_decibels(clips, snr_db, exponent):
+def test_noise_of_a_known_level_is_measured_within_2_5_decibels(clips, snr_db, exponent):
     from asr.audio.recording import read_audio
 
     rng = np.random.default_rng(0)
@@ -144,5 +144,5 @@ def test_noise_of_a_known_level_is_measured_within_a_few_decibels(clips, snr_db,
 
 
 @pytest.mark.parametrize("samples", [np.zeros(400), np.full(16000, 77), np.zeros(16000)])
-def test_silence_has_a_finite_level(samples):
+def test_silence_has_a_finite_signal_to_noise_ratio(samples):
     assert -20 < signal_to_noise_db(samples.astype(np.int16)) < 20

@@ -22,7 +22,7 @@ def levenshtein(a, b):
     return table[-1, -1]
 
 
-def test_edits_are_the_levenshtein_distance():
+def test_errors_equal_the_levenshtein_distance():
     rng = np.random.default_rng(0)
     for _ in range(200):
         reference = [str(t) for t in rng.integers(4, size=rng.integers(0, 9))]
@@ -33,26 +33,26 @@ def test_edits_are_the_levenshtein_distance():
         assert counts.insertions - counts.deletions == len(hypothesis) - len(reference)
 
 
-def test_distance_is_not_the_one_of_difflib():
+def test_errors_are_fewer_than_those_of_difflib():
     # difflib keeps the longest common block and finds more edits than there are
     assert count_edits(list("abxcd"), list("bacdx")).errors == levenshtein("abxcd", "bacdx")
 
 
-def test_rate_is_not_capped_at_one():
+def test_an_error_rate_can_exceed_1():
     assert count_edits(["a"], ["b", "c", "d"]).rate == 3.0
 
 
 @pytest.mark.parametrize(("counts", "rate"), [(EditCounts(), 0.0), (EditCounts(insertions=1), float("inf"))])
-def test_rate_of_an_empty_reference(counts, rate):
+def test_the_rate_of_an_empty_reference_is_0_or_infinite(counts, rate):
     assert counts.rate == rate
 
 
-def test_totals_are_weighted_by_length():
+def test_error_rates_are_weighted_by_reference_length():
     total = total_edits([(["a"], ["b"]), (["a"] * 9, ["a"] * 9)])
     assert total.rate == pytest.approx(0.1)
 
 
-def test_alignment_spells_both_sides():
+def test_an_alignment_contains_both_sequences():
     reference, hypothesis = ["ni3", "hao3", "shi4", "jie4", "ma5"], ["ni3", "shi4", "jie4", "a5", "ma1"]
     pairs = align(reference, hypothesis)
     assert [p.reference for p in pairs if p.reference] == reference
@@ -60,22 +60,22 @@ def test_alignment_spells_both_sides():
     assert [p.edit for p in pairs].count("equal") == 3
 
 
-def test_tones_can_be_left_aside():
+def test_tones_are_removed_from_syllables_only():
     assert without_tones(["ma3", "er2", "seven", "B2B"]) == ["ma", "er", "seven", "B2B"]
 
 
 def sets(*rows):
-    """Utterances and hypotheses of (text, tokens, heard text, heard tokens)."""
+    """Return utterances and hypotheses of (text, tokens, hypothesis's text, hypothesis's tokens)."""
     said = [Utterance(str(n), "", 1.0, row[0], tuple(row[1].split())) for n, row in enumerate(rows)]
-    heard = [Hypothesis(str(n), tuple(row[3].split()), row[2], 0.0, ()) for n, row in enumerate(rows)]
-    return said, heard
+    recognized = [Hypothesis(str(n), tuple(row[3].split()), row[2], 0.0, ()) for n, row in enumerate(rows)]
+    return said, recognized
 
 
 def rates(*rows):
     return {name: sum(edits, EditCounts()) for name, edits in measures(*sets(*rows))}
 
 
-def test_syllables_turned_to_hanzi_are_counted_in_every_unit():
+def test_syllables_converted_to_hanzi_are_measured_in_every_unit():
     found = rates(
         ("我们去公园。", "wo3 men5 qu4 gong1 yuan2", "我们去公元", "wo3 men5 qu4 gong1 yuan2"),
         ("你好！", "ni3 hao3", "你号", "ni3 hao4"),
@@ -93,13 +93,13 @@ def test_syllables_turned_to_hanzi_are_counted_in_every_unit():
     assert found["syllable"] == EditCounts(2, 0, 1, 9)
     assert found["tone-free syllable"] == EditCounts(1, 0, 1, 9)
     assert found["character"] == EditCounts(2, 0, 1, 9)
-    # 我们 去 公园, 你好, 好, 谁; heard 公元 in place of 公园, and 你 号 in place of 你好
+    # 我们 去 公园, 你好, 好, 谁; the hypothesis has 公元 for 公园, and 你 号 for 你好
     assert found["word"] == EditCounts(2, 1, 1, 6)
     assert found["sentence"] == EditCounts(3, 0, 0, 4)
     assert found["written sentence"] == EditCounts(3, 0, 0, 4)
 
 
-def test_syllables_alone_have_no_rate_of_characters():
+def test_syllables_that_are_not_converted_have_no_character_error_rate():
     assert list(rates(("你好", "ni3 hao3", "ni3 hao4", "ni3 hao4"))) == [
         "syllable",
         "tone-free syllable",
@@ -107,7 +107,7 @@ def test_syllables_alone_have_no_rate_of_characters():
     ]
 
 
-def test_a_model_that_hears_nothing_has_every_character_and_word_wrong():
+def test_empty_hypotheses_have_every_character_and_word_wrong():
     found = rates(("我们去公园。", "wo3 men5 qu4 gong1 yuan2", "", ""), ("你好", "ni3 hao3", "", ""))
     assert found["character"] == EditCounts(0, 0, 7, 7)
     assert found["word"] == EditCounts(0, 0, 4, 4)
@@ -115,16 +115,16 @@ def test_a_model_that_hears_nothing_has_every_character_and_word_wrong():
     assert "character" not in rates(("", "ni3 hao3", "", ""))
 
 
-def test_a_reference_without_text_is_not_skipped_in_silence():
+def test_a_reference_without_text_disables_the_character_error_rate():
     rows = [("你好", "ni3 hao3", "你号", "ni3 hao4"), ("", "ni3", "你", "ni3")]
     assert "character" not in rates(*rows)
     assert [utterance.id for utterance in without_text(sets(*rows)[0])] == ["1"]
-    # nobody spoke: nothing is what is written
+    # silence: an empty text is the right one
     silence = [rows[0], ("", "", "", "")]
     assert rates(*silence)["character"] == EditCounts(1, 0, 0, 2)
 
 
-def test_characters_and_words_of_other_units():
+def test_characters_and_words_are_measured_for_other_tokens():
     assert list(rates(("你好", "你 好", "你", "你"))) == ["character", "word", "sentence"]
     found = rates(("one two", "one two", "one too three", "one too three"))
     assert list(found) == ["token", "character", "sentence"]  # tokens are words
@@ -135,7 +135,7 @@ def test_characters_and_words_of_other_units():
     assert spelled["word"] == EditCounts(1, 0, 0, 2)
 
 
-def test_empty_references_and_hypotheses_count():
+def test_empty_references_and_hypotheses_are_counted():
     found = rates(("", "", "你 好", "ni3 hao3"), ("好", "hao3", "", ""))
     assert found["syllable"] == EditCounts(0, 2, 1, 1)
     assert found["syllable"].rate == 3
@@ -156,18 +156,18 @@ def test_empty_references_and_hypotheses_count():
         ("", ""),
     ],
 )
-def test_text_is_compared_without_what_nobody_says(text, characters):
+def test_text_is_normalised_without_punctuation_that_nobody_says(text, characters):
     assert "".join(characters_of(text)) == characters
 
 
-def test_words_are_those_between_spaces_or_of_the_dictionary():
+def test_words_are_split_at_spaces_or_by_the_dictionary():
     assert words_of("Don't stop-it, 3.5 times") == ["dont", "stop", "it", "3.5", "times"]
     assert words_of("我们去公园") == ["我们", "去", "公园"]
     assert words_of("打开WiFi吧") == ["打开", "wifi", "吧"]
     assert words_of("，。 ") == []
 
 
-def test_equal_characters_make_equal_words_wherever_spaces_stand():
+def test_equal_characters_make_equal_words_wherever_spaces_are():
     text = "他说，北京大学生活动中心今天不开门"
     for mark in (" ", "，", "。\n", "、 "):
         for place in range(len(text)):

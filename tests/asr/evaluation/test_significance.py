@@ -8,12 +8,12 @@ from asr.evaluation.significance import blocks_of, paired_test, rate_interval, s
 
 
 def bernoulli_set(rng, num_utterances, rate):
-    """Utterances of 5 to 20 tokens, each wrong by itself."""
+    """Return errors and lengths of utterances of 5 to 20 tokens with independent errors."""
     lengths = rng.integers(5, 21, num_utterances)
     return rng.binomial(lengths, rate), lengths
 
 
-def test_intervals_hold_the_true_rate_as_often_as_they_say():
+def test_intervals_contain_the_true_rate_at_their_level():
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):
@@ -22,18 +22,18 @@ def test_intervals_hold_the_true_rate_as_often_as_they_say():
     assert 180 <= hits <= 199  # 190 expected, give or take 3
 
 
-def test_intervals_of_rare_errors_hold_the_true_rate_too():
+def test_intervals_of_rare_errors_contain_the_true_rate_at_their_level():
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):
         low, high = rate_interval(rng.binomial(10, 0.004, 100).tolist(), [10] * 100)
         hits += low <= 0.004 <= high
-    assert hits >= 188  # by drawing alone 184
+    assert hits >= 188  # the bootstrap alone gives 184
 
 
-def test_the_interval_is_that_of_drawing_utterances_again():
+def test_the_interval_equals_that_of_all_bootstrap_draws():
     errors, lengths = np.array([0, 0, 1, 3, 4, 6]), np.array([4, 9, 3, 10, 9, 5])
-    drawn = np.array(list(itertools.product(range(6), repeat=6)))  # all draws, each as likely
+    drawn = np.array(list(itertools.product(range(6), repeat=6)))  # all draws, equally likely
     rates = np.sort(errors[drawn].sum(axis=1) / lengths[drawn].sum(axis=1))
     low, high = rate_interval(errors.tolist(), lengths.tolist())
     assert low == pytest.approx(rates[round(0.025 * len(rates)) - 1], abs=0.01)
@@ -41,8 +41,8 @@ def test_the_interval_is_that_of_drawing_utterances_again():
     assert {round(low, 12), round(high, 12)} <= set(rates.round(12).tolist())
 
 
-def test_few_and_many_kinds_of_utterance_are_drawn_alike():
-    # how often each kind is drawn, or, where hardly two are of a kind, which ones
+def test_drawing_counts_and_drawing_indices_give_the_same_interval():
+    # counts are drawn if there are few kinds of utterances, else indices
     errors = [0] * 180 + [1000] * 90 + [4000] * 30
     of_three_kinds = rate_interval(errors, [9000] * 300)
     all_different = rate_interval(errors, [9000 + place % 100 for place in range(300)])
@@ -56,8 +56,8 @@ def test_the_same_set_gives_the_same_interval():
     )
 
 
-def test_no_error_among_few_is_no_proof_of_perfection():
-    # 10 sentences without an error: were 31 % wrong, that happened once in 40 times
+def test_the_upper_end_without_errors_depends_on_the_number_of_utterances():
+    # if 31 % were wrong, 10 sentences without an error would happen once in 40 times
     low, high = rate_interval([0] * 10, [1] * 10)
     assert low == 0
     assert (1 - high) ** 10 == pytest.approx(0.025)
@@ -66,7 +66,7 @@ def test_no_error_among_few_is_no_proof_of_perfection():
 
 
 @pytest.mark.parametrize("num_wrong", [0, 1, 2, 10, 28, 29, 30])
-def test_the_interval_of_sentences_is_nearly_that_of_clopper_and_pearson(num_wrong):
+def test_the_interval_of_sentences_nearly_equals_that_of_clopper_and_pearson(num_wrong):
     from scipy.stats import binomtest
 
     exact = binomtest(num_wrong, 30).proportion_ci()
@@ -86,7 +86,7 @@ def test_more_errors_never_lower_the_upper_end(first, others):
     assert highs == sorted(highs)
 
 
-def test_one_block_alone_tells_nearly_nothing():
+def test_a_single_block_has_a_wide_interval():
     assert rate_interval([7], [10]) == pytest.approx((0.7 / 40, 0.7))
     assert rate_interval([0], [10]) == pytest.approx((0, 0.0975))
 
@@ -96,7 +96,7 @@ def test_rates_above_one_and_empty_references_have_intervals():
     assert 0.7 < low < 18 / 7 < high < 3.5
     assert rate_interval([1, 2], [0, 0]) == (math.inf, math.inf)
     assert rate_interval([0, 0], [0, 0]) == (0, math.inf)
-    low, high = rate_interval([1, 0, 0, 0], [0, 5, 5, 5])  # a draw of the first alone has no rate
+    low, high = rate_interval([1, 0, 0, 0], [0, 5, 5, 5])  # a draw of only the first has no rate
     assert 0 <= low < 0.07 < high
 
 
@@ -126,18 +126,18 @@ def test_p_values_of_large_sets_are_those_of_the_sign_test():
         )
 
 
-def test_the_smallest_p_value_is_above_zero():
+def test_p_values_are_above_zero():
     assert swap_p_value(np.full(3, -2)) == 0.25
     assert 0 < swap_p_value(np.full(400, -2)) < 1e-100
 
 
-def test_equal_systems_do_not_differ():
+def test_equal_systems_have_a_p_value_of_1():
     errors, lengths = bernoulli_set(np.random.default_rng(4), 100, 0.2)
     test = paired_test(errors.tolist(), errors.tolist(), lengths.tolist())
     assert (test.difference, test.low, test.high, test.p_value, test.better) == (0, 0, 0, 1, 0.5)
 
 
-def test_a_clear_difference_is_significant_and_its_mirror_image_too():
+def test_a_clear_difference_is_significant_in_both_directions():
     rng = np.random.default_rng(5)
     errors_a, lengths = bernoulli_set(rng, 300, 0.3)
     errors_b = rng.binomial(lengths, 0.2)
@@ -152,7 +152,7 @@ def test_a_clear_difference_is_significant_and_its_mirror_image_too():
     assert mirrored.better < 0.001
 
 
-def test_equal_systems_are_called_different_as_seldom_as_promised():
+def test_equal_systems_are_rarely_called_different():
     rng = np.random.default_rng(6)
     p_values = []
     for _ in range(400):
@@ -161,7 +161,7 @@ def test_equal_systems_are_called_different_as_seldom_as_promised():
     assert 6 <= sum(p < 0.05 for p in p_values) <= 34  # 20 expected, give or take 4.4
 
 
-def test_speakers_are_drawn_where_there_are_enough():
+def test_speakers_are_resampled_if_there_are_enough():
     many = [f"s{place % 25:02}" for place in range(100)]
     blocks = blocks_of(many)
     assert blocks.kind == "speakers"
@@ -173,10 +173,10 @@ def test_speakers_are_drawn_where_there_are_enough():
         assert blocks.summed(range(len(speakers))) == list(range(len(speakers)))
 
 
-def test_alike_utterances_of_a_speaker_widen_the_interval():
+def test_correlated_utterances_of_a_speaker_widen_the_interval():
     rng = np.random.default_rng(7)
     speakers = np.repeat(np.arange(40), 25)
-    errors = rng.binomial(10, rng.beta(1, 6, 40)[speakers])  # some are hard to understand
+    errors = rng.binomial(10, rng.beta(1, 6, 40)[speakers])  # some speakers are hard to understand
     blocks = blocks_of([f"s{speaker}" for speaker in speakers])
     by_speaker = rate_interval(blocks.summed(errors.tolist()), blocks.summed([10] * 1000))
     by_utterance = rate_interval(errors.tolist(), [10] * 1000)

@@ -5,7 +5,12 @@ import python_speech_features
 
 from asr.audio.recording import read_audio
 from asr.base.config import FeatureConfig
-from asr.model.features import LogMel, Mfcc, SpecAugment, Spectrogram, make_features
+from asr.base.registry import FEATURE_KINDS
+from asr.model.features import make_features
+from asr.model.features.log_mel import LogMel
+from asr.model.features.mfcc import Mfcc
+from asr.model.features.spec_augment import SpecAugment
+from asr.model.features.spectrogram import Spectrogram
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +51,36 @@ def test_log_mel_finds_a_tone_in_its_band():
         assert abs(centres_hz[loudest] - tone_hz) < 0.06 * tone_hz + 20
 
 
-@pytest.mark.parametrize("kind", ["log_mel", "spectrogram", "mfcc"])
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
 def test_silence_has_finite_features(kind):
     assert np.isfinite(alone(make_features(FeatureConfig(kind=kind)), np.zeros(4000, np.int16))).all()
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("kind", ["log_mel", "spectrogram", "mfcc"])
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
 def test_features_are_the_same_alone_and_in_a_padded_batch(kind, normalize, waveforms):
     layer = make_features(FeatureConfig(kind=kind, normalize=normalize))
     short = waveforms[0][:9123]
-    # what lies behind the clip's end is no silence, and must not count all the same
+    # the samples after the clip's end are not silence, but must not count
     audio = np.stack([waveforms[1][:14000], np.concatenate([short, waveforms[1][: 14000 - len(short)]])])
     features, num_frames = layer(audio, np.array([14000, len(short)], np.int32))
     expected = alone(layer, short)
     assert num_frames[1] == len(expected)
     np.testing.assert_allclose(features.numpy()[1, : len(expected)], expected, atol=5e-4)
     assert not features.numpy()[1, len(expected) :].any()
+
+
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
+def test_a_frame_depends_on_no_sample_outside_its_receptive_field(kind, waveforms):
+    layer = make_features(FeatureConfig(kind=kind, normalize=False))
+    field, frame = layer.receptive_field(), 40
+    if field is None:
+        pytest.skip("a frame of this kind depends on the whole clip")
+    audio = waveforms[0][:14000]
+    first, last = 160 * frame - field.before, 160 * frame + field.after
+    changed = np.random.default_rng(0).integers(-3000, 3000, len(audio)).astype(np.int16)
+    changed[first : last + 1] = audio[first : last + 1]
+    np.testing.assert_allclose(alone(layer, changed)[frame], alone(layer, audio)[frame], atol=1e-3)
 
 
 def test_normalized_features_have_mean_0_and_variance_1(waveforms):
@@ -96,14 +114,14 @@ def masked(layer, num_clips=64, num_frames=100):
 
 
 def band_widths(zeros):
-    """Width of the one run of True in each row; fails where there are two."""
+    """Return the width of the one run of True in each row; fail if there are two."""
     for row in zeros:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(int), [0]])))
         assert len(edges) in (0, 2), "a mask is one band"
         yield edges[1] - edges[0] if len(edges) else 0
 
 
-def test_frequency_masks_are_bands_of_every_width():
+def test_frequency_masks_have_every_width():
     zeros = masked(spec_augment(time_masks=0), num_clips=400).all(axis=1)  # (B, F)
     widths = list(band_widths(zeros))
     assert set(widths) == set(range(21))
@@ -116,19 +134,19 @@ def test_time_masks_stay_within_their_share_of_the_clip():
     assert not zeros[:, 60:].any()
 
 
-def test_every_clip_has_its_own_masks():
+def test_every_clip_gets_its_own_spec_augment_masks():
     zeros = masked(spec_augment())
     assert len({row.tobytes() for row in zeros}) > 50
 
 
-def test_masks_follow_from_the_seed_and_change_from_call_to_call():
+def test_masks_depend_on_the_seed_and_change_from_call_to_call():
     one, other = spec_augment(seed=5), spec_augment(seed=5)
     first = masked(one)
     np.testing.assert_array_equal(first, masked(other))
     assert (first != masked(one)).any()
 
 
-def test_warping_moves_a_band_up_or_down_in_proportion_to_its_frequency():
+def test_frequency_warping_shifts_a_band_in_proportion_to_its_frequency():
     features = np.zeros((200, 5, 64), np.float32)
     features[:, :, [10, 40]] = 1
     layer = spec_augment(frequency_masks=0, time_masks=0, frequency_warp=0.1)
@@ -141,12 +159,12 @@ def test_warping_moves_a_band_up_or_down_in_proportion_to_its_frequency():
     np.testing.assert_allclose(low, high, atol=0.05)
 
 
-def test_nothing_is_masked_outside_training():
+def test_spec_augment_does_nothing_outside_training():
     features = np.ones((2, 50, 64), np.float32)
     assert (spec_augment(frequency_warp=0.1)(features, np.array([50, 50], np.int32)).numpy() == 1).all()
 
 
-def test_layers_survive_serialization(waveforms):
+def test_feature_layers_survive_serialization(waveforms):
     layer = LogMel(num_mels=40, normalize=True)
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
     np.testing.assert_array_equal(alone(copy, waveforms[0]), alone(layer, waveforms[0]))

@@ -1,4 +1,4 @@
-"""The private names of Keras: that they exist, mean what we take them for, and stay fenced."""
+"""The private names of Keras exist, have the meaning we rely on, and are used in one module only."""
 
 import keras
 import numpy as np
@@ -8,12 +8,12 @@ from helpers import ROOT, private_names
 from asr.model import keras_internals
 
 
-def test_no_other_module_uses_a_private_name():
+def test_no_other_module_uses_a_private_name_of_keras():
     assert private_names.uses(ROOT, "asr", "asr.model.keras_internals") == []
     assert private_names.overridden(ROOT, "asr", "asr.model.keras_internals") == []
 
 
-def test_layers_at_any_depth_and_those_directly_within():
+def test_layers_of_a_model_are_found_directly_and_at_any_depth():
     inner = keras.Sequential([keras.layers.Dense(1)])
     outer = keras.Sequential([keras.Input((3,)), inner])
     assert {outer, inner, inner.layers[0]} <= set(keras_internals.layers_of(outer))
@@ -21,7 +21,7 @@ def test_layers_at_any_depth_and_those_directly_within():
     assert not {outer, inner.layers[0]} & set(keras_internals.layers_directly_in(outer))
 
 
-def test_the_learning_rate_is_the_schedule_that_was_given():
+def test_the_learning_rate_of_an_optimizer_is_the_given_schedule():
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
     assert keras_internals.learning_rate_given_to(keras.optimizers.SGD(schedule)) is schedule
     constant = keras_internals.learning_rate_given_to(keras.optimizers.SGD(0.5))

@@ -1,4 +1,4 @@
-"""A model on devices: what it computes there is what it computes on one."""
+"""A model on several devices returns what it returns on one."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def batch():
     return audio, num_samples
 
 
-def test_several_devices_give_each_row_what_one_gives(model, batch):
+def test_several_devices_return_the_same_rows_as_one(model, batch):
     devices = start_devices(3)
     several = Listener(model, spread_over(devices), len(devices))
     values, num_frames = several.compiled(log_probs_of)(*batch)
@@ -47,7 +47,7 @@ def test_every_device_gets_a_share_of_the_rows(model, batch):
     assert sorted(shares) == [2, 3]
 
 
-def test_what_else_a_batch_holds_reaches_the_reduction_of_its_rows(model, batch):
+def test_other_parts_of_a_batch_are_passed_to_the_reduction_of_their_rows(model, batch):
     labels, num_labels = np.ones((5, 4), np.int32), np.arange(5, dtype=np.int32)
     step = Listener(model, spread_over(start_devices(2)), 2).compiled(
         lambda logits, labels, num_labels: (logits.num_frames, labels, num_labels), BATCH_SIGNATURE

@@ -1,4 +1,4 @@
-"""Mixed precision: layers in 16 bits; weights, statistics and logits in 32."""
+"""Networks compute in 16 bits with mixed precision; weights, statistics and logits are in 32."""
 
 import dataclasses
 
@@ -43,14 +43,14 @@ def loss_of(model, audio, num_samples, labels, num_labels):
     return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), logits.num_frames
 
 
-def told_whether_finite(gradients):
+def with_finite_flag(gradients):
     every = [tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(gradient))) for gradient in gradients]
     return gradients, tf.reduce_all(every)
 
 
 @pytest.fixture(scope="module", params=[("float16", 2), ("bfloat16", 1)], ids=str)
 def trained(request, clips):
-    """A model after some steps, what it learned from, and the loss and state of gradients of each step."""
+    """Train a few steps; return model, vocabulary, batch, losses, and whether gradients were finite."""
     precision, num_devices = request.param
     vocabulary = Vocabulary.of_utterances(clips[:4])
     batch = next(Dataset(clips[:4], vocabulary, 20.0).in_order()[1])
@@ -61,25 +61,31 @@ def trained(request, clips):
         if precision == "float16":
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
-    step = engine.train_step(model, optimizer, loss_of, told_whether_finite, BATCH_SIGNATURE)
-    told = [step(tf.constant(4), *batch) for _ in range(NUM_STEPS)]
-    return model, vocabulary, batch, [float(loss) for loss, *_ in told], [bool(finite) for *_, finite in told]
+    step = engine.train_step(model, optimizer, loss_of, with_finite_flag, BATCH_SIGNATURE)
+    results = [step(tf.constant(4), *batch) for _ in range(NUM_STEPS)]
+    return (
+        model,
+        vocabulary,
+        batch,
+        [float(loss) for loss, *_ in results],
+        [bool(finite) for *_, finite in results],
+    )
 
 
 def test_a_network_in_16_bits_learns(trained):
     _, _, _, losses, finite = trained
-    assert all(finite[NUM_STEPS // 2 :])  # until then the scale of the loss is being found
+    assert all(finite[NUM_STEPS // 2 :])  # before that, the loss scale is adjusted
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_weights_and_statistics_stay_in_32_bits(trained):
+def test_weights_and_statistics_are_in_32_bits_in_mixed_precision(trained):
     model = trained[0]
     assert {v.dtype for v in model.variables if "seed" not in v.path} == {"float32"}
     assert all(np.isfinite(np.asarray(variable)).all() for variable in model.variables)
 
 
-def test_what_is_trained_in_16_bits_decodes_in_32(trained):
+def test_a_model_trained_in_16_bits_decodes_in_32(trained):
     model, vocabulary, batch, _, _ = trained
     plain = make_acoustic_model(in_precision("bfloat16"), vocabulary)
     for ours, theirs in zip(plain.variables, model.variables, strict=True):
@@ -103,7 +109,7 @@ def test_a_model_saved_in_training_loads_in_32_bits(tmp_path):
 
 
 @pytest.mark.parametrize("config", NETWORKS, ids=lambda config: config.family)
-def test_every_network_computes_in_16_bits_and_tells_32(config):
+def test_every_network_computes_in_16_bits_and_returns_32(config):
     features = np.random.default_rng(0).normal(size=(2, 33, 24)).astype(np.float32)
     num_frames = np.array([33, 21], np.int32)
     exact = make_network(config, VOCABULARY)
@@ -120,7 +126,7 @@ def test_every_network_computes_in_16_bits_and_tells_32(config):
     assert keras.config.dtype_policy().name == "float32"
 
 
-def test_features_stay_in_32_bits():
+def test_features_are_in_32_bits_in_mixed_precision():
     config = dataclasses.replace(in_precision("float16"), features=FeatureConfig(kind="spectrogram"))
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
     audio = np.random.default_rng(0).integers(-30000, 30000, (1, 8000)).astype(np.int16)
@@ -130,7 +136,7 @@ def test_features_stay_in_32_bits():
 
 
 @pytest.mark.parametrize("precision", HALVES)
-def test_batch_statistics_count_and_add_up_in_32_bits(precision):
+def test_batch_statistics_are_computed_in_32_bits(precision):
     rng = np.random.default_rng(0)
     inputs = rng.normal(50.0, 4.0, (3, 3001, 5))  # neither 9,003 frames nor their sum fit into 16 bits
     layer = MaskedBatchNorm(momentum=0.0, dtype=f"mixed_{precision}")
@@ -144,8 +150,8 @@ def test_batch_statistics_count_and_add_up_in_32_bits(precision):
     np.testing.assert_allclose(np.asarray(tf.cast(outputs, tf.float32)).std(axis=(0, 1)), 1, rtol=1e-2)
 
 
-def test_a_gate_hears_a_whole_long_clip_in_float16():
-    inputs = np.full((1, 9000, 16), 20.0, np.float16)  # whose sum float16 does not hold
+def test_a_gate_covers_a_whole_long_clip_in_float16():
+    inputs = np.full((1, 9000, 16), 20.0, np.float16)  # their sum exceeds float16
     inputs[:, :, ::2] = 0
     mask = np.ones((1, 9000, 1), np.float16)
     rounded = Gate(seed=1, dtype="mixed_float16")(inputs, mask)
@@ -154,11 +160,11 @@ def test_a_gate_hears_a_whole_long_clip_in_float16():
     np.testing.assert_allclose(rounded, exact, rtol=1e-2)
 
 
-def test_parts_of_outputs_add_up_in_32_bits():
+def test_parts_of_outputs_are_added_in_32_bits():
     layer = SumOfParts([[0, 1], [0, 2]], seed=1, dtype="mixed_bfloat16")
     inputs = tf.ones((1, 1, 1), tf.bfloat16)
     layer(inputs)
-    layer.rows.assign([[256.0], [-255.0], [-255.5]])  # bfloat16 knows 256 and 254, and nothing in between
+    layer.rows.assign([[256.0], [-255.0], [-255.5]])  # bfloat16 has no numbers between 254 and 256
     np.testing.assert_array_equal(np.asarray(tf.cast(layer(inputs), tf.float32))[0, 0], [1.0, 0.5])
 
 

@@ -1,4 +1,4 @@
-"""What a frame of logits hears of a clip, and what not."""
+"""A frame of logits depends on exactly the samples in its receptive field."""
 
 import numpy as np
 import pytest
@@ -30,17 +30,17 @@ def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
     model = make_acoustic_model(config, Vocabulary("abcd"))
     for weight in model.network.trainable_weights:
         if weight.name in ("beta", "bias"):
-            weight.assign(weight + 3.0)  # few units are shut
+            weight.assign(weight + 3.0)  # so that most units are active
     return model
 
 
-def heard_by(model, clips):
-    """The first and the last sample of which the logits of the frame depend, in any of some clips."""
+def samples_that_change(model, clips):
+    """Return the first and the last sample on which the frame's logits depend in any of the clips."""
     samples = tf.Variable(clips.astype(np.float32))
     with tf.GradientTape() as tape:
-        told = tf.reduce_sum(model(samples, np.full(len(clips), clips.shape[1], np.int32)).values[:, FRAME])
-    heard = np.flatnonzero(np.any(tape.gradient(told, samples).numpy(), axis=0))
-    return heard[0], heard[-1]
+        total = tf.reduce_sum(model(samples, np.full(len(clips), clips.shape[1], np.int32)).values[:, FRAME])
+    used = np.flatnonzero(np.any(tape.gradient(total, samples).numpy(), axis=0))
+    return used[0], used[-1]
 
 
 def logits_of(model, audio):
@@ -48,7 +48,7 @@ def logits_of(model, audio):
 
 
 @pytest.mark.parametrize(("family", "size", "kind"), bounded_models())
-def test_samples_outside_the_field_change_nothing_and_those_just_inside_do(family, size, kind):
+def test_logits_depend_on_the_samples_just_inside_the_field_and_none_outside(family, size, kind):
     model = model_of(family, size, kind)
     field = model.receptive_field()
     place = FRAME * model.frame_samples
@@ -56,22 +56,22 @@ def test_samples_outside_the_field_change_nothing_and_those_just_inside_do(famil
     assert first > 0
     assert last < NUM_SAMPLES - 1
     generator = np.random.default_rng(0)
-    clips = generator.normal(0, 3000, (8, NUM_SAMPLES)).astype(np.int16)
+    clips = generator.normal(0, 3000, (3, NUM_SAMPLES)).astype(np.int16)
     audio = clips[0]
     outside = generator.normal(0, 9000, NUM_SAMPLES).astype(np.int16)
     outside[first : last + 1] = audio[first : last + 1]
     np.testing.assert_array_equal(logits_of(model, outside)[FRAME], logits_of(model, audio)[FRAME])
-    # the outermost sample of a window weighs nothing
-    first_heard, last_heard = heard_by(model, clips)
-    assert first <= first_heard <= first + 2
-    assert last - 2 <= last_heard <= last
+    # the outermost sample of a window has a weight of 0
+    first_used, last_used = samples_that_change(model, clips)
+    assert first <= first_used <= first + 2
+    assert last - 2 <= last_used <= last
 
 
-def test_what_hears_the_whole_clip_has_no_bounds():
+def test_a_model_that_uses_the_whole_clip_has_no_bounded_field():
     assert model_of(normalize=True).receptive_field() is None
     assert Separable("m", num_outputs=5).receptive_field() is None
 
 
 @pytest.mark.parametrize(("size", "reach"), [("xs", 62), ("s", 122)])
-def test_the_small_networks_hear_about_a_second_to_each_side(size, reach):
+def test_the_field_of_small_networks_is_about_a_second_to_each_side(size, reach):
     assert Separable(size, num_outputs=5).receptive_field() == (reach, reach)

@@ -32,19 +32,19 @@ def points_of(chart: Chart) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in pairs]
 
 
-def test_lower_values_lie_lower_and_later_epochs_further_right() -> None:
+def test_lower_values_are_drawn_lower_and_later_epochs_further_right() -> None:
     (x1, y1), (x2, y2), (x3, y3) = points_of(chart(0.9, 0.5, 0.7))
     assert x1 < x2 < x3
     assert y1 < y3 < y2  # pixels count from the top
 
 
-def test_high_first_epoch_leaves_the_end_readable() -> None:
+def test_a_high_first_value_does_not_flatten_the_rest() -> None:
     axis = axis_over([2.0, 0.9, 0.5, 0.2, 0.1, 0.09])
     assert axis.logarithmic
     assert axis.share(0.2) - axis.share(0.1) > 0.15
 
 
-def test_narrow_range_starts_at_zero() -> None:
+def test_an_axis_of_a_narrow_range_starts_at_zero() -> None:
     axis = axis_over([0.9, 0.5, 0.3])
     assert not axis.logarithmic
     assert axis.ticks[0] == axis.low == 0
@@ -54,7 +54,7 @@ def test_narrow_range_starts_at_zero() -> None:
 
 @pytest.mark.parametrize("top", [1e-6, 0.037, 0.5, 1.0, 7.3, 105.0, 99_999.0])
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 40.0, 1e9])
-def test_ticks_ascend_from_end_to_end_and_stay_few(top: float, ratio: float) -> None:
+def test_ticks_ascend_over_the_whole_axis_and_are_few(top: float, ratio: float) -> None:
     axis = axis_over([top, top / ratio])
     assert list(axis.ticks) == sorted(set(axis.ticks))
     assert axis.share(axis.ticks[0]) == 0
@@ -63,44 +63,44 @@ def test_ticks_ascend_from_end_to_end_and_stay_few(top: float, ratio: float) -> 
     assert axis.low <= top <= axis.high * (1 + 1e-9)
 
 
-def test_error_that_reaches_zero_is_drawn_on_the_floor() -> None:
+def test_zero_is_drawn_at_the_bottom_of_a_logarithmic_axis() -> None:
     points = points_of(chart(1.2, 0.1, 0.0))
     assert points[2][1] == max(y for _, y in points)
     assert points[2][1] < HEIGHT
 
 
-def test_infinite_and_missing_values_are_left_out() -> None:
+def test_infinite_and_missing_values_are_not_drawn() -> None:
     assert len(points_of(chart(math.inf, 3.0, math.nan, 2.0))) == 2
     assert chart(math.nan, math.inf).svg.find(".//polyline") is not None
     assert points_of(chart(math.nan, math.inf)) == []
 
 
-def test_all_points_lie_within_the_picture() -> None:
+def test_all_points_of_a_chart_are_within_the_picture() -> None:
     for x, y in points_of(chart(1000.0, 3.0, 0.0, 1e-9, 5.0, width=240)):
         assert 0 <= x <= 240
         assert 0 <= y <= HEIGHT
 
 
 @pytest.mark.parametrize("last", [2, 3, 8, 9, 44, 100, 1000])
-def test_epoch_ticks_are_whole_from_the_first_epoch_and_few(last: int) -> None:
+def test_epoch_ticks_are_a_few_integers_from_the_first_epoch_on(last: int) -> None:
     ticks = epoch_axis(range(1, last + 1)).ticks
     assert ticks[0] == 1
     assert all(tick == int(tick) and 1 <= tick <= last for tick in ticks)
     assert 2 <= len(ticks) <= 10
 
 
-def test_pointing_at_an_epoch_tells_its_values() -> None:
+def test_tooltip_of_an_epoch_shows_its_values() -> None:
     tips = [tip.text for tip in chart(0.5, 0.25).svg.iterfind(".//rect/title")]
     assert tips == ["epoch 1\ndev 0.5", "epoch 2\ndev 0.25"]
 
 
-def test_epoch_that_a_line_lacks_is_not_told() -> None:
+def test_tooltip_leaves_out_lines_without_a_value() -> None:
     lines = [Line("a", "run r1", [0.5, math.nan]), Line("b", "run r2", [0.4, 0.3])]
     tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).svg.iterfind(".//rect/title")]
     assert tips == ["epoch 1\na 0.5\nb 0.4", "epoch 2\nb 0.3"]
 
 
-def test_label_stands_where_its_line_ends_and_takes_the_legends_place() -> None:
+def test_a_label_is_at_the_end_of_its_line_and_replaces_the_legend() -> None:
     lines = [
         Line("short", "run r1", [0.9, 0.2, math.nan], label="A"),
         Line("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
@@ -130,14 +130,12 @@ def test_label_stands_where_its_line_ends_and_takes_the_legends_place() -> None:
         ([], []),
     ],
 )
-def test_labels_that_would_cover_one_another_are_moved_apart(
-    heights: list[float], moved: list[float]
-) -> None:
+def test_overlapping_labels_are_moved_apart(heights: list[float], moved: list[float]) -> None:
     assert spread_out(heights, apart=13, highest=100) == moved
 
 
 @pytest.mark.parametrize("num_epochs", [1, 2, 50])
-def test_shares_are_stacked_from_the_floor_to_the_top_without_a_gap(num_epochs: int) -> None:
+def test_stacked_shares_fill_the_plot_without_gaps(num_epochs: int) -> None:
     layers = [
         Line("low", "device", [0.5] * num_epochs),
         Line("middle", "waiting", [0.25] * num_epochs),

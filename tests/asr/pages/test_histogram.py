@@ -6,7 +6,7 @@ import pytest
 from asr.pages.histogram import bins, histogram
 
 
-def test_every_value_lies_in_the_range_it_is_counted_in():
+def test_every_value_is_counted_in_its_range():
     values = [0.0, 0.1, 0.19999, 0.2, 1.0, 1.0, 3.7]
     edges, counts = bins(values)
     assert sum(counts) == len(values)
@@ -16,7 +16,7 @@ def test_every_value_lies_in_the_range_it_is_counted_in():
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [2.0], [-30.0, -30.0], [0.0], [1e-9, 1e9], [-60.5, -3.2]])
-def test_odd_spreads_are_drawn(values):
+def test_histograms_of_unusual_distributions_are_drawn(values):
     edges, counts = bins(values)
     assert sum(counts) == sum(map(math.isfinite, values))
     assert edges == sorted(edges)
@@ -24,7 +24,7 @@ def test_odd_spreads_are_drawn(values):
     tostring(histogram("<&>", "s", values, show=str, noun="clip").svg)
 
 
-def test_bars_are_as_high_as_their_counts_and_tell_them():
+def test_bar_heights_and_tooltips_show_the_counts():
     svg = histogram("Durations", "seconds", [1.0] * 10 + [2.0] * 5, show=lambda s: f"{s:g}", noun="clip").svg
     bars = [rect for rect in svg.iter("rect") if "style" in rect.attrib]
     heights = [float(bar.attrib["height"]) for bar in bars if float(bar.attrib["height"])]

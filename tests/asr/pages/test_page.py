@@ -22,7 +22,7 @@ PACKAGE = "package_of_a_test"
 
 
 class Page(HTMLParser):
-    """The tags of a page, and its text outside of the stylesheet."""
+    """Collects the tags of a page, and its text outside the stylesheet."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def whole(title: str, sections: str) -> str:
     )
 
 
-def test_every_value_is_escaped_wherever_it_is_shown(template):
+def test_every_value_of_a_page_is_escaped(template):
     chart = line_chart(NASTY, NASTY, [1, 2], [Line(NASTY, "dev", [1.0, 2.0])] * 2, show=str, x_label=NASTY)
     table = Table([NASTY], [[NASTY, NASTY]])
     body = whole(
@@ -88,23 +88,23 @@ def test_every_value_is_escaped_wherever_it_is_shown(template):
     assert "&lt;" not in page.text  # nothing is escaped twice
 
 
-def test_stylesheet_is_in_the_page_as_the_file_has_it(template):
+def test_the_stylesheet_is_inlined_unchanged(template):
     css = (ROOT / "asr/pages/templates/style.css").read_text(encoding="utf-8")
     html = render(PACKAGE, template(whole("t", "")), written=datetime(2026, 1, 2))
     assert css in html
 
 
-def test_value_that_a_template_misses_is_an_error(template):
+def test_a_missing_value_of_a_template_is_an_error(template):
     with pytest.raises(UndefinedError, match="missing"):
         render(PACKAGE, template("{{ missing }}"))
 
 
-def test_half_a_surrogate_pair_is_written_as_its_code(template, tmp_path):
+def test_a_lone_surrogate_is_written_as_a_character_reference(template, tmp_path):
     write_page(tmp_path / "new" / "page.html", PACKAGE, template("<p>{{ text }}</p>"), text="a\ud800<")
     assert (tmp_path / "new" / "page.html").read_bytes() == b"<p>a&#55296;&lt;</p>"
 
 
-def test_page_that_fails_leaves_the_one_before(template, tmp_path):
+def test_a_page_that_fails_keeps_the_previous_one(template, tmp_path):
     path = tmp_path / "page.html"
     path.write_text("before", encoding="utf-8")
     with pytest.raises(UndefinedError):
@@ -114,7 +114,7 @@ def test_page_that_fails_leaves_the_one_before(template, tmp_path):
         write_page(path / "below.html", PACKAGE, template(""))
 
 
-def test_bars_are_as_wide_as_their_rates(template):
+def test_bar_widths_are_proportional_to_rates(template):
     table = Table(["name", "rate"], [["a", 0.4], ["b", 0.2], ["c", math.inf], ["none", 0.0]])
     a, b, infinite, none = (table.bar_em(rate) for _, rate in table.rows if isinstance(rate, float))
     assert infinite > a == pytest.approx(2 * b)

@@ -11,8 +11,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.pages.pictures import (
     ANCHORS,
     Picture,
-    coloured,
-    heat_picture,
+    apply_colours,
+    heatmap,
     mel_bands,
     png_bytes,
     spectrogram_picture,
@@ -26,31 +26,31 @@ def tone(frequency_hz: float, duration_s: float = 1.0, begin_s: float = 0.0) -> 
 
 
 def lightness(picture: Picture) -> npt.NDArray[np.float64]:
-    """As grey paper shows it (Rec. 709)."""
+    """Return the luminance (Rec. 709)."""
     return picture @ np.array([0.2126, 0.7152, 0.0722])
 
 
 @pytest.mark.parametrize(("num_samples", "columns"), [(1, 1), (160, 1), (161, 2), (400, 3), (16000, 100)])
-def test_a_column_stands_for_10_ms(num_samples: int, columns: int) -> None:
+def test_a_spectrogram_column_covers_10_ms(num_samples: int, columns: int) -> None:
     picture = spectrogram_picture(np.ones(num_samples, np.int16), height_px=40)
     assert picture.shape == (40, columns, 3)
     assert picture.dtype == np.uint8
 
 
-def test_low_tones_lie_low() -> None:
+def test_low_tones_are_at_the_bottom_of_a_spectrogram() -> None:
     rows = [int(lightness(spectrogram_picture(tone(hz)))[:, 50].argmax()) for hz in (200, 1000, 4000, 7500)]
     assert rows == sorted(rows, reverse=True)
     assert rows[0] > 100
     assert rows[-1] < 10
 
 
-def test_a_sound_stands_at_its_time() -> None:
+def test_a_sound_is_drawn_at_its_time() -> None:
     loudness = lightness(spectrogram_picture(tone(1000, begin_s=0.5))).max(axis=0)
     assert loudness[:49].max() < 20
     assert loudness[50:].min() > 100
 
 
-def test_silence_is_dark_and_loudness_alone_changes_nothing() -> None:
+def test_silence_is_dark_and_a_spectrogram_is_independent_of_gain() -> None:
     assert (spectrogram_picture(np.zeros(8000, np.int16)) == list(bytes.fromhex(ANCHORS[0]))).all()
     loud, quiet = tone(1000), (tone(1000) // 4).astype(np.int16)
     difference = lightness(spectrogram_picture(loud)) - lightness(spectrogram_picture(quiet))
@@ -58,21 +58,21 @@ def test_silence_is_dark_and_loudness_alone_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("num_bands", [16, 128, 500])
-def test_every_band_hears_something(num_bands: int) -> None:
+def test_every_mel_band_responds(num_bands: int) -> None:
     bands = mel_bands(num_bands)
     assert np.isfinite(bands).all()
     assert bands.sum(axis=0) == pytest.approx(np.ones(num_bands))
 
 
-def test_brighter_means_more_on_grey_paper_too() -> None:
-    ramp = lightness(coloured(np.linspace(0, 1, 64)[None]))[0]
+def test_lightness_increases_with_the_value_in_greyscale() -> None:
+    ramp = lightness(apply_colours(np.linspace(0, 1, 64)[None]))[0]
     assert (np.diff(ramp) > 0).all()
-    assert (coloured(np.array([[-3.0, 4.0]])) == coloured(np.array([[0.0, 1.0]]))).all()
+    assert (apply_colours(np.array([[-3.0, 4.0]])) == apply_colours(np.array([[0.0, 1.0]]))).all()
 
 
-def test_heat_spreads_columns_and_keeps_rows() -> None:
+def test_a_heatmap_stretches_columns_and_keeps_rows() -> None:
     values = np.array([[0.0, 1.0], [1.0, 0.0]])
-    grey = lightness(heat_picture(values, row_px=3, width_px=10))
+    grey = lightness(heatmap(values, row_px=3, width_px=10))
     assert grey.shape == (6, 10)
     dark, bright = grey.min(), grey.max()
     assert (grey[:3, :5] == dark).all()
@@ -81,7 +81,7 @@ def test_heat_spreads_columns_and_keeps_rows() -> None:
 
 
 @pytest.mark.parametrize("kind", ["few colours", "many colours", "one pixel"])
-def test_png_holds_exactly_the_picture(kind: str) -> None:
+def test_a_png_decodes_to_exactly_the_picture(kind: str) -> None:
     pictures = {
         "few colours": spectrogram_picture(tone(700)),
         "many colours": np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8),

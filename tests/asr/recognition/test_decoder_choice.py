@@ -1,4 +1,4 @@
-"""What a choice of a decoder allows, and how it is described in evaluations and journals."""
+"""Checks which decoders can be chosen, and how a choice is recorded in evaluations and journals."""
 
 from pathlib import Path
 
@@ -20,15 +20,15 @@ BEAM = DecoderSettings(beam=16)
 HOT_WORDS = HotWords({(1,): 1.0}, path=Path("words"))
 
 
-def test_a_decoder_is_described_the_same_by_any_name_of_its_files(tmp_path, monkeypatch):
+def test_the_record_of_a_decoder_does_not_depend_on_how_its_paths_are_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = DecoderSettings(beam=16, language_model="lm")
-    near = DecoderChoice(settings, HOT_WORDS, hanzi_model=Path("zi")).described()
+    near = DecoderChoice(settings, HOT_WORDS, hanzi_model=Path("zi")).as_record()
     far = tmp_path / "else" / ".."
     elsewhere = DecoderSettings(beam=16, language_model="./lm/")
     hot_words = HotWords(HOT_WORDS.weights, path=far / "words")
-    assert DecoderChoice(elsewhere, hot_words, hanzi_model=far / "zi").described() == near
-    assert DecoderChoice(settings).described() != DecoderChoice(BEAM).described()
+    assert DecoderChoice(elsewhere, hot_words, hanzi_model=far / "zi").as_record() == near
+    assert DecoderChoice(settings).as_record() != DecoderChoice(BEAM).as_record()
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_a_decoder_is_described_the_same_by_any_name_of_its_files(tmp_path, monk
         (DecoderChoice(BEAM, hanzi_model=Path("/models/news")), "/models/news"),
     ],
 )
-def test_evaluations_keep_hanzi_as_they_always_did(choice, hanzi):
-    described = choice.described()
-    assert described["hanzi"] == hanzi
-    assert (described["language_model"], described["hot_words"]) == ("", "")
-    assert choice.one_line() == f"{BEAM} hanzi={hanzi}"
+def test_the_record_of_hanzi_is_unchanged(choice, hanzi):
+    record = choice.as_record()
+    assert record["hanzi"] == hanzi
+    assert (record["language_model"], record["hot_words"]) == ("", "")
+    assert choice.identity() == f"{BEAM} hanzi={hanzi}"
 
 
-def test_syllables_chosen_by_another_models_words_are_another_decoder():
+def test_syllables_rescored_by_another_hanzi_model_are_another_decoder():
     general = DecoderChoice(BEAM, write_hanzi=False, hanzi_model=GENERAL_MODEL)
-    assert general.described() != DecoderChoice(BEAM, write_hanzi=False).described()
+    assert general.as_record() != DecoderChoice(BEAM, write_hanzi=False).as_record()
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_syllables_chosen_by_another_models_words_are_another_decoder():
         (DecoderSettings(beam=4, n_best=5), None, "`n_best=5`"),
     ],
 )
-def test_what_the_search_cannot_do_is_refused(settings, hot_words, parameter):
+def test_settings_that_the_search_does_not_support_are_refused(settings, hot_words, parameter):
     with pytest.raises(UserError, match=parameter):
         DecoderChoice(settings, hot_words)
 
 
-def test_a_decoder_converts_where_hanzi_are_written_or_words_choose():
+def test_a_decoder_has_a_converter_if_it_writes_hanzi_or_rescores_by_words():
     greedy = DecoderSettings()
     assert isinstance(DecoderChoice(greedy).decoder(SYLLABLES, 0.08), HanziDecoder)
     assert isinstance(DecoderChoice(greedy, write_hanzi=False).decoder(SYLLABLES, 0.08), GreedyDecoder)
@@ -76,12 +76,12 @@ def test_a_decoder_converts_where_hanzi_are_written_or_words_choose():
     assert by_words.text_of(["ni3", "hao3"]) == "ni3 hao3"
 
 
-def test_a_hanzi_model_is_refused_where_there_are_no_syllables():
+def test_a_hanzi_model_is_refused_for_a_vocabulary_without_syllables():
     with pytest.raises(UserError, match="`hanzi_model"):
         DecoderChoice(BEAM, hanzi_model=GENERAL_MODEL).decoder(WORDS, 0.08)
 
 
-def test_the_files_that_decide_are_those_that_were_named(tmp_path):
+def test_files_are_those_of_language_model_hot_words_and_hanzi_model(tmp_path):
     (tmp_path / "lm").mkdir()
     for name in ("a", "b"):
         (tmp_path / "lm" / name).touch()
@@ -91,7 +91,7 @@ def test_the_files_that_decide_are_those_that_were_named(tmp_path):
     assert DecoderChoice(BEAM).files() == []
 
 
-def test_reading_a_language_model_is_reported(tmp_path):
+def test_reading_a_language_model_reports_progress(tmp_path):
     words = ("<unk>", "<s>", "</s>", *SYLLABLES.tokens[1:])
     zeros = np.zeros(len(words), np.float32)
     ids = np.arange(len(words), dtype=np.int32)[:, None]

@@ -11,7 +11,7 @@ from asr.base.types import Hypothesis, UserError
 from asr.recognition.journal import model_digest, open_journal
 
 
-def heard(name):
+def hypothesis_of(name):
     return Hypothesis(str(name), ("ni3", "hao3"), "ni3 hao3", -1.2345678901234567, (0.1, 0.4))
 
 
@@ -24,7 +24,7 @@ def sources(tmp_path):
     paths = [tmp_path / f"{letter}.wav" for letter in "abcdef"]
     for path in paths:
         path.write_text(path.name)
-        os.utime(path, (0, 0))  # like an archive's: only the name tells one from another
+        os.utime(path, (0, 0))  # as unpacked from an archive: only the names differ
     return paths
 
 
@@ -35,14 +35,14 @@ def out(tmp_path):
 
 @contextlib.contextmanager
 def interrupted_journal(out, sources, model="model"):
-    """A journal whose command is interrupted at the end of the block."""
+    """Yield a journal whose command is interrupted at the end of the block."""
     with contextlib.suppress(KeyboardInterrupt), open_journal(out, model, sources) as journal:
         yield journal
         raise KeyboardInterrupt
 
 
 def interrupt(out, sources, results):
-    """The journal that an interruption after these results leaves."""
+    """Return the path of the journal that an interruption after these results leaves."""
     with interrupted_journal(out, sources) as journal:
         journal.add(results)
     return journal.path
@@ -50,42 +50,48 @@ def interrupt(out, sources, results):
 
 @pytest.fixture
 def interrupted(out, sources):
-    """The journal that four of six recordings left."""
-    return interrupt(out, sources, [heard(sources[0]), error_of(sources[1]), *map(heard, sources[2:4])])
+    """Return the path of a journal with the results of four of six recordings."""
+    return interrupt(
+        out, sources, [hypothesis_of(sources[0]), error_of(sources[1]), *map(hypothesis_of, sources[2:4])]
+    )
 
 
 def reopened(out, sources, model="model"):
-    """(rows, failed rows, reason, results) of a journal that is opened again."""
+    """Return (rows, failed rows, reason, results) of a journal that is opened again."""
     with interrupted_journal(out, sources, model) as journal:
         return journal.num_rows, journal.num_failed, journal.reason, list(journal.results())
 
 
-def test_results_come_back_as_they_were(interrupted, out, sources):
+def test_results_of_an_interrupted_journal_are_read_back_unchanged(interrupted, out, sources):
     rows, failed, reason, results = reopened(out, sources)
     assert (rows, failed, reason) == (4, 1, "")
-    assert [results[0], *results[2:]] == [heard(sources[place]) for place in (0, 2, 3)]
+    assert [results[0], *results[2:]] == [hypothesis_of(sources[place]) for place in (0, 2, 3)]
     assert isinstance(results[1], UserError)
     assert str(results[1]) == str(error_of(sources[1]))
 
 
-def test_an_interruption_is_logged_with_the_way_to_resume(out, sources, caplog):
+def test_an_interruption_is_logged_with_a_hint_how_to_resume(out, sources, caplog):
     caplog.set_level("INFO")
-    path = interrupt(out, sources, [heard(source) for source in sources[:4]])
-    logged = f"{path}: 4 of 6 recordings are kept; give the same command again to go on"
-    assert caplog.messages == [logged]
+    path = interrupt(out, sources, [hypothesis_of(source) for source in sources[:4]])
+    (logged,) = caplog.messages
+    assert logged.startswith(f"{path}: ")
+    assert "4 of 6 recordings are kept" in logged
+    assert "same command again" in logged
 
 
-def test_what_earlier_versions_wrote_is_read(interrupted, out, sources):
+def test_journals_of_earlier_versions_are_read(interrupted, out, sources):
     header, *_ = interrupted.read_bytes().splitlines(keepends=True)
     status = sources[0].stat()
     row = {
         "file": str(sources[0]),
         "stamp": f"{status.st_size}:{status.st_mtime_ns}",
-        "heard": dataclasses.asdict(dataclasses.replace(heard(sources[0]), alternatives=(heard("b"),))),
+        "heard": dataclasses.asdict(
+            dataclasses.replace(hypothesis_of(sources[0]), alternatives=(hypothesis_of("b"),))
+        ),
     }
     interrupted.write_bytes(header + json.dumps(row).encode() + b"\n")
     *_, results = reopened(out, sources)
-    expected = dataclasses.replace(heard(sources[0]), alternatives=(heard(sources[0]),))
+    expected = dataclasses.replace(hypothesis_of(sources[0]), alternatives=(hypothesis_of(sources[0]),))
     assert results == [expected]
 
 
@@ -94,36 +100,38 @@ def test_a_torn_last_line_is_dropped(num_bytes, interrupted, out, sources):
     os.truncate(interrupted, interrupted.stat().st_size - num_bytes)
     with open_journal(out, "model", sources) as journal:
         assert (journal.num_rows, journal.reason) == (3, "")
-        journal.add([heard(source) for source in sources[3:]])
+        journal.add([hypothesis_of(source) for source in sources[3:]])
         assert [str(result) for result in journal.results()] == [
-            str(error_of(source) if source == sources[1] else heard(source)) for source in sources
+            str(error_of(source) if source == sources[1] else hypothesis_of(source)) for source in sources
         ]
 
 
 def test_a_tail_of_zeros_is_dropped(interrupted, out, sources):
-    """What a power failure may leave."""
+    """A power failure may leave such a tail."""
     with interrupted.open("ab") as file:
         file.write(bytes(100) + b"\n")
     assert reopened(out, sources)[0] == 4
 
 
 @pytest.mark.parametrize(("num_rows", "num_left"), [(4, 1), (3, 2), (1, 3), (0, 3)])
-def test_a_chunk_that_is_not_all_there_is_left_to_be_heard(num_rows, num_left, interrupted, out, sources):
+def test_an_incomplete_chunk_is_transcribed_again_as_a_whole(num_rows, num_left, interrupted, out, sources):
     lines = interrupted.read_bytes().splitlines(keepends=True)
     interrupted.write_bytes(b"".join(lines[: 1 + num_rows]))
     chunks = [sources[:2], sources[2:4], sources[4:]]
     with open_journal(out, "model", sources) as journal:
-        assert journal.left_of(chunks) == chunks[3 - num_left :]
+        assert journal.remaining_chunks(chunks) == chunks[3 - num_left :]
         assert journal.num_rows == 6 - 2 * num_left
-        journal.add([heard(source) for source in sources[journal.num_rows :]])
+        journal.add([hypothesis_of(source) for source in sources[journal.num_rows :]])
         assert [r.utterance_id for r in journal.results() if isinstance(r, Hypothesis)][-2:] == [
             str(source) for source in sources[-2:]
         ]
 
 
-def test_another_model_begins_anew(interrupted, out, sources):
-    assert reopened(out, sources, "other") == (0, 0, "heard by another model or version", [])
-    assert not interrupted.exists()  # nothing was heard
+def test_a_journal_of_another_model_is_discarded(interrupted, out, sources):
+    rows, failed, reason, results = reopened(out, sources, "other")
+    assert (rows, failed, results) == (0, 0, [])
+    assert "another model or version" in reason
+    assert not interrupted.exists()  # nothing was transcribed
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -139,10 +147,10 @@ def test_rows_are_kept_up_to_the_first_recording_in_another_place(interrupted, o
     assert rows == 3
     assert f"from {sources[4]} on" in reason
     with open_journal(out, "model", sources) as journal:
-        assert journal.num_rows == 3  # what no longer held is gone
+        assert journal.num_rows == 3  # the rows that no longer match are gone
 
 
-def test_fewer_recordings_than_there_are_rows_are_all_there(interrupted, out, sources):
+def test_a_journal_with_more_rows_than_recordings_is_complete(interrupted, out, sources):
     rows, _, reason, results = reopened(out, sources[:2])
     assert (rows, reason, len(results)) == (2, "", 2)
 
@@ -156,48 +164,48 @@ def test_a_missing_file_is_kept_as_missing_until_it_appears(out, sources):
 
 
 @pytest.mark.parametrize("kind", ["standard input", "pipe"])
-def test_what_cannot_be_read_twice_is_never_taken_for_heard(kind, out, sources, tmp_path):
+def test_a_source_that_can_be_read_only_once_is_never_resumed(kind, out, sources, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     sources[1] = Path("-") if kind == "standard input" else tmp_path / "pipe"
-    interrupt(out, sources, [heard(source) for source in sources[:3]])
+    interrupt(out, sources, [hypothesis_of(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
-def test_a_recording_that_changes_while_others_are_heard_is_heard_again(out, sources):
+def test_a_recording_that_changes_during_transcription_is_transcribed_again(out, sources):
     with interrupted_journal(out, sources) as journal:
         sources[1].write_text("changed before it was read")
-        journal.add([heard(source) for source in sources[:3]])
+        journal.add([hypothesis_of(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
-def test_names_that_are_no_utf_8_are_found_again(out, tmp_path):
+def test_file_names_that_are_not_utf_8_are_resumed(out, tmp_path):
     path = Path(os.fsdecode(bytes(tmp_path / "bad") + b"\xff.wav"))
     path.write_text("")
-    interrupt(out, [path], [heard(path)])
-    assert reopened(out, [path])[3] == [heard(path)]
+    interrupt(out, [path], [hypothesis_of(path)])
+    assert reopened(out, [path])[3] == [hypothesis_of(path)]
 
 
-def test_nothing_is_left_where_all_went_well_or_nothing_was_heard(out, sources):
+def test_no_journal_is_left_after_success_or_without_results(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([heard(source) for source in sources])
+        journal.add([hypothesis_of(source) for source in sources])
     with interrupted_journal(out, sources):
         pass
     assert not list(out.parent.glob("results*"))
 
 
-def test_two_commands_do_not_write_one_journal(out, sources):
+def test_two_commands_cannot_write_the_same_journal(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([heard(sources[0])])
-        with pytest.raises(UserError, match=r"another `asr transcribe` is writing here"):
+        journal.add([hypothesis_of(sources[0])])
+        with pytest.raises(UserError, match=r"another `asr transcribe` is writing"):
             reopened(out, sources)
         assert journal.path.exists()
 
 
-def test_a_full_disk_is_told_and_what_was_written_whole_is_kept(out, sources):
+def test_a_full_disk_is_reported_and_complete_rows_are_kept(out, sources):
     def fill():
         with open_journal(out, "model", sources) as journal:
             for source in sources:
-                journal.add([heard(source)])
+                journal.add([hypothesis_of(source)])
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (800, limits[1]))
@@ -210,15 +218,15 @@ def test_a_full_disk_is_told_and_what_was_written_whole_is_kept(out, sources):
     assert 0 < num_rows < len(sources)
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path, sources):
+def test_a_journal_that_cannot_be_written_is_an_error_with_its_path(tmp_path, sources):
     with (
-        pytest.raises(UserError, match=r"a\.wav/results\.csv: cannot write this list"),
+        pytest.raises(UserError, match=r"a\.wav/results\.csv: cannot write"),
         open_journal(sources[0] / "results.csv", "model", sources),
     ):
         pass
 
 
-def test_a_model_is_told_by_the_content_of_its_files(tmp_path):
+def test_a_models_digest_depends_on_the_contents_of_its_files_alone(tmp_path):
     files = [tmp_path / "best.npz", tmp_path / "config.toml"]
     for path in files:
         path.write_text(path.name)

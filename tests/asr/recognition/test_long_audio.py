@@ -1,4 +1,4 @@
-"""Recordings of any length, heard piece by piece."""
+"""Transcribes recordings of any length piece by piece."""
 
 import itertools
 import tracemalloc
@@ -14,7 +14,7 @@ from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
-from asr.recognition.long_audio import LongAudioRecognizer, joined, without_seams
+from asr.recognition.long_audio import LongAudioRecognizer, joined, without_overlaps
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.settled_logits import seam
 
@@ -39,7 +39,7 @@ def sentences(clips):
 
 
 def talk(duration_s):
-    """Noise that swells four times a second, as speech does, without a pause."""
+    """Return noise that swells four times a second, as speech does, without a pause."""
     num_samples = round(duration_s * SECOND)
     swell = np.square(np.sin(np.arange(num_samples) / SECOND * 4 * np.pi)) + 0.02
     noise = np.random.default_rng(0).normal(0, 4000, num_samples) * swell
@@ -51,12 +51,12 @@ def logits_of(recognizer, waveform):
 
 
 @pytest.mark.parametrize("duration_s", [13.0, 31.4])
-def test_at_every_seam_the_logits_go_on_as_those_of_the_whole(recognizer, duration_s):
+def test_logits_across_every_seam_equal_those_of_the_whole_recording(recognizer, duration_s):
     waveform = talk(duration_s)
     step = recognizer.model.frame_samples
     pieces = list(speech_pieces([waveform], step, max_piece_s=6.05, overlap_s=4.0))
     assert len(pieces) > 3
-    cuts = list(without_seams(((piece, logits_of(recognizer, piece.waveform)) for piece in pieces), step))
+    cuts = list(without_overlaps(((piece, logits_of(recognizer, piece.waveform)) for piece in pieces), step))
     assert len(cuts) == len(pieces)
     for cut, following in itertools.pairwise(cuts):
         assert cut.end == following.begin
@@ -64,26 +64,26 @@ def test_at_every_seam_the_logits_go_on_as_those_of_the_whole(recognizer, durati
     np.testing.assert_allclose(np.concatenate([cut.logits for cut in cuts]), whole, atol=2e-4)
 
 
-def test_a_seam_lies_where_both_are_surest_of_a_blank():
+def test_a_seam_is_where_both_pieces_give_a_blank_the_highest_probability():
     log_probs = np.full((40, 3), -3.0, np.float32)
     one, other = log_probs.copy(), log_probs.copy()
     one[24:28, 0] = -0.1
     other[22:27, 0] = -0.1
     assert seam(one, other) == 25
     assert seam(log_probs, log_probs) == 20
-    one[1, 0] = other[1, 0] = 0.0  # the edges heard padding
+    one[1, 0] = other[1, 0] = 0.0  # the field of the edges reaches into padding
     assert seam(one, other) == 25
 
 
-def test_segments_are_what_is_said_between_pauses_with_times_in_the_recording(
+def test_segments_are_stretches_between_pauses_with_times_in_the_recording(
     recognizer, long_audio, sentences, tmp_path
 ):
     pause = np.zeros(2 * SECOND, np.int16)
     write_wav(tmp_path / "a.wav", np.concatenate([p for s in sentences[:5] for p in (pause, s)]))
-    heard = []
-    segments = list(long_audio.segments(tmp_path / "a.wav", "name", heard.append))
+    seconds_read = []
+    segments = list(long_audio.segments(tmp_path / "a.wav", "name", seconds_read.append))
     assert len(segments) == 5
-    assert heard[-1] == pytest.approx(sum(map(len, sentences[:5])) / SECOND + 10)
+    assert seconds_read[-1] == pytest.approx(sum(map(len, sentences[:5])) / SECOND + 10)
     waveform = read_audio(tmp_path / "a.wav")
     begin_s = 0.0
     for segment, sentence in zip(segments, sentences[:5], strict=True):
@@ -103,7 +103,7 @@ def test_segments_are_what_is_said_between_pauses_with_times_in_the_recording(
     assert len(whole.times_s) == len(whole.tokens)
 
 
-def test_a_recording_of_no_speech_has_no_segments(long_audio, tmp_path):
+def test_a_recording_without_speech_has_no_segments(long_audio, tmp_path):
     write_wav(tmp_path / "a.wav", np.zeros(70 * SECOND, np.int16))
     segments = list(long_audio.segments(tmp_path / "a.wav", "quiet"))
     assert segments == []
@@ -111,7 +111,7 @@ def test_a_recording_of_no_speech_has_no_segments(long_audio, tmp_path):
     assert (nothing.utterance_id, nothing.tokens, nothing.text, nothing.times_s) == ("quiet", (), "", ())
 
 
-def test_what_breaks_off_is_heard_up_to_there(long_audio, sentences, tmp_path):
+def test_a_truncated_recording_is_an_error_with_its_path(long_audio, sentences, tmp_path):
     waveform = np.concatenate([np.tile(np.concatenate([sentences[0], np.zeros(SECOND, np.int16)]), 60)])
     soundfile.write(tmp_path / "a.flac", waveform, SECOND)
     data = (tmp_path / "a.flac").read_bytes()

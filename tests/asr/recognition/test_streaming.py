@@ -1,4 +1,4 @@
-"""Recognition of sound as it comes in gives what recognition of the whole gives."""
+"""Checks that streaming gives the results of recognizing the whole recording."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def unbounded():
 
 @pytest.fixture(scope="module")
 def speech(clips):
-    """A quarter of a minute, and a bit that makes its length odd."""
+    """Return a quarter of a minute of speech, of an odd number of samples."""
     waveforms = [read_audio(clip.audio_path) for clip in clips]
     return np.concatenate([*waveforms, np.arange(1, 78, dtype=np.int16)])
 
@@ -72,14 +72,14 @@ def assert_same(streamed, whole):
 
 
 @pytest.mark.parametrize("chunk_samples", [37, 1600, 7777, 5 * SECOND, 10**6])
-def test_chunks_of_any_size_give_what_the_whole_gives(bounded, speech, chunk_samples):
+def test_a_stream_in_chunks_of_any_size_equals_the_whole_recording(bounded, speech, chunk_samples):
     assert bounded.exact
     whole = offline(bounded, speech)
     assert len(whole.tokens) > 5
     assert_same(streamed(bounded, speech, chunk_samples), whole)
 
 
-def test_so_do_single_samples(bounded, speech):
+def test_a_stream_of_single_samples_equals_the_whole_recording(bounded, speech):
     waveform = speech[: SECOND + 11]
     assert_same(streamed(bounded, waveform, 1), offline(bounded, waveform))
 
@@ -88,7 +88,7 @@ def test_so_do_single_samples(bounded, speech):
     ("family", "size", "kind"),
     [("separable", "xs", "mfcc"), ("dcnn24", "xs", "spectrogram")],
 )
-def test_so_does_every_model_with_a_bounded_field(family, size, kind, speech):
+def test_streamed_logits_of_models_with_a_bounded_field_equal_the_whole_recording(family, size, kind, speech):
     recognizer = StreamingRecognizer(recognizer_of(family, size, kind))
     for num_samples in (len(speech), 5 * SECOND + 700):
         waveform = speech[:num_samples]
@@ -104,7 +104,7 @@ def test_so_does_every_model_with_a_bounded_field(family, size, kind, speech):
 
 @pytest.mark.parametrize("num_samples", [0, 1, 399, 400, 1700, 20000])
 @pytest.mark.parametrize("kind", ["bounded", "unbounded"])
-def test_streams_of_next_to_nothing_end_well(kind, num_samples, request):
+def test_very_short_streams_have_an_empty_hypothesis(kind, num_samples, request):
     recognizer = request.getfixturevalue(kind)
     hypothesis = streamed(recognizer, np.zeros(num_samples, np.int16), 300)
     assert hypothesis.utterance_id == "clip"
@@ -113,7 +113,7 @@ def test_streams_of_next_to_nothing_end_well(kind, num_samples, request):
 
 
 @pytest.mark.parametrize("kind", ["bounded", "unbounded"])
-def test_what_is_final_stays_and_the_rest_becomes_it(kind, speech, request):
+def test_final_tokens_never_change_and_begin_the_result(kind, speech, request):
     stream = request.getfixturevalue(kind).stream()
     pause = np.zeros(SECOND, np.int16)
     before = ()
@@ -127,23 +127,23 @@ def test_what_is_final_stays_and_the_rest_becomes_it(kind, speech, request):
     assert stream.finish().tokens[: len(before)] == before
 
 
-def test_a_sentence_is_told_before_it_ends(bounded, speech):
+def test_partial_results_include_provisional_tokens(bounded, speech):
     partial = bounded.stream().feed(speech)
     assert partial.final + partial.provisional == offline(bounded, speech).tokens
 
 
-def test_a_model_that_hears_the_whole_clip_gives_what_the_clip_gives(unbounded, clips):
+def test_a_stream_without_pauses_equals_the_whole_clip_for_a_normalising_model(unbounded, clips):
     assert not unbounded.exact
     for clip in clips[:3]:
         waveform = read_audio(clip.audio_path)
         assert_same(streamed(unbounded, waveform, 1000), offline(unbounded, waveform))
 
 
-def test_with_it_pauses_divide_a_stream_into_clips(unbounded, clips):
+def test_pauses_divide_a_stream_into_clips_for_a_normalising_model(unbounded, clips):
     one, other = (read_audio(clip.audio_path) for clip in clips[:2])
     pause = np.zeros(SECOND, np.int16)
     together = streamed(unbounded, np.concatenate([one, pause, other]), 4000)
-    # each clip with what of the pause is kept: a tenth of a second and what smoothing adds
+    # each clip keeps a part of the pause: a tenth of a second, and what smoothing adds
     first = offline(unbounded, np.concatenate([one, pause[:2240]]))
     near_end = [t for t in together.times_s if t < (len(one) + 2240) / SECOND]
     assert abs(len(near_end) - len(first.tokens)) <= 1
@@ -153,12 +153,12 @@ def test_with_it_pauses_divide_a_stream_into_clips(unbounded, clips):
 
 
 @pytest.mark.parametrize("chunk_samples", [555, 48000])
-def test_with_it_too_the_size_of_chunks_does_not_matter(unbounded, speech, chunk_samples):
+def test_the_size_of_chunks_does_not_matter_for_a_normalising_model(unbounded, speech, chunk_samples):
     waveform = np.concatenate([speech, np.zeros(SECOND, np.int16), speech])
     assert_same(streamed(unbounded, waveform, chunk_samples), streamed(unbounded, waveform, 5120))
 
 
-def test_chunks_of_all_sizes_share_one_graph(speech):
+def test_chunks_of_all_sizes_share_one_compiled_graph(speech):
     recognizer = StreamingRecognizer(recognizer_of())
     for chunk_samples in (3000, 8001, 40000):
         streamed(recognizer, speech[:60000], chunk_samples)
@@ -166,12 +166,12 @@ def test_chunks_of_all_sizes_share_one_graph(speech):
 
 
 @pytest.mark.parametrize("samples", [np.zeros(800, np.float32), np.zeros((800, 2), np.int16)])
-def test_other_samples_are_refused(bounded, samples):
+def test_samples_of_another_type_or_shape_are_refused(bounded, samples):
     with pytest.raises(UserError, match=r"-: expected int16 samples of shape \(n,\)"):
         bounded.stream().feed(samples)
 
 
-def test_greedy_decoding_merges_repeats_across_what_is_fed():
+def test_greedy_decoding_merges_repeats_across_chunks():
     ids = np.array([0, 1, 1, 0, 1, 2, 2, 2, 3, 0, 0, 3])
     log_probs = np.log(np.full((len(ids), 8), 0.01) + 0.92 * np.eye(8)[ids]).astype(np.float32)
     decoder = stream_decoder(GreedyDecoder(VOCABULARY, 0.08))
@@ -184,7 +184,7 @@ def test_greedy_decoding_merges_repeats_across_what_is_fed():
         assert hypothesis.times_s == (0.08, 0.32, 0.4, 0.64, 0.88)
 
 
-def test_beam_search_gives_of_a_stream_what_it_gives_of_the_whole(speech):
+def test_beam_search_of_a_stream_equals_that_of_the_whole_recording(speech):
     settings = DecoderSettings(beam=8, n_best=3)
     greedy = recognizer_of()
     decoder = BeamDecoder(VOCABULARY, greedy.model.frame_s, settings)
@@ -202,7 +202,7 @@ def test_beam_search_gives_of_a_stream_what_it_gives_of_the_whole(speech):
     assert [other.tokens for other in result.alternatives] == [other.tokens for other in whole.alternatives]
 
 
-def test_a_mandarin_streams_text_is_hanzi():
+def test_the_text_of_a_mandarin_stream_is_hanzi():
     vocabulary = Vocabulary(["hao3", "ni3"])
     log_probs = np.log(np.full((4, 3), 0.01) + 0.96 * np.eye(3)[[2, 0, 1, 0]]).astype(np.float32)
     for settings in (DecoderSettings(), DecoderSettings(beam=4)):

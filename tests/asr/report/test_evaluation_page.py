@@ -30,7 +30,7 @@ NASTY = "<script>alert('&')</script>\"<!--"
 
 
 class PageParser(HTMLParser):
-    """HTML -> an element tree; refuses tags that do not match."""
+    """Parses HTML into an element tree; asserts that tags match."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,16 +73,16 @@ class PageParser(HTMLParser):
         return root
 
 
-def heard(said: str, heard_as: str, **fields: Any) -> tuple[Utterance, Hypothesis]:
-    """An utterance and its hypothesis, tokens given as words."""
+def example(said: str, recognized: str, **fields: Any) -> tuple[Utterance, Hypothesis]:
+    """Return an utterance and its hypothesis, tokens given as words."""
     values = {"id": "u", "audio_path": "u.wav", "duration_s": 1.5, "text": said, "speaker": "ann", **fields}
     utterance = Utterance(tokens=tuple(said.split()), **values)
-    tokens = tuple(heard_as.split())
-    return utterance, Hypothesis(utterance.id, tokens, heard_as, -2.5, tuple(0.0 for _ in tokens))
+    tokens = tuple(recognized.split())
+    return utterance, Hypothesis(utterance.id, tokens, recognized, -2.5, tuple(0.0 for _ in tokens))
 
 
 def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
-    """The shape of asr.evaluation.evaluator.Evaluation, which would load TensorFlow."""
+    """Return a substitute for asr.evaluation.evaluator.Evaluation, which would load TensorFlow."""
     utterances, hypotheses = zip(*rows, strict=True)
     edits = total_edits((u.tokens, h.tokens) for u, h in rows)
     return SimpleNamespace(
@@ -91,12 +91,12 @@ def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
         loss=1.25,
         edits=edits,
         reference_log_probs=[-1.0] * len(rows),
-        heard_log_probs=[-1.0] * len(rows),
+        hypothesis_log_probs=[-1.0] * len(rows),
     )
 
 
 def write_report(path: Path, *, evaluation: Any, **arguments: Any) -> None:
-    """With its rates and doubtful labels, as the command gives them."""
+    """Write a report with rates and doubtful labels, as the command does."""
     scores = scores_of(evaluation.utterances, evaluation.hypotheses)
     doubtful = review_candidates(evaluation)
     evaluation_page.write_report(path, evaluation=evaluation, scores=scores, doubtful=doubtful, **arguments)
@@ -113,10 +113,10 @@ def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:
 
 
 MANDARIN = (
-    heard("ni3 hao3 ma5", "ni2 hao3", id="sub-del", speaker="ann", duration_s=1.2, text="你好吗"),
-    heard("zhong1 guo2", "zong1 guo2 ren2", id="sub-ins", speaker="bo", duration_s=1.9, text="中国"),
-    heard("xie4 xie5", "xie4 xie5", id="right", speaker="bo", duration_s=4.0, text="谢谢"),
-    heard("shi4 de5 ma5", "si4 di5 ma5", id="two-subs", speaker="bo", duration_s=2.5, text="是的吗"),
+    example("ni3 hao3 ma5", "ni2 hao3", id="sub-del", speaker="ann", duration_s=1.2, text="你好吗"),
+    example("zhong1 guo2", "zong1 guo2 ren2", id="sub-ins", speaker="bo", duration_s=1.9, text="中国"),
+    example("xie4 xie5", "xie4 xie5", id="right", speaker="bo", duration_s=4.0, text="谢谢"),
+    example("shi4 de5 ma5", "si4 di5 ma5", id="two-subs", speaker="bo", duration_s=2.5, text="是的吗"),
 )
 
 
@@ -142,7 +142,7 @@ def headings_of(root: Element) -> list[str]:
 
 
 def rows_of(root: Element, first_heading: str) -> dict[str, list[str]]:
-    """The body of the table whose first heading this is: name of the row -> its other cells."""
+    """Return the body of the table with this first heading: name of the row -> its other cells."""
     for table in root.iter("table"):
         if text_of(table.find("thead/tr/th")) == first_heading:
             return {
@@ -157,7 +157,7 @@ def cards_of(root: Element, heading: str) -> list[Element]:
 
 
 def alignment_of(card: Element) -> list[list[str]]:
-    """(said, heard, mark) of each column."""
+    """Return (reference, hypothesis, mark) of each column."""
     return [[text_of(cell) for cell in row] for row in card.iterfind("table/tbody/tr")]
 
 
@@ -175,7 +175,7 @@ def test_page_loads_nothing_from_elsewhere_and_runs_no_script(page: Any) -> None
     assert "prefers-color-scheme: dark" in text_of(root.find("head/style"))
 
 
-def test_header_tells_the_error_rate_and_what_stands_behind_it(page: Any) -> None:
+def test_header_shows_the_error_rate_and_key_figures(page: Any) -> None:
     root = page(metrics=epochs_of([0.9, 0.5, 0.6]))
     assert text_of(root.find(".//strong[@class='headline']")) == "60.0%"  # 6 edits in 10 syllables
     assert text_of(root.find(".//h1")) == "demo"
@@ -193,9 +193,9 @@ def test_header_tells_the_error_rate_and_what_stands_behind_it(page: Any) -> Non
     }
 
 
-def test_text_from_data_is_shown_as_text(page: Any) -> None:
-    row = heard(NASTY, "<b>", id="<i>id", speaker="<u>speaker", text=f"{NASTY} text")
-    right = heard("<em>", "<em>", text="<h1>")
+def test_text_from_data_is_escaped(page: Any) -> None:
+    row = example(NASTY, "<b>", id="<i>id", speaker="<u>speaker", text=f"{NASTY} text")
+    right = example("<em>", "<em>", text="<h1>")
     root = page(row, right, run_name=NASTY, set_name="<s>", config_toml="</pre>" + NASTY)
     assert not {"script", "u", "s", "em"} & {node.tag for node in root.iter()}
     assert text_of(root.find("head/title")).endswith(NASTY)
@@ -204,7 +204,7 @@ def test_text_from_data_is_shown_as_text(page: Any) -> None:
     assert "<i>id · <u>speaker" in text_of(card)
     assert [said for said, _, _ in alignment_of(card)] == [NASTY]
     assert "<u>speaker" in rows_of(root, "speaker")
-    assert rows_of(root, "said")[NASTY][0] == "<b>"
+    assert rows_of(root, "reference")[NASTY][0] == "<b>"
     assert text_of(root.find(".//pre")) == "</pre>" + NASTY
 
 
@@ -215,9 +215,9 @@ def test_error_rates_count_each_kind_of_edit(page: Any) -> None:
     assert rows["sentences with an error"] == ["75.0%", "19.4\u2013100.0%", "3", "", "", "", "4"]
 
 
-def test_substituted_syllables_are_told_by_the_part_that_is_wrong(page: Any) -> None:
-    root = page(*MANDARIN, heard("zhi1", "ci1"), heard("ni3", "li4"))
-    rows = rows_of(root, "wrong in its")
+def test_substituted_syllables_are_counted_by_the_part_that_is_wrong(page: Any) -> None:
+    root = page(*MANDARIN, example("zhi1", "ci1"), example("ni3", "li4"))
+    rows = rows_of(root, "wrong part")
     assert rows["initial"] == ["66.7%", "4", "50.0%", "3"]  # zhong/zong, shi/si, zhi/ci; ni3/li4
     assert rows["final"] == ["16.7%", "1", "16.7%", "1"]  # de/di
     assert rows["tone"] == ["33.3%", "2", "16.7%", "1"]  # ni3/ni2; ni3/li4
@@ -227,30 +227,32 @@ def test_substituted_syllables_are_told_by_the_part_that_is_wrong(page: Any) -> 
     assert known["n and l"][2] == "n\u00a0>\u00a0l\u00a0(1)"
 
 
-def test_tone_matrix_has_shares_of_its_rows_and_what_is_lost(page: Any) -> None:
-    rows = rows_of(page(heard("ma1 ma1 ma1 ma1 ma2", "ma1 ma1 ma4 x"), heard("ba5", "pa5")), "said in tone")
+def test_tone_matrix_has_shares_of_each_row_and_lost_tones(page: Any) -> None:
+    rows = rows_of(
+        page(example("ma1 ma1 ma1 ma1 ma2", "ma1 ma1 ma4 x"), example("ba5", "pa5")), "said in tone"
+    )
     assert rows["1"] == ["50.0%", "", "", "25.0%", "", "25.0%", "4"]
     assert rows["2"] == ["", "", "", "", "", "100.0%", "1"]
     assert rows["5, neutral"] == ["", "", "", "", "100.0%", "", "1"]
 
 
-def test_other_tokens_are_not_taken_apart(page: Any) -> None:
-    root = page(heard("你 好", "你 号"))
+def test_tokens_that_are_not_syllables_have_no_section_on_mandarin(page: Any) -> None:
+    root = page(example("你 好", "你 号"))
     assert list(rows_of(root, "")) == ["characters", "words", "sentences with an error"]
     assert "character error rate" in text_of(root.find(".//header"))
     assert "Initial, final or tone" not in headings_of(root)
-    assert next(iter(rows_of(page(heard("hello world", "hello word")), ""))) == "tokens"
+    assert next(iter(rows_of(page(example("hello world", "hello word")), ""))) == "tokens"
 
 
-def test_speakers_stand_worst_first_and_unnamed_ones_alone_make_no_table(page: Any) -> None:
+def test_speakers_are_listed_worst_first_and_only_if_known(page: Any) -> None:
     rows = rows_of(page(), "speaker")
-    assert rows["ann"] == ["66.7%", "", "3", "0 of 1"]  # one utterance tells nothing of chance
+    assert rows["ann"] == ["66.7%", "", "3", "0 of 1"]  # a single utterance has no interval
     assert [(name, *cells[2:]) for name, cells in rows.items()] == [
         ("ann", "3", "0 of 1"),
         ("bo", "7", "1 of 3"),
     ]
     with pytest.raises(AssertionError, match="no table"):
-        rows_of(page(heard("ni3", "ni2", speaker="")), "speaker")
+        rows_of(page(example("ni3", "ni2", speaker="")), "speaker")
 
 
 def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
@@ -260,29 +262,29 @@ def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
         ("2 to 3 s", ["66.7%", "", "3", "0 of 1"]),
         ("3 to 5 s", ["0.0%", "", "2", "1 of 1"]),
     ]
-    edges = page(heard("ni3", "ni3", duration_s=1.0), heard("ni3", "ni3", duration_s=20.5))
+    edges = page(example("ni3", "ni3", duration_s=1.0), example("ni3", "ni3", duration_s=20.5))
     assert list(rows_of(edges, "length of clip")) == ["up to 1 s", "over 20 s"]
 
 
-def test_clips_are_grouped_by_noise_and_unreadable_ones_stand_last(page: Any, tmp_path: Path) -> None:
+def test_clips_are_grouped_by_noise_and_unreadable_ones_are_last(page: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     tone = 8000 * np.sin(np.arange(16000) * 0.1) * (np.arange(16000) // 2000 % 2)
     rows = []
     for level, said in ((1500, "ma1"), (25, "ma2")):  # the tone, half of the time, is at 5657
         path = tmp_path / f"{said}.wav"
         write_wav(path, (tone + level * rng.standard_normal(16000)).astype(np.int16))
-        rows.append(heard(said, "ma1", audio_path=str(path)))
-    table = rows_of(page(*rows, heard("ma3", "ma3", audio_path="gone.wav")), "speech above noise")
+        rows.append(example(said, "ma1", audio_path=str(path)))
+    table = rows_of(page(*rows, example("ma3", "ma3", audio_path="gone.wav")), "speech above noise")
     assert list(table) == ["5 to 10 dB", "over 40 dB", "unknown"]
     assert table["over 40 dB"][0] == "100.0%"
     with pytest.raises(AssertionError, match="no table"):
         rows_of(page(), "speech above noise")
 
 
-def test_confidences_are_set_beside_what_is_right(page: Any) -> None:
-    said, told = heard("a b c d", "a b x d")
-    told = dataclasses.replace(told, confidences=(1.0, 0.9, 0.95, 0.45))
-    root = page((said, told))
+def test_confidences_are_compared_with_accuracies(page: Any) -> None:
+    said, hypothesis = example("a b c d", "a b x d")
+    hypothesis = dataclasses.replace(hypothesis, confidences=(1.0, 0.9, 0.95, 0.45))
+    root = page((said, hypothesis))
     rows = rows_of(root, "confidence")
     assert rows == {
         "90% to 100%": ["66.7%", "95.0%", "3"],
@@ -290,12 +292,12 @@ def test_confidences_are_set_beside_what_is_right(page: Any) -> None:
     }
     section = next(s for s in root.iter("section") if text_of(s.find("h2")) == "Confidences")
     assert "Expected calibration error: 35.0%" in text_of(section)  # (3 * 0.283 + 0.55) / 4
-    assert "Is it as sure as it is right?" in charts_of(root)
+    assert "Reliability" in charts_of(root)
 
 
-def test_wrong_hanzi_are_told_by_whether_their_syllable_is_right(page: Any) -> None:
-    said, told = heard("ta1 de5 shu1", "ta1 de5 su1", text="他的书")
-    root = page((said, dataclasses.replace(told, text="她得苏")))
+def test_wrong_hanzi_are_counted_by_whether_their_syllable_is_right(page: Any) -> None:
+    said, hypothesis = example("ta1 de5 shu1", "ta1 de5 su1", text="他的书")
+    root = page((said, dataclasses.replace(hypothesis, text="她得苏")))
     rows = hanzi_rows(root)
     assert rows["right syllable, wrong hanzi: language model"] == ["66.7%", "2"]
     assert rows["wrong syllable, wrong hanzi: acoustics"] == ["33.3%", "1"]
@@ -306,10 +308,10 @@ def hanzi_rows(root: Element) -> dict[str, list[str]]:
     return rows_of(section, "")
 
 
-def test_labels_to_review_stand_with_their_sound(tmp_path: Path, recording: Path) -> None:
-    said, told = sounding(recording, "yin2 xing2", "yin2 hang2", 0.2, 0.5)
-    evaluation = evaluation_of((dataclasses.replace(said, text="银行"), told))
-    evaluation.reference_log_probs, evaluation.heard_log_probs = [-20.0], [-0.5]
+def test_labels_to_review_have_their_sound(tmp_path: Path, recording: Path) -> None:
+    said, hypothesis = sounding(recording, "yin2 xing2", "yin2 hang2", 0.2, 0.5)
+    evaluation = evaluation_of((dataclasses.replace(said, text="银行"), hypothesis))
+    evaluation.reference_log_probs, evaluation.hypothesis_log_probs = [-20.0], [-0.5]
     path = tmp_path / "report.html"
     write_report(path, run_name="demo", set_name="test", evaluation=evaluation)
     (card,) = cards_of(PageParser.parse(path), "Labels to review")
@@ -320,27 +322,29 @@ def test_labels_to_review_stand_with_their_sound(tmp_path: Path, recording: Path
     assert len(read_audio(io.BytesIO(sound))) == pytest.approx(32000, abs=3000)
 
 
-def test_most_frequent_confusion_stands_first_and_15_are_told(page: Any) -> None:
-    often = heard("ni3 ni3 ni3 hao3", "ni2 ni2 ni3 hao3")
-    others = [heard(f"wo{tone} x{number}", f"wo{tone} y{number}") for tone in (1, 2) for number in range(10)]
-    rows = rows_of(page(*others, often), "said")
+def test_the_15_most_frequent_confusions_are_listed_in_order(page: Any) -> None:
+    often = example("ni3 ni3 ni3 hao3", "ni2 ni2 ni3 hao3")
+    others = [
+        example(f"wo{tone} x{number}", f"wo{tone} y{number}") for tone in (1, 2) for number in range(10)
+    ]
+    rows = rows_of(page(*others, often), "reference")
     assert len(rows) == 11
     assert next(iter(rows.items())) == ("ni3", ["ni2", "2 of 3", "tone"])
-    distinct = [heard(f"a{number}", f"b{number}") for number in range(20)]
-    assert len(rows_of(page(*distinct), "said")) == 15
+    distinct = [example(f"a{number}", f"b{number}") for number in range(20)]
+    assert len(rows_of(page(*distinct), "reference")) == 15
 
 
-def test_tokens_left_out_and_put_in_are_counted(page: Any) -> None:
+def test_deleted_and_inserted_tokens_are_counted(page: Any) -> None:
     root = page()
-    assert rows_of(root, "said, not heard") == {"ma5": ["1 of 2"]}
-    assert rows_of(root, "heard, not said") == {"ren2": ["1"]}
+    assert rows_of(root, "deleted") == {"ma5": ["1 of 2"]}
+    assert rows_of(root, "inserted") == {"ren2": ["1"]}
 
 
-def test_worst_utterances_stand_by_errors_then_by_rate(page: Any) -> None:
+def test_worst_utterances_are_ordered_by_errors_then_by_rate(page: Any) -> None:
     rows = [
-        heard("a b c d", "x b c d", text="one of four"),
-        heard("a b", "x b", text="one of two"),
-        heard("a b c d e", "x y c d e", text="two of five"),
+        example("a b c d", "x b c d", text="one of four"),
+        example("a b", "x b", text="one of two"),
+        example("a b c d e", "x y c d e", text="two of five"),
     ]
     cards = cards_of(page(*rows), "Worst utterances")
     assert [text_of(card.find("h3/q")) for card in cards] == ["two of five", "one of two", "one of four"]
@@ -349,7 +353,7 @@ def test_worst_utterances_stand_by_errors_then_by_rate(page: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "heard_as"),
+    ("said", "recognized"),
     [
         ("ni3 hao3 ma5", "ni2 hao3"),
         ("zhong1 guo2", "da4 zhong1 guo2 ren2"),
@@ -357,33 +361,33 @@ def test_worst_utterances_stand_by_errors_then_by_rate(page: Any) -> None:
         ("", "ni3 hao3"),
         ("a b c d e f " * 10, "b a d c f e " * 9),
     ],
-    ids=["substitution", "insertions", "nothing heard", "nothing said", "long"],
+    ids=["substitution", "insertions", "empty hypothesis", "empty reference", "long"],
 )
-def test_alignment_holds_every_token_once_with_its_edit_marked(page: Any, said: str, heard_as: str) -> None:
-    (card,) = cards_of(page(heard(said, heard_as)), "Worst utterances")
+def test_alignment_has_every_token_once_with_its_edit_marked(page: Any, said: str, recognized: str) -> None:
+    (card,) = cards_of(page(example(said, recognized)), "Worst utterances")
     columns = alignment_of(card)
     assert {len(column) for column in columns} == {3}
     assert [reference for reference, _, _ in columns if reference] == said.split()
-    assert [hypothesis for _, hypothesis, _ in columns if hypothesis] == heard_as.split()
+    assert [hypothesis for _, hypothesis, _ in columns if hypothesis] == recognized.split()
     for reference, hypothesis, mark in columns:
         equal, deletion, insertion = reference == hypothesis, not hypothesis, not reference
         assert mark == ("" if equal else "D" if deletion else "I" if insertion else "S")
 
 
-def test_rate_without_any_reference_is_infinite_not_a_crash(page: Any) -> None:
-    root = page(heard("", "ni3 hao3"))
+def test_rate_of_an_empty_reference_is_infinite(page: Any) -> None:
+    root = page(example("", "ni3 hao3"))
     assert text_of(root.find(".//strong[@class='headline']")) == "∞"
     assert rows_of(root, "")["tokens"] == ["∞", "", "2", "0", "2", "0", "0"]
 
 
-def test_silence_heard_as_silence_is_right(page: Any) -> None:
-    root = page(heard("", ""))
+def test_an_empty_hypothesis_of_silence_is_right(page: Any) -> None:
+    root = page(example("", ""))
     assert facts_of(root)["entirely right"] == "1 of 1 (100.0%)"
     assert headings_of(root) == ["Error rates", "Entirely right"]
 
 
 def test_flawless_set_shows_its_longest_utterances_and_no_worst(page: Any) -> None:
-    rows = [heard("ni3 " * length, "ni3 " * length, id=f"length {length}") for length in range(1, 9)]
+    rows = [example("ni3 " * length, "ni3 " * length, id=f"length {length}") for length in range(1, 9)]
     root = page(*rows)
     assert headings_of(root) == ["Error rates", "Entirely right"]
     cards = cards_of(root, "Entirely right")
@@ -417,7 +421,7 @@ def test_run_of_one_epoch_draws_dots(page: Any) -> None:
     assert rows_of(root, "epoch")["1 (best)"][:2] == ["200.0%", "90.0%"]
 
 
-def test_bare_evaluation_has_neither_curves_nor_configuration(page: Any) -> None:
+def test_an_evaluation_without_metrics_has_neither_curves_nor_configuration(page: Any) -> None:
     root = page()
     assert root.find(".//svg") is None
     assert "best epoch" not in facts_of(root)
@@ -436,16 +440,16 @@ def test_configuration_is_folded_and_verbatim(page: Any) -> None:
     assert text_of(root.find(".//details/pre")) == toml
 
 
-def test_date_is_told(page: Any) -> None:
+def test_footer_shows_the_date(page: Any) -> None:
     footer = page(written=datetime(2026, 3, 4, 5, 6)).find(".//footer")
     assert "2026-03-04 at 05:06" in text_of(footer)
 
 
-def test_half_a_surrogate_pair_from_a_manifest_does_not_break_the_page(page: Any) -> None:
-    assert page(heard("ni3", "ni2", text="half \ud83d pair")) is not None
+def test_a_lone_surrogate_from_a_manifest_can_be_written(page: Any) -> None:
+    assert page(example("ni3", "ni2", text="half \ud83d pair")) is not None
 
 
-def test_failed_write_keeps_the_old_report_and_names_the_file(
+def test_a_failed_write_keeps_the_old_report_and_is_an_error_with_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -461,7 +465,7 @@ def test_failed_write_keeps_the_old_report_and_names_the_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_place_that_cannot_hold_a_file_is_a_users_error(tmp_path: Path) -> None:
+def test_a_report_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"report\.html"):
         write_report(
@@ -474,20 +478,20 @@ def test_place_that_cannot_hold_a_file_is_a_users_error(tmp_path: Path) -> None:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """2 s of noise."""
+    """Return the path of 2 s of noise."""
     path = tmp_path / "noise.wav"
     write_wav(path, np.random.default_rng(0).integers(-5000, 5000, 32000).astype(np.int16))
     return path
 
 
-def sounding(path: Path, said: str, heard_as: str, *times_s: float) -> tuple[Utterance, Hypothesis]:
-    """An utterance with a recording, and when each token was heard."""
-    utterance, hypothesis = heard(said, heard_as, audio_path=str(path), duration_s=2.0)
+def sounding(path: Path, said: str, recognized: str, *times_s: float) -> tuple[Utterance, Hypothesis]:
+    """Return an utterance with a recording, and a hypothesis with the time of each token."""
+    utterance, hypothesis = example(said, recognized, audio_path=str(path), duration_s=2.0)
     return utterance, dataclasses.replace(hypothesis, times_s=times_s)
 
 
 def flags_of(card: Element, kind: str) -> list[tuple[str, str, float]]:
-    """(token, edit, percent from the left) of each flag above or below a picture."""
+    """Return (token, edit, percent from the left) of each flag above or below a spectrogram."""
     flags = card.iterfind(f".//div[@class='flags {kind}']/span")
     return [
         (
@@ -499,10 +503,10 @@ def flags_of(card: Element, kind: str) -> list[tuple[str, str, float]]:
     ]
 
 
-def test_tokens_stand_at_their_times_on_the_picture_of_the_sound(page: Any, recording: Path) -> None:
+def test_tokens_are_at_their_times_on_the_spectrogram(page: Any, recording: Path) -> None:
     row = sounding(recording, "ni3 hao3 a5", "ni3 hao2 a5 wo3", 0.2, 0.5, 1.5, 1.9)
     (card,) = cards_of(page(row), "Worst utterances")
-    assert flags_of(card, "heard") == [
+    assert flags_of(card, "hypothesis") == [
         ("ni3", "equal", 10.0),
         ("hao2", "substitution", 25.0),
         ("a5", "equal", 75.0),
@@ -517,7 +521,7 @@ def test_tokens_stand_at_their_times_on_the_picture_of_the_sound(page: Any, reco
     assert card.find("table") is None
 
 
-def test_what_was_not_heard_stands_between_its_neighbours(page: Any, recording: Path) -> None:
+def test_deleted_tokens_are_between_their_neighbours_on_the_spectrogram(page: Any, recording: Path) -> None:
     row = sounding(recording, "a b c d e", "b e", 0.5, 1.4)
     (card,) = cards_of(page(row), "Worst utterances")
     assert flags_of(card, "said") == [
@@ -527,13 +531,13 @@ def test_what_was_not_heard_stands_between_its_neighbours(page: Any, recording: 
         ("d", "deletion", 55.0),
         ("e", "equal", 70.0),
     ]
-    assert [token for token, *_ in flags_of(card, "heard")] == ["b", "e"]
+    assert [token for token, *_ in flags_of(card, "hypothesis")] == ["b", "e"]
     nothing = times_of_pairs(align(["a", "b", "c"], []), [], duration_s=2.0)
     assert nothing == pytest.approx([0.5, 1.0, 1.5])
 
 
 @pytest.mark.parametrize("spacing_s", [0.0, 0.05, 0.3])
-def test_flags_never_cover_one_another(spacing_s: float) -> None:
+def test_flags_on_the_spectrogram_never_overlap(spacing_s: float) -> None:
     times_s = [0.1 + spacing_s * number for number in range(30)]
     row = [Flag("zhuang1", "equal", time_s) for time_s in times_s if time_s <= 2.0]
     placed = in_lanes(row, duration_s=2.0, width_px=600)
@@ -549,7 +553,7 @@ def test_flags_never_cover_one_another(spacing_s: float) -> None:
     assert max(spans) + 1 <= (3 if spacing_s == 0.3 else 30)
 
 
-def test_long_clip_scrolls_and_its_picture_stays_small(page: Any, tmp_path: Path) -> None:
+def test_a_long_clip_scrolls_and_its_spectrogram_stays_small(page: Any, tmp_path: Path) -> None:
     path = tmp_path / "long.wav"
     write_wav(path, np.random.default_rng(0).integers(-5000, 5000, 60 * 16000).astype(np.int16))
     (card,) = cards_of(page(sounding(path, "a b", "a c", 1.0, 50.0)), "Worst utterances")
@@ -559,16 +563,16 @@ def test_long_clip_scrolls_and_its_picture_stays_small(page: Any, tmp_path: Path
     assert (tmp_path / "report.html").stat().st_size < 200_000
 
 
-def test_recording_that_is_gone_leaves_a_line_and_the_alignment(page: Any, recording: Path) -> None:
-    rows = [sounding(recording, "a b", "a c", 0.1, 0.2), heard("a b c", "x y z", audio_path="gone.wav")]
+def test_a_missing_recording_is_reported_beside_the_alignment(page: Any, recording: Path) -> None:
+    rows = [sounding(recording, "a b", "a c", 0.1, 0.2), example("a b c", "x y z", audio_path="gone.wav")]
     gone, there = cards_of(page(*rows), "Worst utterances")
-    assert "No picture of its sound: gone.wav: cannot read this file" in text_of(gone)
+    assert "No spectrogram: gone.wav: cannot read" in text_of(gone)
     assert alignment_of(gone) == [["a", "x", "S"], ["b", "y", "S"], ["c", "z", "S"]]
     assert there.find(".//img") is not None
 
 
-def test_errors_are_told_by_how_often_a_token_was_trained_on(page: Any) -> None:
-    rows = [heard("a b c d", "a x c"), heard("a e e f", "a e y f z")]
+def test_error_rates_are_shown_by_frequency_in_training(page: Any) -> None:
+    rows = [example("a b c d", "a x c"), example("a e e f", "a e y f z")]
     counts = {"a": 500, "b": 5, "c": 6, "d": 1, "e": 2, "unsaid": 9}
     root = page(*rows, token_counts=counts)
     assert rows_of(root, "character in training") == {
@@ -578,16 +582,16 @@ def test_errors_are_told_by_how_often_a_token_was_trained_on(page: Any) -> None:
         "6 to 20 times": ["0.0%", "0", "1", "1"],  # c
         "101 to 1,000 times": ["0.0%", "0", "2", "1"],  # a
     }
-    assert "1 character of this set never in training, 1 time said: f\u00a0(1)" in text_of(root)
+    assert "1 character of this set not in the training set, said 1 time: f\u00a0(1)" in text_of(root)
 
 
-def test_without_counts_nothing_is_told_of_frequency(page: Any) -> None:
+def test_without_token_counts_there_is_no_section_on_frequency(page: Any) -> None:
     for counts in (None, {}):
         assert "Error rate by frequency in training" not in headings_of(page(token_counts=counts))
 
 
 def measured(**fields: Any) -> list[EpochMetrics]:
-    """Three epochs of 10 s with these fields."""
+    """Return three epochs of 10 s with these fields."""
     return [dataclasses.replace(epoch, **fields) for epoch in epochs_of([0.9, 0.5, 0.6])]
 
 
@@ -595,15 +599,17 @@ def charts_of(root: Element) -> list[str]:
     return [text_of(title) for title in root.iterfind(".//figcaption/strong")]
 
 
-def test_time_of_an_epoch_is_shared_among_device_waiting_and_evaluation(page: Any) -> None:
+def test_the_time_of_an_epoch_is_divided_into_device_waiting_and_evaluation(page: Any) -> None:
     root = page(metrics=measured(dev_s=10.0, waiting_share=0.2))
     tips = [text_of(tip) for tip in root.iterfind(".//rect/title") if "waiting" in text_of(tip)]
     assert tips == [f"epoch {n}\non the device 40%\nwaiting for data 10%\nevaluation 50%" for n in (1, 2, 3)]
-    told = "Of 1 min 00 s: 40.0% on the device (24 s), 10.0% waiting for data (6 s), 50.0% evaluation (30 s)."
-    assert told in text_of(root)
+    summary = (
+        "Of 1 min 00 s: 40.0% on the device (24 s), 10.0% waiting for data (6 s), 50.0% evaluation (30 s)."
+    )
+    assert summary in text_of(root)
 
 
-def test_what_an_old_run_did_not_measure_is_not_drawn(page: Any) -> None:
+def test_quantities_that_an_old_run_did_not_measure_are_not_drawn(page: Any) -> None:
     always = ["Error rate", "Loss", "Learning rate"]
     assert charts_of(page(metrics=measured())) == [*always, "Throughput"]
     everything = page(metrics=measured(dev_s=1.0, gradient_norm=3.0, skipped=1))
@@ -616,7 +622,7 @@ def test_what_an_old_run_did_not_measure_is_not_drawn(page: Any) -> None:
     ]
 
 
-def test_run_without_a_best_epoch_is_reported(page: Any) -> None:
+def test_a_run_without_a_best_epoch_has_a_report(page: Any) -> None:
     root = page(metrics=measured(best=False))
     assert facts_of(root)["best epoch"] == "none of 3"
     assert root.find(".//svg/text[@class='best']") is None

@@ -54,7 +54,7 @@ def arrays(trained):
 
 
 def epochs(*dev_errors):
-    """Metrics of epochs with these errors, each no worse than the best marked best."""
+    """Return metrics of epochs with these errors; an epoch no worse than the best so far is marked best."""
     return tuple(
         EpochMetrics(
             epoch=number,
@@ -91,7 +91,7 @@ def save(run, arrays, *progresses, keep_last=2, keep_best=1):
             store.save(arrays, progress)
 
 
-def test_everything_comes_back(trained, tmp_path):
+def test_a_checkpoint_restores_everything(trained, tmp_path):
     model, optimizer = trained
     average = [np.asarray(weight) + 1 for weight in model.weights]
     epoch = EpochSoFar(3, 1, 20, 0.1 + 0.2, 5.5, 2, EditCounts(1, 2, 3, 4), 6.5, 0.5)
@@ -111,7 +111,7 @@ def test_everything_comes_back(trained, tmp_path):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-def test_a_state_is_a_copy_that_further_steps_leave_alone(tmp_path):
+def test_a_copied_state_is_not_changed_by_further_steps(tmp_path):
     model, optimizer = make()
     state = state_of(model, optimizer)
     before = {name: array.copy() for name, array in state.items()}
@@ -120,7 +120,7 @@ def test_a_state_is_a_copy_that_further_steps_leave_alone(tmp_path):
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_decoding_takes_the_moving_average_where_there_is_one(trained, tmp_path):
+def test_decoding_uses_the_moving_average_if_there_is_one(trained, tmp_path):
     model, optimizer = trained
     average = [np.asarray(weight) + 1 for weight in model.weights]
     for state, expected in (
@@ -134,7 +134,7 @@ def test_decoding_takes_the_moving_average_where_there_is_one(trained, tmp_path)
             np.testing.assert_array_equal(np.asarray(own), wanted)
 
 
-def test_weights_alone_can_be_decoded_with(trained, arrays, tmp_path):
+def test_a_checkpoint_of_weights_alone_can_be_decoded_with(trained, arrays, tmp_path):
     write_weights(tmp_path / "w.npz", {"x": np.ones(3)}, Progress())
     assert read_checkpoint(tmp_path / "w.npz").decoding_weights.keys() == {"x"}
 
@@ -154,7 +154,7 @@ def test_a_missing_checkpoint_is_named(tmp_path):
         read_checkpoint(tmp_path / "c.npz")
 
 
-def test_whatever_happens_to_a_byte_is_noticed_or_harmless(arrays, tmp_path):
+def test_every_changed_byte_of_a_checkpoint_is_detected_or_harmless(arrays, tmp_path):
     path = tmp_path / "c.npz"
     write_checkpoint(path, arrays, after(0.5))
     whole = path.read_bytes()
@@ -180,7 +180,7 @@ def test_whatever_happens_to_a_byte_is_noticed_or_harmless(arrays, tmp_path):
             read_checkpoint(path)
 
 
-def test_the_latest_and_the_best_are_kept(run, arrays):
+def test_the_latest_and_the_best_checkpoints_are_kept(run, arrays):
     errors = (0.9, 0.3, 0.5, 0.6, 0.4)
     points = [after(*errors[:number]) for number in range(1, 6)]
     save(run, arrays, *points, after(*errors, batch=12), after(*errors, batch=20))
@@ -190,20 +190,20 @@ def test_the_latest_and_the_best_are_kept(run, arrays):
     assert read_checkpoint(run.checkpoints()[-1]).progress == after(*errors, batch=20)
 
 
-def test_the_best_few_epochs_are_kept(run, arrays):
+def test_checkpoints_of_the_best_few_epochs_are_kept(run, arrays):
     errors = (0.9, 0.3, 0.5, 0.6, 0.4, 0.8)
     save(run, arrays, *(after(*errors[:number]) for number in range(1, 7)), keep_last=1, keep_best=3)
     assert names(run) == ["epoch-0002.npz", "epoch-0003.npz", "epoch-0005.npz", "epoch-0006.npz"]
 
 
-def test_a_run_in_its_first_epoch_decodes_with_the_latest(run, arrays):
+def test_a_run_in_its_first_epoch_decodes_with_the_latest_checkpoint(run, arrays):
     with pytest.raises(UserError, match="no checkpoint yet; train this run first"):
         run.best_checkpoint()
     save(run, arrays, after(batch=12), after(batch=9))
     assert run.best_checkpoint().name == "epoch-0001-batch-00012.npz"
 
 
-def test_a_damaged_checkpoint_is_named_put_aside_and_the_one_before_it_used(run, arrays, caplog):
+def test_a_damaged_checkpoint_is_logged_and_renamed_and_the_previous_one_used(run, arrays, caplog):
     save(run, arrays, after(0.5), after(0.5, batch=3))
     newest = run.checkpoints()[-1]
     newest.write_bytes(newest.read_bytes()[:-1000])
@@ -217,17 +217,17 @@ def test_a_damaged_checkpoint_is_named_put_aside_and_the_one_before_it_used(run,
     ]
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_cannot_go_on(run, arrays):
+def test_a_run_whose_checkpoints_are_all_damaged_cannot_be_resumed(run, arrays):
     save(run, arrays, after(0.5), after(0.5, batch=3))
     for path in run.checkpoints():
         path.write_bytes(b"")
-    with pytest.raises(UserError, match="no other is left: start another run"):
+    with pytest.raises(UserError, match="no other is left"):
         CheckpointStore(run, 2, 1).newest()
 
 
 @pytest.fixture
 def full_disk():
-    """Files cannot grow beyond 100 kB."""
+    """Limit files to 100 kB during the test."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
@@ -236,7 +236,7 @@ def full_disk():
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_leaves_the_old_checkpoints(run, arrays, request):
+def test_a_full_disk_keeps_the_old_checkpoints(run, arrays, request):
     save(run, arrays, after(0.5))
     request.getfixturevalue("full_disk")
     with pytest.raises(UserError, match=r"epoch-0002\.npz: cannot write this checkpoint .*free space"):
@@ -246,17 +246,17 @@ def test_a_full_disk_leaves_the_old_checkpoints(run, arrays, request):
     assert len(run.metrics()) == 1
 
 
-def test_a_directory_that_has_vanished_is_not_made_anew(run, arrays):
-    """As where a disk is unmounted: what is written to its mount point would be lost below it."""
+def test_a_vanished_run_directory_is_not_created_again(run, arrays):
+    """A disk may have been unmounted: files in its mount point would be hidden once it is mounted again."""
     save(run, arrays, after(0.5))
     shutil.move(run.directory, run.directory.with_name("elsewhere"))
-    with pytest.raises(UserError, match="the run's directory is gone; bring its disk back"):
+    with pytest.raises(UserError, match="the run's directory no longer exists"):
         save(run, arrays, after(0.5, 0.4))
     assert not run.directory.exists()
 
 
-def test_a_read_only_directory_is_an_error(arrays):
-    with tempfile.TemporaryDirectory() as folder:  # which anyone can look into, unlike tmp_path
+def test_a_read_only_run_directory_is_an_error(arrays):
+    with tempfile.TemporaryDirectory() as folder:  # readable by everyone, unlike tmp_path
         Path(folder).chmod(0o755)
         run = Run.create(Path(folder) / "run", CONFIG, VOCABULARY)
         save(run, arrays, after(0.5))
@@ -268,7 +268,7 @@ from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import Progress, EpochSoFar
 from asr.runs.run import Run
 if os.geteuid() == 0:
-    os.seteuid(65534)  # no right stops root
+    os.seteuid(65534)  # root ignores permissions
 with CheckpointStore(Run(Path({str(run.directory)!r})), 2, 1) as store:
     store.save({{"model/x": np.ones(3)}}, Progress(epoch=EpochSoFar(batches=1)))
 """
@@ -280,7 +280,7 @@ with CheckpointStore(Run(Path({str(run.directory)!r})), 2, 1) as store:
         (run.directory / "checkpoints").chmod(0o755)
 
 
-def test_jobs_are_done_in_order_and_their_errors_come_back():
+def test_background_jobs_run_in_order_and_their_errors_are_raised():
     done = []
     writer = BackgroundWriter()
     for number in range(5):

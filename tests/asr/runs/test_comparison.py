@@ -20,7 +20,7 @@ MakeRun = Callable[..., Path]
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    """A run directory with these settings of `[train]` and these dev errors."""
+    """Return a function that makes a run directory with settings of `[train]` and dev errors."""
 
     def make(name: str, dev_errors: tuple[float, ...] = (0.9, 0.5), **train: object) -> Path:
         config = dataclasses.replace(Config(), train=dataclasses.replace(Config().train, **train))
@@ -50,7 +50,7 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 
 def table_of(output: str, title: str) -> dict[str, list[str]]:
-    """A table that was printed: name of the row -> its cells; cells stand under their heading."""
+    """Parse a printed table as row name -> cells, which are below their headings."""
     lines = output.split(f"\n{title}\n")[1].split("\n\n")[0].splitlines()
     begins = [place for place, char in enumerate(lines[0]) if char != " "]
     edges = [*zip(begins, [*begins[1:], 10_000], strict=True)]
@@ -66,7 +66,9 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return error
 
 
-def test_only_settings_that_differ_are_printed(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_prints_only_differing_settings(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = [make_run("a", epochs=40, optimizer="adamw"), make_run("b", epochs=60, optimizer="sgd")]
     assert main(["compare", *map(str, runs)]) == 0
     output = capsys.readouterr().out
@@ -77,7 +79,7 @@ def test_only_settings_that_differ_are_printed(make_run: MakeRun, capsys: pytest
     }
 
 
-def test_results_stand_in_a_column_for_each_run(
+def test_compare_prints_a_column_of_results_for_each_run(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [make_run("a", (0.9, 0.5, 0.6)), make_run("b", ()), make_run("c", (0.8,))]
@@ -95,7 +97,7 @@ def test_results_stand_in_a_column_for_each_run(
     assert results["skipped batches"] == ["3", "", "1"]
 
 
-def test_page_lies_beside_the_first_run_and_draws_every_run_that_has_begun(
+def test_compare_page_is_in_the_first_run_and_draws_every_started_run(
     make_run: MakeRun, tmp_path: Path
 ) -> None:
     runs = [make_run("a", (0.9, 0.5, 0.6)), make_run("<b>", ()), make_run("c", (0.8, 0.7), epochs=60)]
@@ -114,7 +116,7 @@ def test_page_lies_beside_the_first_run_and_draws_every_run_that_has_begun(
     assert "<script" not in page
 
 
-def test_runs_that_have_not_begun_are_compared_by_their_settings(make_run: MakeRun, tmp_path: Path) -> None:
+def test_runs_without_epochs_are_compared_by_their_settings(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("a", (), epochs=3), make_run("b", ())]
     html = tmp_path / "pages" / "ab.html"
     assert main(["compare", *map(str, runs), "--html", str(html)]) == 0
@@ -123,7 +125,7 @@ def test_runs_that_have_not_begun_are_compared_by_their_settings(make_run: MakeR
     assert "the lowest" not in page
 
 
-def test_settings_that_an_old_run_does_not_know_have_their_defaults(
+def test_settings_missing_in_an_old_run_have_their_defaults(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = make_run("old"), make_run("new", keep_best=2)
@@ -135,7 +137,7 @@ def test_settings_that_an_old_run_does_not_know_have_their_defaults(
     assert table_of(capsys.readouterr().out, "settings that differ") == {"train.keep_best": ["5", "2"]}
 
 
-def test_average_is_told_as_such_with_its_dev_error(
+def test_compare_shows_an_average_with_its_dev_error(
     make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     average = make_run("average", ())
@@ -149,7 +151,7 @@ def test_average_is_told_as_such_with_its_dev_error(
     assert "the lowest dev error; average of 2 epochs" in page
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(make_run: MakeRun, tmp_path: Path) -> None:
+def test_compared_runs_of_one_name_are_distinguished_by_folder(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("x/demo"), make_run("y/demo")]
     html = tmp_path / "page.html"
     assert main(["compare", *map(str, runs), "--html", str(html)]) == 0
@@ -158,7 +160,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(make_run: MakeRun, tmp
 
 
 @pytest.mark.parametrize("other", ["a", "a/", "../{parent}/a", "link"])
-def test_same_run_twice_is_refused(
+def test_comparing_a_run_with_itself_is_refused(
     make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
 ) -> None:
     run = make_run("a")
@@ -168,7 +170,7 @@ def test_same_run_twice_is_refused(
     assert not list(tmp_path.glob("*.html"))
 
 
-def test_what_is_no_run_is_named(
+def test_comparing_something_that_is_not_a_run_is_refused(
     make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run("a")
@@ -179,17 +181,17 @@ def test_what_is_no_run_is_named(
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "report.html"])
-def test_a_runs_own_files_are_never_written_over(
+def test_compare_never_overwrites_a_runs_own_files(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     runs = [make_run("a"), make_run("b")]
     (runs[1] / name).touch()
     before = (runs[1] / name).read_bytes()
-    assert "expected an .html file outside the runs" in error_of(capsys, *runs, "--html", runs[1] / name)
+    assert "expected an .html file outside the run" in error_of(capsys, *runs, "--html", runs[1] / name)
     assert (runs[1] / name).read_bytes() == before
 
 
-def test_comparing_starts_no_tensorflow(make_run: MakeRun) -> None:
+def test_compare_does_not_import_tensorflow(make_run: MakeRun) -> None:
     arguments = ["compare", str(make_run("a")), str(make_run("b"))]
     program = (
         "import sys; from asr.cli.main import main\n"

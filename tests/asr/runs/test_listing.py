@@ -20,14 +20,14 @@ from asr.runs.average import Origin, write_origin
 from asr.runs.progress import EpochMetrics
 from asr.runs.resume_command import asr_command
 from asr.runs.run import Run
-from asr.runs.state import tracked
+from asr.runs.state import track_state
 
 COMMAND = "asr train demo --resume"
 HOLD = """
 import sys
 from pathlib import Path
-from asr.runs.state import tracked
-with tracked(Path(sys.argv[1]), "asr train --resume"):
+from asr.runs.state import track_state
+with track_state(Path(sys.argv[1]), "asr train --resume"):
     print("in", flush=True)
     sys.stdin.read()
 """
@@ -37,7 +37,7 @@ def metrics(epoch, dev_error, train_s):
     return EpochMetrics(epoch, 1.0, 0.5, 1.0, dev_error, 1e-3, 100.0, train_s, best=True)
 
 
-def make_run(directory, dev_errors=(), epochs=10, worked_on_s=None):
+def make_run(directory, dev_errors=(), epochs=10, last_modified_s=None):
     config = Config()
     config = dataclasses.replace(
         config, train=dataclasses.replace(config.train, epochs=epochs, runs_dir=str(directory.parent))
@@ -45,18 +45,18 @@ def make_run(directory, dev_errors=(), epochs=10, worked_on_s=None):
     run = Run.create(directory, config, Vocabulary(("a1", "b1")))
     if dev_errors:
         run.write_metrics([metrics(n, rate, 400.0 * n) for n, rate in enumerate(dev_errors, 1)])
-    if worked_on_s:
+    if last_modified_s:
         for path in directory.iterdir():
-            os.utime(path, (worked_on_s, worked_on_s))
+            os.utime(path, (last_modified_s, last_modified_s))
     return run
 
 
 def leave(directory, error=None):
-    """A session of a run that ended."""
+    """Run a session of a run to its end."""
     if error is None:
-        with tracked(directory, COMMAND):
+        with track_state(directory, COMMAND):
             return
-    with pytest.raises(type(error)), tracked(directory, COMMAND):
+    with pytest.raises(type(error)), track_state(directory, COMMAND):
         raise error
 
 
@@ -66,7 +66,7 @@ def listed(capsys, *arguments):
 
 
 def said(capsys, *arguments):
-    """The same, however it is broken into lines."""
+    """Return what `listed` returns, joined into one line."""
     return " ".join(listed(capsys, *arguments).split())
 
 
@@ -85,9 +85,9 @@ def start(program, directory):
     return process
 
 
-def test_a_table_tells_how_far_each_run_is(tmp_path, capsys):
-    make_run(tmp_path / "fresh", worked_on_s=3e9)
-    make_run(tmp_path / "worn", (0.5, 0.25, 0.375), epochs=3, worked_on_s=1e9)
+def test_runs_are_listed_with_their_progress(tmp_path, capsys):
+    make_run(tmp_path / "fresh", last_modified_s=3e9)
+    make_run(tmp_path / "worn", (0.5, 0.25, 0.375), epochs=3, last_modified_s=1e9)
     lines = listed(capsys, tmp_path).splitlines()
     assert lines[0].split("  ")[0] == "run"
     worn, fresh = [line for line in lines[1:] if " unknown " in line]
@@ -107,7 +107,7 @@ def test_a_table_tells_how_far_each_run_is(tmp_path, capsys):
     )
 
 
-def test_each_state_is_told_with_what_to_do(tmp_path, capsys):
+def test_each_state_is_listed_with_the_command_that_resumes(tmp_path, capsys):
     errors = {
         "finished": None,
         "interrupted": KeyboardInterrupt(),
@@ -126,9 +126,9 @@ def test_each_state_is_told_with_what_to_do(tmp_path, capsys):
     at_work.communicate()
     assert {name: row["state"] for name, row in rows.items()} == {name: name for name in rows}
     assert {name for name, row in rows.items() if row["command"]} == {"interrupted", "failed", "killed"}
-    assert f"interrupted; go on by {COMMAND}" in text
-    assert f"lower train.learning_rate. Go on by {COMMAND}" in text
-    assert "killed; go on by" in text
+    assert f"interrupted; resume with {COMMAND}" in text
+    assert f"lower train.learning_rate. Resume with {COMMAND}" in text
+    assert "killed; resume with" in text
     assert rows["killed"]["command"].endswith("asr train --resume")
     assert rows["failed"]["reason"] == "the loss became nan: lower train.learning_rate"
 
@@ -146,7 +146,7 @@ def test_a_run_without_a_stored_command_is_resumed_by_its_directory(tmp_path, ca
     assert shlex.split(rows["copy"]["command"]) == [*begins, str(copy), "--resume"]
 
 
-def test_the_stored_command_is_given_where_it_was(tmp_path, capsys, monkeypatch):
+def test_the_stored_command_is_listed_with_its_folder(tmp_path, capsys, monkeypatch):
     make_run(tmp_path / "run")
     leave(tmp_path / "run", KeyboardInterrupt())
     there = Path.cwd()
@@ -167,7 +167,7 @@ def test_the_stored_command_is_given_where_it_was(tmp_path, capsys, monkeypatch)
         ("average.json", b"{}"),
     ],
 )
-def test_a_broken_run_is_a_row_that_says_so(tmp_path, capsys, name, content):
+def test_a_damaged_run_is_listed_as_damaged(tmp_path, capsys, name, content):
     make_run(tmp_path / "sound", (0.5,))
     make_run(tmp_path / "broken", (0.5,))
     (tmp_path / "broken" / name).write_bytes(content)
@@ -179,7 +179,7 @@ def test_a_broken_run_is_a_row_that_says_so(tmp_path, capsys, name, content):
 
 
 @pytest.mark.parametrize("field", ["epoch", "dev_error", "train_s"])
-def test_metrics_that_are_no_numbers_are_damage(tmp_path, capsys, field):
+def test_metrics_that_are_not_numbers_are_listed_as_damaged(tmp_path, capsys, field):
     run = make_run(tmp_path / "broken", (0.5,))
     record = {**dataclasses.asdict(metrics(1, 0.5, 1.0)), field: "much"}
     (run.directory / "metrics.jsonl").write_text(json.dumps(record))
@@ -188,7 +188,7 @@ def test_metrics_that_are_no_numbers_are_damage(tmp_path, capsys, field):
     assert "metrics.jsonl: damaged (line 1: expected numbers)" in row["reason"]
 
 
-def test_an_average_is_told_from_a_run(tmp_path, capsys):
+def test_an_average_is_listed_as_an_average(tmp_path, capsys):
     make_run(tmp_path / "mean")
     write_origin(tmp_path / "mean", Origin("runs/demo", (4, 2), 0.125))
     row = records(capsys, tmp_path)["mean"]
@@ -196,12 +196,12 @@ def test_an_average_is_told_from_a_run(tmp_path, capsys):
     assert "mean: average of epochs 2, 4 of runs/demo" in said(capsys, tmp_path)
 
 
-def test_an_infinite_error_is_valid_json(tmp_path, capsys):
+def test_an_infinite_error_rate_is_listed_as_valid_json(tmp_path, capsys):
     make_run(tmp_path / "run", (float("inf"),))
     assert records(capsys, tmp_path)["run"]["best_dev_error"] is None
 
 
-def test_runs_are_found_in_folders_and_below_them_once(tmp_path, capsys):
+def test_runs_are_found_once_in_folders_and_subfolders(tmp_path, capsys):
     for name in ("one", "group/two", ".hidden/three", "group/deeper/below/four"):
         make_run(tmp_path / name)
     assert set(records(capsys, tmp_path)) == {"one", "two"}
@@ -209,22 +209,22 @@ def test_runs_are_found_in_folders_and_below_them_once(tmp_path, capsys):
     assert set(records(capsys, tmp_path / "one")) == {"one"}
 
 
-def test_where_there_are_no_runs_it_says_how_to_make_one(tmp_path, capsys, monkeypatch):
-    assert f"no runs here; make one by\n    {asr_command()} train demo" in listed(capsys, tmp_path)
+def test_listing_no_runs_shows_how_to_train_one(tmp_path, capsys, monkeypatch):
+    assert f"no runs; start one with\n    {asr_command()} train demo" in listed(capsys, tmp_path)
     assert listed(capsys, tmp_path, "--json") == "[]\n"
     monkeypatch.chdir(tmp_path)
-    assert "runs: no runs here" in listed(capsys)
+    assert "runs: no runs" in listed(capsys)
     assert main(["runs", "none"]) == 2
     assert "none: no such folder" in capsys.readouterr().err
     make_run(tmp_path / "runs" / "one")
     assert "runs/one " in listed(capsys)
 
 
-def width_of(text):
+def display_width(text):
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def test_columns_stand_under_each_other_within_100(tmp_path, capsys, monkeypatch):
+def test_listed_columns_are_aligned_within_100_columns(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ("短", "普通话识别实验", "a" * 60, "很长的名字" * 8, "line\nbreak\x1b[31m")
     for name in names:
@@ -237,10 +237,10 @@ def test_columns_stand_under_each_other_within_100(tmp_path, capsys, monkeypatch
     rows = [line for line in lines[1:] if " failed " in line]
     assert len(rows) == len(names)
     for row in rows:
-        assert width_of(row[: row.index("failed")]) == at
+        assert display_width(row[: row.index("failed")]) == at
     assert len(remarks) == len(names)
     for line in text.splitlines():
-        assert width_of(line) <= 100 or " " not in line.strip() or line.startswith("    asr train")
+        assert display_width(line) <= 100 or " " not in line.strip() or line.startswith("    asr train")
     assert "\x1b" not in text
     assert f"runs/{'a' * 60}\n" in text
 

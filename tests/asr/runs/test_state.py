@@ -11,17 +11,17 @@ import pytest
 from helpers import ROOT
 
 from asr import __version__
-from asr.base.lock import is_anyone_in
+from asr.base.lock import is_locked
 from asr.base.types import UserError
 from asr.runs import state as run_state
-from asr.runs.state import read_state, tracked
+from asr.runs.state import read_state, track_state
 
 COMMAND = "asr train demo --resume"
 WORK = f"""
 import sys
 from pathlib import Path
-from asr.runs.state import tracked
-with tracked(Path(sys.argv[1]), {COMMAND!r}):
+from asr.runs.state import track_state
+with track_state(Path(sys.argv[1]), {COMMAND!r}):
     print("in", flush=True)
     sys.stdin.read()
 """
@@ -29,7 +29,7 @@ with tracked(Path(sys.argv[1]), {COMMAND!r}):
 
 @pytest.fixture
 def worker(tmp_path):
-    """A process at work on a run."""
+    """Start a process that trains a run."""
     process = subprocess.Popen(
         [sys.executable, "-c", WORK, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -44,15 +44,15 @@ def change(folder, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def test_a_process_at_work_is_running_and_alone(worker, tmp_path):
+def test_a_training_process_is_running_and_keeps_others_out(worker, tmp_path):
     state = read_state(tmp_path)
     assert (state.state, state.command, state.pid) == ("running", COMMAND, worker.pid)
     assert (state.host, state.version, state.folder) == (socket.gethostname(), __version__, str(ROOT))
     assert (state.ended_s, state.locked) == (None, True)
     before = (tmp_path / "state.json").read_bytes()
     with (
-        pytest.raises(UserError, match=f"{tmp_path}: another asr train is at work"),
-        tracked(tmp_path, "second"),
+        pytest.raises(UserError, match=f"{tmp_path}: another asr train is running"),
+        track_state(tmp_path, "second"),
     ):
         pass
     assert (tmp_path / "state.json").read_bytes() == before
@@ -61,19 +61,19 @@ def test_a_process_at_work_is_running_and_alone(worker, tmp_path):
     assert read_state(tmp_path).ended_s >= state.begun_s
 
 
-def test_a_killed_process_is_told_from_one_at_work(worker, tmp_path):
+def test_a_killed_process_is_distinguished_from_a_running_one(worker, tmp_path):
     worker.send_signal(signal.SIGKILL)
-    worker.wait()
+    worker.wait(timeout=30)
     assert json.loads((tmp_path / "state.json").read_text())["state"] == "running"
     assert read_state(tmp_path).state == "killed"
-    with tracked(tmp_path, "again"):
+    with track_state(tmp_path, "again"):
         assert read_state(tmp_path).state == "running"
     assert read_state(tmp_path).state == "finished"
 
 
-def test_an_interrupted_process_says_so(worker, tmp_path):
+def test_an_interrupted_process_records_its_interruption(worker, tmp_path):
     worker.send_signal(signal.SIGINT)
-    worker.wait()
+    worker.wait(timeout=30)
     assert read_state(tmp_path).state == "interrupted"
 
 
@@ -91,10 +91,10 @@ class Terminated(BaseException):
         (MemoryError(), "failed", "MemoryError"),
     ],
 )
-def test_what_ends_a_run_is_kept_and_goes_on(tmp_path, error, state, reason):
+def test_the_error_that_ends_a_run_is_recorded_and_raised(tmp_path, error, state, reason):
     with (
         pytest.raises(type(error)) as raised,
-        tracked(tmp_path, COMMAND, interrupted_by=(KeyboardInterrupt, Terminated)),
+        track_state(tmp_path, COMMAND, interrupted_by=(KeyboardInterrupt, Terminated)),
     ):
         raise error
     assert raised.value is error
@@ -102,10 +102,10 @@ def test_what_ends_a_run_is_kept_and_goes_on(tmp_path, error, state, reason):
     assert (said.state, said.reason, said.command) == (state, reason, COMMAND)
 
 
-def test_the_next_session_takes_the_place_of_a_failed_one(tmp_path):
-    with pytest.raises(ValueError, match="first"), tracked(tmp_path, COMMAND):
+def test_a_new_session_replaces_the_state_of_a_failed_one(tmp_path):
+    with pytest.raises(ValueError, match="first"), track_state(tmp_path, COMMAND):
         raise ValueError("first")
-    with tracked(tmp_path, COMMAND):
+    with track_state(tmp_path, COMMAND):
         running = read_state(tmp_path)
         assert (running.state, running.reason, running.ended_s) == ("running", "", None)
 
@@ -115,24 +115,24 @@ def fill_disk_and_fail(limits):
     raise ValueError("what ended it")
 
 
-def test_a_full_disk_hides_neither_what_ended_the_run_nor_the_state_before(tmp_path, caplog):
+def test_a_full_disk_hides_neither_the_error_that_ended_the_run_nor_the_last_state(tmp_path, caplog):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        with pytest.raises(ValueError, match="what ended it"), tracked(tmp_path, COMMAND):
+        with pytest.raises(ValueError, match="what ended it"), track_state(tmp_path, COMMAND):
             fill_disk_and_fail(limits)
-        with pytest.raises(UserError, match=r"state\.json: cannot write"), tracked(tmp_path, COMMAND):
+        with pytest.raises(UserError, match=r"state\.json: cannot write"), track_state(tmp_path, COMMAND):
             pass
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert "state.json: cannot write this state of the run" in caplog.text
-    assert read_state(tmp_path).state == "killed"  # it ended, without a word
+    assert read_state(tmp_path).state == "killed"  # no end was recorded
     assert read_state(tmp_path).command == COMMAND
 
 
-def test_others_than_the_chief_write_nothing(tmp_path):
-    with tracked(tmp_path / "run", COMMAND, is_chief=False):
+def test_only_the_chief_process_writes_the_state(tmp_path):
+    with track_state(tmp_path / "run", COMMAND, is_chief=False):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -152,31 +152,31 @@ def test_others_than_the_chief_write_nothing(tmp_path):
         b"[" * 100_000,
     ],
 )
-def test_a_damaged_file_makes_the_state_unknown(tmp_path, content):
+def test_a_damaged_state_file_makes_the_state_unknown(tmp_path, content):
     (tmp_path / "state.json").write_bytes(content)
     state = read_state(tmp_path)
     assert state.state == "unknown"
     assert state.reason == f"{tmp_path / 'state.json'}: damaged"
 
 
-def test_runs_without_a_state_are_unknown_until_someone_works_on_them(tmp_path):
+def test_a_run_without_a_state_file_is_unknown_until_a_process_trains_it(tmp_path):
     assert read_state(tmp_path).state == read_state(tmp_path / "none").state == "unknown"
     assert read_state(tmp_path).reason == ""
     (tmp_path / "state.json").mkdir()  # cannot be read
     assert "cannot be read" in read_state(tmp_path).reason
 
 
-def test_a_file_of_a_later_version_is_read(tmp_path):
-    with tracked(tmp_path, COMMAND):
+def test_a_state_file_of_a_later_version_is_read(tmp_path):
+    with track_state(tmp_path, COMMAND):
         pass
     said = read_state(tmp_path)
     change(tmp_path, colour="red")
     assert read_state(tmp_path) == said
 
 
-def test_what_cannot_be_known_is_not_claimed(worker, tmp_path):
+def test_a_state_that_cannot_be_checked_is_unknown(worker, tmp_path):
     worker.kill()
-    worker.wait()
+    worker.wait(timeout=30)
     killed = read_state(tmp_path)
     change(tmp_path, host="another-machine")
     assert read_state(tmp_path).state == "unknown"
@@ -187,13 +187,13 @@ def test_what_cannot_be_known_is_not_claimed(worker, tmp_path):
     assert dataclasses.replace(read_state(tmp_path), state="killed", reason="", locked=True) == killed
 
 
-def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_killed(tmp_path, monkeypatch):
+def test_a_run_that_ends_during_a_check_is_not_reported_as_killed(tmp_path, monkeypatch):
     session = contextlib.ExitStack()
-    session.enter_context(tracked(tmp_path, COMMAND))
+    session.enter_context(track_state(tmp_path, COMMAND))
 
     def end_and_look(folder, command):
         session.close()
-        return is_anyone_in(folder, command)
+        return is_locked(folder, command)
 
-    monkeypatch.setattr(run_state, "is_anyone_in", end_and_look)
+    monkeypatch.setattr(run_state, "is_locked", end_and_look)
     assert read_state(tmp_path).state == "finished"

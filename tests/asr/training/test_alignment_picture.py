@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from asr.base.vocabulary import Vocabulary
-from asr.pages.pictures import coloured, spectrogram_picture
+from asr.pages.pictures import apply_colours, spectrogram_picture
 from asr.training.alignment_picture import (
-    HEARD_INK,
+    HYPOTHESIS_INK,
     MARK,
+    REFERENCE_INK,
     ROW_PX,
-    SAID_INK,
     SPECTROGRAM_PX,
     alignment_of,
     alignment_picture,
@@ -29,13 +29,13 @@ def probabilities():
 
 
 def bright(picture):
-    """Which pixels show a probability above a half."""
+    """Return which pixels show a probability above a half."""
     weights = np.array([0.299, 0.587, 0.114])
-    threshold = coloured(np.array([[0.5]]))[0, 0] @ weights
+    threshold = apply_colours(np.array([[0.5]]))[0, 0] @ weights
     return picture @ weights > threshold
 
 
-def test_rows_are_what_was_said_and_heard_in_their_order():
+def test_rows_follow_the_alignment_of_reference_and_hypothesis():
     alignment = alignment_of(probabilities(), ["ni3", "hao3", "ma5"], VOCABULARY, FRAME_S)
     rows = [(row.sign, row.token, row.frame) for row in alignment.rows]
     assert rows == [("", "ni3", 1), ("-", "hao3", -1), ("+", "hao4", 4), ("-", "ma5", -1)] or rows == [
@@ -49,7 +49,7 @@ def test_rows_are_what_was_said_and_heard_in_their_order():
     np.testing.assert_array_equal(alignment.rows[1].probabilities, probabilities()[:, 1])
 
 
-def test_a_row_is_bright_in_the_frames_of_its_token_and_marked_where_it_is_heard():
+def test_row_is_bright_in_the_frames_of_its_token_and_marked_where_it_is_recognized():
     alignment = alignment_of(probabilities(), ["ni3", "hao3"], VOCABULARY, FRAME_S)
     picture = alignment_picture(WAVEFORM, alignment)
     frame_px = round(200 * FRAME_S)
@@ -67,7 +67,7 @@ def test_a_row_is_bright_in_the_frames_of_its_token_and_marked_where_it_is_heard
     ]
     assert cells == [
         [False, True, True, False, False, False],  # ni3
-        [False] * 6,  # hao3, said and not heard
+        [False] * 6,  # hao3, only in the reference
         [False, False, False, False, True, False],  # hao4
     ]
     for row, frame in ((0, 1), (2, 4)):
@@ -76,16 +76,16 @@ def test_a_row_is_bright_in_the_frames_of_its_token_and_marked_where_it_is_heard
     np.testing.assert_array_equal(picture[: SPECTROGRAM_PX - 10, left], spectrogram[: SPECTROGRAM_PX - 10, 0])
 
 
-def test_what_differs_has_its_colour():
+def test_tokens_that_differ_are_coloured():
     wrong = alignment_picture(WAVEFORM, alignment_of(probabilities(), ["ni3", "hao3"], VOCABULARY, FRAME_S))
     right = alignment_picture(WAVEFORM, alignment_of(probabilities(), ["ni3", "hao4"], VOCABULARY, FRAME_S))
-    for ink in (SAID_INK, HEARD_INK):  # the words that explain it are at the bottom of both
+    for ink in (REFERENCE_INK, HYPOTHESIS_INK):  # the legend at the bottom has them in both
         assert (wrong[:-40] == ink).all(axis=2).any()
         assert not (right[:-40] == ink).all(axis=2).any()
 
 
 @pytest.mark.parametrize("num_frames", [1, 2, 300, 5000])
-def test_clips_of_any_length_fit_a_picture(num_frames):
+def test_alignment_pictures_of_any_length_have_a_bounded_width(num_frames):
     values = np.full((num_frames, 5), 0.2, np.float32)
     waveform = np.resize(WAVEFORM, int(num_frames * FRAME_S * 16000))
     picture = alignment_picture(waveform, alignment_of(values, ["ni3"], VOCABULARY, FRAME_S), "epoch 1")
@@ -93,7 +93,7 @@ def test_clips_of_any_length_fit_a_picture(num_frames):
     assert 400 <= picture.shape[1] <= 5200
 
 
-def test_silence_and_a_model_that_has_become_nan_have_a_picture():
+def test_alignment_picture_of_silence_or_nan_is_drawn():
     for values in (np.full((6, 5), np.nan, np.float32), np.eye(5, dtype=np.float32)[[0] * 6]):
         alignment = alignment_of(values, [], VOCABULARY, FRAME_S)
         assert not alignment.rows
@@ -101,13 +101,13 @@ def test_silence_and_a_model_that_has_become_nan_have_a_picture():
         assert alignment_picture(np.zeros(7680, np.int16), alignment).shape[2] == 3
 
 
-def test_a_token_that_the_vocabulary_lacks_has_an_empty_row():
+def test_token_outside_the_vocabulary_has_an_empty_row():
     alignment = alignment_of(probabilities(), ["ni3", "er2"], VOCABULARY, FRAME_S)
     (row,) = [row for row in alignment.rows if row.token == "er2"]
     assert not row.probabilities.any()
 
 
-def test_tokens_that_the_font_cannot_write_are_written_otherwise():
+def test_tokens_that_the_font_lacks_are_labelled_by_pinyin_or_number():
     assert labels_of_tokens(["ni3", "你", "女", "Й", "<unk>", "▁"]) == [
         "ni3",
         "ni3",

@@ -19,8 +19,8 @@ from asr.training.batch_search import (
     Worker,
     available_bytes,
     predicted_bytes,
+    reason_to_stop,
     search,
-    stops_growing,
     worst_batches,
 )
 from asr.training.batch_tuning import DeviceChoice, serve
@@ -38,7 +38,7 @@ def tried(attempt, configured_s, total_s=1e6):
     return [(trial.batch_s, not trial.failure) for trial in search(attempt, configured_s, total_s)]
 
 
-def test_sizes_double_and_then_close_in():
+def test_batch_search_doubles_sizes_and_then_bisects():
     sizes = tried(fits_up_to(333), 30.0)
     assert sizes[:5] == [(30, True), (60, True), (120, True), (240, True), (480, False)]
     fits = max(size for size, fitting in sizes if fitting)
@@ -46,41 +46,41 @@ def test_sizes_double_and_then_close_in():
     assert 333 / 1.12 < fits <= 333 < fails < 333 * 1.12
 
 
-def test_a_large_configured_size_is_come_by_from_below():
+def test_batch_search_reaches_a_large_configured_size_from_below():
     assert [size for size, _ in tried(fits_up_to(500), 400.0)][:4] == [50, 100, 200, 400]
 
 
-def test_sizes_halve_where_not_even_the_first_fits():
+def test_batch_search_halves_sizes_if_the_first_does_not_fit():
     sizes = tried(fits_up_to(9), 40.0)
     assert [size for size, _ in sizes[:4]] == [40, 20, 10, 5]
     assert 9 / 1.12 < max(size for size, fitting in sizes if fitting) <= 9
 
 
-def test_no_size_is_tried_below_that_of_a_single_clip():
+def test_batch_search_stops_at_a_single_clip():
     assert tried(fits_up_to(0, num_rows=1), 40.0) == [(40, False)]
 
 
-def test_growing_ends_with_the_training_set():
+def test_batch_search_stops_at_the_size_of_the_training_set():
     assert tried(fits_up_to(1e9), 30.0, total_s=100.0)[-1] == (120, True)
-    assert "whole training set" in stops_growing([Trial(30, num_batches=1)], 100.0)
+    assert "whole training set" in reason_to_stop([Trial(30, num_batches=1)], 100.0)
 
 
-def test_growing_ends_where_it_brings_nothing_more():
+def test_batch_search_stops_when_throughput_no_longer_grows():
     slow = [Trial(size, 10, audio_s_per_s=500.0) for size in (100.0, 200.0)]
-    assert stops_growing(slow, total_s=1000.0) == ""
-    assert "29% of the training set" in stops_growing(slow, total_s=700.0)
+    assert reason_to_stop(slow, total_s=1000.0) == ""
+    assert "29% of the training set" in reason_to_stop(slow, total_s=700.0)
     faster = [slow[0], dataclasses.replace(slow[1], audio_s_per_s=900.0)]
-    assert stops_growing(faster, total_s=700.0) == ""
+    assert reason_to_stop(faster, total_s=700.0) == ""
 
 
-def test_memory_is_foretold_from_the_steeper_slope():
+def test_memory_is_predicted_from_the_steeper_slope():
     trials = [Trial(10, peak_bytes=1000), Trial(20, peak_bytes=1500)]
     assert predicted_bytes(trials, base_bytes=800, batch_s=40) == 1500 + 20 * 50
     assert predicted_bytes(trials[:1], base_bytes=800, batch_s=20) == 1000 + 10 * 20
     assert predicted_bytes([], base_bytes=800, batch_s=20) == 0
 
 
-def test_the_worst_batches_are_the_largest_the_longest_and_the_most_labelled():
+def test_worst_batches_are_the_largest_the_longest_and_the_most_labelled():
     plan = [[0, 1], [2], [3, 4, 5], [6]]
     padded = [50, 60, 100, 20, 20, 20, 1]
     assert worst_batches(plan, padded, [1, 1, 1, 5, 5, 5, 1]) == [0, 1, 2]
@@ -91,7 +91,7 @@ def test_available_memory_is_less_than_the_machine_has():
 
 
 def serve_until_killed(connection, fatal_s, on_cpu=True):
-    """As a system out of memory does it: the process ends in the middle of a batch."""
+    """Kill this process in the middle of a batch, as a system out of memory does."""
     connection.send(Started(on_cpu, base_bytes=0))
     while True:
         try:
@@ -103,17 +103,17 @@ def serve_until_killed(connection, fatal_s, on_cpu=True):
         connection.send(Trial(size, 100, 10, 1.0, peak_bytes=int(size)))
 
 
-def test_a_process_that_is_killed_is_a_result():
+def test_killed_worker_counts_as_a_size_that_does_not_fit():
     with Worker(serve_until_killed, 50.0, limit_bytes=PLENTY) as worker:
-        trials = list(search(worker.ask, 30.0, 1e6))
+        trials = list(search(worker.try_size, 30.0, 1e6))
     failed = [trial for trial in trials if trial.failure]
     assert "SIGKILL" in failed[0].failure
     assert max(trial.batch_s for trial in trials if not trial.failure) > 50 / 1.12
 
 
-def test_a_size_that_would_take_too_much_is_not_tried():
+def test_size_that_needs_too_much_memory_is_not_tried():
     with Worker(serve_until_killed, 50.0, limit_bytes=45.0) as worker:
-        trials = list(search(worker.ask, 30.0, 1e6))
+        trials = list(search(worker.try_size, 30.0, 1e6))
     assert [trial.failure.startswith("not tried") for trial in trials if trial.failure] == [True] * sum(
         trial.batch_s > 45 for trial in trials
     )
@@ -123,21 +123,21 @@ def serve_with_a_bug(connection):
     raise RuntimeError("a bug")
 
 
-def test_a_mistake_of_ours_is_not_taken_for_a_lack_of_memory():
+def test_bug_in_a_worker_is_not_taken_for_lack_of_memory():
     with (
         Worker(serve_with_a_bug, limit_bytes=PLENTY) as worker,
-        pytest.raises(UserError, match="stands above"),
+        pytest.raises(UserError, match="its own error message is above"),
     ):
-        worker.ask(30.0)
+        worker.try_size(30.0)
 
 
-def test_the_largest_batch_is_found_and_nothing_is_written(clip_config, capsys):
+def test_tune_batch_finds_the_largest_batch_and_writes_no_file(clip_config, capsys):
     before = sorted(clip_config.parent.rglob("*"))
     assert main(["tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]) == 0
     said = capsys.readouterr().out
     assert "the whole training set is one batch" in said
     assert "[train]\n    batch_s = " in said
-    assert "train.learning_rate goes with it: from 0.002 to" in said
+    assert "from 0.002 to" in said
     assert sorted(clip_config.parent.rglob("*")) == before
 
 
@@ -148,14 +148,14 @@ def serve_in_little_memory(connection, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
-def test_a_size_for_which_memory_does_not_suffice_is_survived(clips, clip_config, tmp_path):
+def test_batch_search_continues_after_out_of_memory(clips, clip_config, tmp_path):
     manifest = tmp_path / "long.jsonl"
     write_manifest(manifest, [dataclasses.replace(clip, duration_s=100.0) for clip in clips])  # never read
     config = load_config(clip_config, [f"data.train={manifest}", "model.size=s"])
     with Worker(serve_in_little_memory, config, ONE_DEVICE, str(tmp_path), limit_bytes=PLENTY) as worker:
-        trial = worker.ask(1800.0)
+        trial = worker.try_size(1800.0)
         assert "memory" in trial.failure
-        assert not worker.ask(110.0).failure
+        assert not worker.try_size(110.0).failure
 
 
 def children_of(pid):
@@ -164,7 +164,7 @@ def children_of(pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_is_left_behind(clip_config, end):
+def test_interrupted_tune_batch_leaves_no_process(clip_config, end):
     command = [sys.executable, "-m", "asr", "tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]
     program = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -175,7 +175,7 @@ def test_no_process_is_left_behind(clip_config, end):
     deadline = time.monotonic() + 30
     while len(children := children_of(program.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(children) == 2  # the one that tries batches, and Python's own that tidies up
+    assert len(children) == 2  # the worker, and Python's resource tracker
     if end == signal.SIGINT:
         os.killpg(program.pid, end)  # as a terminal does
     else:

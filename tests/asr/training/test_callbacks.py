@@ -37,7 +37,7 @@ def make_optimizer(model, learning_rate=1e-3):
 
 
 def loop(callbacks, dev_losses, num_steps=3, batch_loss=2.0):
-    """The trainer's loop without its steps; returns the epochs that ended."""
+    """Run the trainer's loop without its steps, and return the number of epochs that ended."""
     callbacks.train_begin()
     for epoch, dev_loss in enumerate(dev_losses):
         callbacks.epoch_begin(epoch)
@@ -64,21 +64,21 @@ def test_early_stopping_ends_training_when_dev_does_not_improve(model):
     assert loop(callbacks, [3.0, 2.0, 2.5, 2.4, 2.3, 1.0]) == 4
     assert callbacks.stop_training
     again = Callbacks([early], model, make_optimizer(model), num_epochs=6, num_steps=3)
-    assert not again.stop_training  # the model of a session before does not tell
+    assert not again.stop_training  # the flag of an earlier session is reset
 
 
-def test_an_error_rate_is_better_the_lower_it_is_without_being_told(model):
+def test_callback_in_auto_mode_minimizes_error_rates(model):
     early = keras.callbacks.EarlyStopping(monitor="val_error", patience=1)  # it never falls: two epochs
     assert loop(Callbacks([early], model, make_optimizer(model), num_epochs=9, num_steps=3), [3.0] * 9) == 2
 
 
-def test_a_loss_that_is_no_number_ends_training_at_once(model):
+def test_nan_loss_ends_training_with_terminate_on_nan(model):
     terminate = keras.callbacks.TerminateOnNaN()
     callbacks = Callbacks([terminate], model, make_optimizer(model), num_epochs=2, num_steps=3)
     assert loop(callbacks, [3.0, 2.0], batch_loss=float("nan")) == 1
 
 
-def test_the_best_model_is_saved_and_loads(model, tmp_path):
+def test_model_checkpoint_callback_saves_a_model_that_loads(model, tmp_path):
     path = tmp_path / "best.keras"
     checkpoint = keras.callbacks.ModelCheckpoint(str(path), monitor="val_error", save_best_only=True)
     optimizer = make_optimizer(model)
@@ -91,7 +91,7 @@ def test_the_best_model_is_saved_and_loads(model, tmp_path):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-def test_numbers_are_logged_as_keras_names_them(model, tmp_path):
+def test_logs_of_callbacks_have_the_names_of_keras(model, tmp_path):
     logger = keras.callbacks.CSVLogger(str(tmp_path / "log.csv"))
     board = keras.callbacks.TensorBoard(str(tmp_path / "board"), update_freq="batch")
     loop(Callbacks([logger, board], model, make_optimizer(model), num_epochs=2, num_steps=3), [3.0, 2.0])
@@ -102,7 +102,7 @@ def test_numbers_are_logged_as_keras_names_them(model, tmp_path):
     assert {p.parent.name for p in (tmp_path / "board").rglob("*tfevents*")} == {"train", "validation"}
 
 
-def test_callbacks_set_the_learning_rate_of_the_optimizer_within_one_that_scales_the_loss(model):
+def test_callbacks_set_the_learning_rate_of_the_inner_optimizer(model):
     inner = keras.optimizers.SGD(1.0)
     scaling = keras.optimizers.LossScaleOptimizer(inner)
     scaling.build(model.trainable_variables)
@@ -113,7 +113,7 @@ def test_callbacks_set_the_learning_rate_of_the_optimizer_within_one_that_scales
     assert float(inner.learning_rate) == pytest.approx(1 / 4 / 10)
 
 
-def test_every_event_comes_in_its_order_with_its_numbers(model):
+def test_callbacks_are_called_in_the_order_of_keras_with_their_logs(model):
     class Recorder(keras.callbacks.Callback):
         def __init__(self):
             super().__init__()
@@ -156,7 +156,7 @@ def test_every_event_comes_in_its_order_with_its_numbers(model):
     assert seen == [0]
 
 
-def test_a_learning_rate_under_a_schedule_is_refused_with_the_settings_to_change(model):
+def test_callback_that_sets_a_scheduled_learning_rate_is_refused_with_a_remedy(model):
     optimizer = make_optimizer(model, keras.optimizers.schedules.CosineDecay(1e-3, 10))
     scheduler = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 1e-4)
     callbacks = Callbacks([scheduler], model, optimizer, num_epochs=1, num_steps=1)
@@ -164,7 +164,7 @@ def test_a_learning_rate_under_a_schedule_is_refused_with_the_settings_to_change
         loop(callbacks, [3.0])
 
 
-def test_a_callback_that_fails_is_named_with_its_line(model):
+def test_failing_callback_is_reported_with_its_line(model):
     def fail(epoch, logs):
         raise TypeError("no such thing")
 
@@ -181,7 +181,7 @@ def test_a_callback_that_fails_is_named_with_its_line(model):
     assert str(raised.value).endswith("TypeError: no such thing")
 
 
-def test_without_callbacks_the_model_is_left_alone(model):
+def test_model_is_unchanged_without_callbacks(model):
     optimizer = model.optimizer = make_optimizer(model)
     callbacks = Callbacks([], model, make_optimizer(model), num_epochs=1, num_steps=1)
     loop(callbacks, [3.0])
@@ -191,7 +191,7 @@ def test_without_callbacks_the_model_is_left_alone(model):
 
 @pytest.fixture
 def user_module(tmp_path, monkeypatch):
-    """Writes my_callbacks.py into the current directory."""
+    """Return a function that writes my_callbacks.py into the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
@@ -203,7 +203,7 @@ def user_module(tmp_path, monkeypatch):
     sys.modules.pop("my_callbacks", None)
 
 
-def test_a_function_in_the_current_directory_makes_the_callbacks(user_module):
+def test_callbacks_are_made_by_a_function_in_the_current_directory(user_module):
     user_module("import keras\ndef make():\n    return [keras.callbacks.TerminateOnNaN()]\n")
     (callback,) = load_callbacks("my_callbacks:make")
     assert isinstance(callback, keras.callbacks.TerminateOnNaN)
@@ -229,7 +229,7 @@ def test_a_function_in_the_current_directory_makes_the_callbacks(user_module):
         ("def make(a):\n    return []\n", "my_callbacks:make", r"missing 1 required positional argument"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_function_is_told(user_module, text, spec, message):
+def test_wrong_callbacks_function_is_reported(user_module, text, spec, message):
     user_module(text)
     with pytest.raises(UserError, match=message):
         load_callbacks(spec)
@@ -244,7 +244,7 @@ def test_what_is_wrong_with_the_function_is_told(user_module, text, spec, messag
         ("def make():\n    raise OSError('gone')\n", "line 2", "OSError: gone"),
     ],
 )
-def test_an_error_within_the_users_module_shows_its_line_and_none_of_ours(user_module, text, line, end):
+def test_error_in_the_users_module_shows_its_line_without_our_frames(user_module, text, line, end):
     user_module(text)
     with pytest.raises(UserError) as raised:
         load_callbacks("my_callbacks:make")

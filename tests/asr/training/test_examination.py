@@ -21,22 +21,22 @@ def test_one_call_examines_manifests_and_reports_its_progress(corpus):
     assert list(diagnosis.by_kind()) == ["missing-audio"]
     assert diagnosis.model.endswith("model of the configuration 'mine'")
     assert reports[-1].is_done
-    assert reports[-1].task == "listening"
+    assert reports[-1].task == "decoding"
 
 
-def test_the_manifests_of_a_configuration_are_examined_where_none_is_named(corpus):
+def test_configured_manifests_are_examined_by_default(corpus):
     train, *_ = corpus.save()
     config = Config()
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, train=str(train)))
     assert [source.path for source in examine(config).contents.sources] == [train]
 
 
-def test_nothing_to_examine_is_an_error():
+def test_examining_without_any_manifest_is_an_error():
     with pytest.raises(UserError, match="no manifest to examine"):
         examine(Config())
 
 
-def test_utterances_longer_than_a_batch_are_found_unless_batches_do_not_matter(corpus):
+def test_utterances_longer_than_a_batch_are_found_unless_batches_are_not_checked(corpus):
     config = Config()
     config = dataclasses.replace(config, train=dataclasses.replace(config.train, batch_s=1.0))
     assert "longer-than-batch" in examine(config, corpus.paths).by_kind()

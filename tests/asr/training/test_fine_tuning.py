@@ -9,7 +9,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.training.fine_tuning import load_matching
 
-OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # as many as theirs, in other places
+OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # the size of theirs, other ids
 THEIRS = Vocabulary(["hao3", "an4", "ma1", "ni3", "bu4"])
 SHARED = ["<blank>", "bu4", "ma1", "hao3"]
 AUDIO = np.random.default_rng(0).integers(-3000, 3000, (2, 8000)).astype(np.int16)
@@ -26,7 +26,7 @@ def make(vocabulary, seed=1, num_mels=64, **model):
 
 
 def trained(vocabulary, **model):
-    """A model whose every weight has some value, as another run would leave it."""
+    """Return a model with random weights, as another run would leave it."""
     made = make(vocabulary, seed=2, **model)
     rng = np.random.default_rng(1)
     for variable in made.variables:
@@ -58,24 +58,24 @@ def factored():
     return trained(THEIRS, factored_output=True)
 
 
-def test_the_same_model_is_taken_as_a_whole_but_for_its_seeds(plain):
+def test_weights_of_the_same_model_are_all_loaded_except_seeds(plain):
     model = make(THEIRS)
     seeds = [np.asarray(v).copy() for v in model.variables if "seed" in v.path]
     loaded = load_matching(model, THEIRS, source_of(plain), THEIRS)
     np.testing.assert_array_equal(logits(model, THEIRS, THEIRS.tokens), logits(plain, THEIRS, THEIRS.tokens))
-    assert not loaded.in_part + loaded.anew + loaded.unused + loaded.new_tokens
+    assert not loaded.in_part + loaded.initialized + loaded.unused + loaded.new_tokens
     assert {weight.path for weight in loaded.taken} == {
         v.path for v in model.variables if "seed" not in v.path
     }
     for before, variable in zip(seeds, (v for v in model.variables if "seed" in v.path), strict=True):
         np.testing.assert_array_equal(before, variable)
     assert loaded.lines() == [
-        "taken: 59 of 59 weights, in stage0, stage1, stage2, head, output",
-        "tokens: 5 keep what was learned",
+        "loaded: 59 of 59 weights, in stage0, stage1, stage2, head, output",
+        "tokens: 5 loaded",
     ]
 
 
-def test_tokens_that_both_runs_know_keep_their_logits(plain):
+def test_tokens_of_both_vocabularies_keep_their_logits(plain):
     model = make(OURS)
     fresh = source_of(model)
     loaded = load_matching(model, OURS, source_of(plain), THEIRS)
@@ -85,12 +85,10 @@ def test_tokens_that_both_runs_know_keep_their_logits(plain):
     np.testing.assert_array_equal(source_of(model)[kernel][:, new], fresh[kernel][:, new])
     assert paths(loaded.in_part) == ["output/kernel", "output/bias"]
     assert loaded.in_part[0].reason == "4 of 6 outputs are known"
-    assert loaded.lines()[1] == (
-        "tokens: 3 keep what was learned, 2 begin anew (ma3, tang2), 2 are left out (an4, ni3)"
-    )
+    assert loaded.lines()[1] == "tokens: 3 loaded, 2 initialized (ma3, tang2), 2 not used (an4, ni3)"
 
 
-def test_a_smaller_vocabulary_takes_its_tokens_out_of_a_larger_one(plain):
+def test_smaller_vocabulary_loads_its_tokens_from_a_larger_one(plain):
     fewer = Vocabulary(["bu4", "hao3"])
     model = make(fewer)
     loaded = load_matching(model, fewer, source_of(plain), THEIRS)
@@ -101,7 +99,7 @@ def test_a_smaller_vocabulary_takes_its_tokens_out_of_a_larger_one(plain):
     assert len(loaded.dropped_tokens) == 3
 
 
-def test_parts_of_tokens_keep_what_was_learned_of_them(factored):
+def test_factored_outputs_keep_the_weights_of_token_parts(factored):
     model = make(OURS, factored_output=True)
     fresh = source_of(model)
     loaded = load_matching(model, OURS, source_of(factored), THEIRS)
@@ -116,11 +114,11 @@ def test_parts_of_tokens_keep_what_was_learned_of_them(factored):
     )
     np.testing.assert_array_equal(ours[ma3[:2]], theirs[their_ma1[:2]])  # m and a, of ma1
     np.testing.assert_array_equal(ours[ma3[2]], theirs[their_ni3[2]])  # the third tone, of ni3
-    np.testing.assert_array_equal(ours[ma3[3]], fresh[rows][ma3[3]])  # itself is new
+    np.testing.assert_array_equal(ours[ma3[3]], fresh[rows][ma3[3]])  # the part of ma3 itself is new
     assert "16 of 21 parts are known" in loaded.lines()[1]
 
 
-def test_a_part_is_known_from_another_token(factored):
+def test_new_token_loads_its_parts_from_other_tokens(factored):
     model = make(Vocabulary(["nan4"]), factored_output=True)  # n of ni3, an and 4 of an4
     load_matching(model, Vocabulary(["nan4"]), source_of(factored), THEIRS)
     bias = next(path for path in source_of(model) if path.endswith("output/bias"))
@@ -131,43 +129,43 @@ def test_a_part_is_known_from_another_token(factored):
     )
 
 
-def test_outputs_of_another_kind_begin_anew(factored):
+def test_outputs_of_another_kind_keep_their_initial_values(factored):
     model = make(THEIRS)
     fresh = source_of(model)
     loaded = load_matching(model, THEIRS, source_of(factored), THEIRS)
-    assert paths(loaded.anew) == ["output/kernel", "output/bias"]
+    assert paths(loaded.initialized) == ["output/kernel", "output/bias"]
     assert paths(loaded.unused) == ["output/rows"]
-    for weight in loaded.anew:
+    for weight in loaded.initialized:
         np.testing.assert_array_equal(source_of(model)[weight.path], fresh[weight.path])
-    told = "\n".join(loaded.lines())
-    assert "tokens:" not in told
-    assert (
-        "begins anew: output/kernel (only one of the two is a sum of parts (model.factored_output))" in told
+    summary = "\n".join(loaded.lines())
+    assert "tokens:" not in summary
+    assert "initialized: output/kernel (only one of the two is a sum of parts (model.fac" in summary
+
+
+def test_layer_of_another_shape_keeps_its_initial_values_and_is_reported(plain):
+    model = make(THEIRS, num_mels=40)
+    loaded = load_matching(model, THEIRS, source_of(plain), THEIRS)
+    assert paths(loaded.initialized) == ["stage0/down/kernel"]
+    assert "initialized: stage0/down/kernel (5x40x64 here, 5x64x64 there)" in loaded.lines()
+
+
+def test_layers_missing_from_the_other_run_are_reported_in_a_few_lines(plain):
+    source = {path: array for path, array in source_of(plain).items() if "/stage" not in path}
+    loaded = load_matching(make(THEIRS), THEIRS, source, THEIRS)
+    assert len(loaded.initialized) > 40
+    lines = loaded.lines()
+    assert len(lines) == 5
+    assert lines[2].startswith(
+        "initialized: stage0/down/kernel (not in the other run), and 16 more in stage0"
     )
 
 
-def test_a_layer_of_another_shape_begins_anew_and_is_told(plain):
-    model = make(THEIRS, num_mels=40)
-    loaded = load_matching(model, THEIRS, source_of(plain), THEIRS)
-    assert paths(loaded.anew) == ["stage0/down/kernel"]
-    assert "begins anew: stage0/down/kernel (5x40x64 here, 5x64x64 there)" in loaded.lines()
-
-
-def test_layers_that_the_other_run_lacks_are_told_in_a_few_lines(plain):
-    source = {path: array for path, array in source_of(plain).items() if "/stage" not in path}
-    loaded = load_matching(make(THEIRS), THEIRS, source, THEIRS)
-    assert len(loaded.anew) > 40
-    told = loaded.lines()
-    assert len(told) == 5
-    assert told[2].startswith("begins anew: stage0/down/kernel (not in the other run), and 16 more in stage0")
-
-
-def test_moving_statistics_are_taken_and_norms_without_a_place_are_told():
+def test_moving_statistics_are_loaded_and_unused_norms_are_reported():
     source = source_of(trained(THEIRS, family="dcnn251bn"))
     model = make(THEIRS, family="dcnn251")
     loaded = load_matching(model, THEIRS, source, THEIRS)
     assert {weight.path.split("/")[-1] for weight in loaded.unused} >= {"gamma", "moving_mean"}
-    assert "left out: and in norm5, norm6, norm7, norm8, norm9" in loaded.lines()
+    assert "not used: and in norm5, norm6, norm7, norm8, norm9" in loaded.lines()
     same = make(THEIRS, family="dcnn251bn")
     loaded = load_matching(same, THEIRS, source, THEIRS)
     statistics = [weight.path for weight in loaded.taken if "moving" in weight.path]
@@ -177,7 +175,7 @@ def test_moving_statistics_are_taken_and_norms_without_a_place_are_told():
 
 
 @pytest.mark.parametrize("other", [{"family": "dcnn24"}, {"size": "s"}])
-def test_a_model_with_nothing_in_common_is_refused_and_left_as_it_was(plain, other):
+def test_model_without_matching_layers_is_refused_and_unchanged(plain, other):
     model = make(THEIRS, **other)
     before = source_of(model)
     with pytest.raises(UserError, match="no layer of the other run's model fits") as refusal:
@@ -187,16 +185,16 @@ def test_a_model_with_nothing_in_common_is_refused_and_left_as_it_was(plain, oth
         np.testing.assert_array_equal(array, before[path])
 
 
-def test_a_vocabulary_that_is_not_that_of_the_weights_is_refused(plain):
+def test_vocabulary_that_does_not_fit_the_weights_is_refused(plain):
     with pytest.raises(UserError, match="output/kernel has 6 rows, but its vocabulary makes 3 outputs"):
         load_matching(make(OURS), OURS, source_of(plain), Vocabulary(["an4", "bu4"]))
 
 
-def test_a_model_in_training_takes_weights_too(plain):
+def test_model_made_for_training_loads_weights(plain):
     config = Config(train=dataclasses.replace(TrainConfig(), precision="bfloat16", freeze="stage0"))
     model = make_acoustic_model(config, OURS, for_training=True)
     loaded = load_matching(model, OURS, source_of(plain), THEIRS)
-    assert not loaded.anew
+    assert not loaded.initialized
     for path, array in source_of(model).items():
         if "stage" in path:
             np.testing.assert_array_equal(array, source_of(plain)[path])

@@ -23,6 +23,6 @@ def test_language_models_are_trained_and_measured_from_python(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("wrong", [{"units": []}, {"order": 1}, {"max_size_mb": 0}, {"memory_mb": 1}])
-def test_an_error_names_the_parameter(wrong, tmp_path):
+def test_language_model_errors_name_the_parameter(wrong, tmp_path):
     with pytest.raises(UserError, match=f"`{next(iter(wrong))}`: expected"):
         train_language_models([], tmp_path / "lm", **wrong)

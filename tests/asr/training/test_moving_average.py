@@ -22,7 +22,7 @@ def values(variables):
     return {float(value) for variable in variables for value in np.asarray(variable).ravel()}
 
 
-def test_it_forgets_as_its_decay_says_and_faster_at_first(model):
+def test_moving_average_decays_faster_at_first(model):
     average = MovingAverage(model, 0.5, "/CPU:0")
     expected = 0.0
     for step in range(1, 40):
@@ -34,7 +34,7 @@ def test_it_forgets_as_its_decay_says_and_faster_at_first(model):
     assert expected == pytest.approx(38.0, rel=1e-3)  # of 39, 38, 37 ... the half, a quarter, an eighth ...
 
 
-def test_the_model_has_it_within_and_its_own_weights_after(model):
+def test_model_has_the_average_within_the_context_and_its_own_weights_after(model):
     average = MovingAverage(model, 0.9, "/CPU:0")
     fill(model, 7.0)
     with average.in_model():
@@ -46,5 +46,5 @@ def test_the_model_has_it_within_and_its_own_weights_after(model):
     assert values(average.variables) == {0.0}
 
 
-def test_batch_statistics_are_averaged_too(model):
+def test_moving_average_includes_batch_statistics(model):
     assert len(MovingAverage(model, 0.9, "/CPU:0").variables) == len(model.weights) == 6

@@ -1,4 +1,4 @@
-"""Optimisers, learning rates, and what follows from the history of dev errors."""
+"""Test optimisers, learning rates, and the decisions that follow from the history of dev errors."""
 
 import dataclasses
 import math
@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from asr.base.config import TrainConfig
 from asr.training.optimizer import (
+    Cosine,
+    WarmUp,
     learning_rate_of,
     loss_scale_of,
     make_learning_rate,
@@ -69,8 +71,22 @@ def rates(config, num_steps):
     return [float(rate(tf.constant(step, tf.int64))) for step in range(num_steps)]
 
 
+@pytest.mark.parametrize("schedule", ["cosine", "noam"])
+def test_traced_step_computes_the_learning_rate_once(schedule, monkeypatch):
+    def rate(self, step):
+        graphs.append(tf.compat.v1.get_default_graph())
+        return original(self, step)
+
+    kind, graphs = {"cosine": Cosine, "noam": WarmUp}[schedule], []
+    original = kind.rate
+    monkeypatch.setattr(kind, "rate", rate)
+    trained(dataclasses.replace(CONFIG, schedule=schedule), num_steps=1)
+    assert graphs
+    assert len(graphs) == len({id(graph) for graph in graphs})
+
+
 @pytest.mark.parametrize("num_steps", [1, 7, 480])
-def test_cosine_is_that_of_the_runs_so_far(num_steps):
+def test_cosine_schedule_equals_that_of_existing_runs(num_steps):
     warmup = max(1, round(0.1 * num_steps))
     before = keras.optimizers.schedules.CosineDecay(
         0.0, max(1, num_steps - warmup), warmup_target=2e-3, warmup_steps=warmup
@@ -78,7 +94,7 @@ def test_cosine_is_that_of_the_runs_so_far(num_steps):
     assert rates(TrainConfig(), num_steps) == [float(before(step)) for step in range(num_steps)]
 
 
-def test_rates_rise_along_a_line_and_follow_their_schedule():
+def test_learning_rates_rise_linearly_and_follow_their_schedule():
     steps = np.arange(100)
     rising = np.minimum(steps / 25, 1) * 0.01
     expected = {
@@ -93,13 +109,13 @@ def test_rates_rise_along_a_line_and_follow_their_schedule():
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "noam", "plateau"])
-def test_without_a_warmup_the_first_step_has_the_highest_rate(schedule):
+def test_first_step_without_warmup_has_the_peak_rate(schedule):
     values = rates(dataclasses.replace(CONFIG, schedule=schedule, warmup_share=0.0), 10)
     assert values[0] == pytest.approx(0.01)
     assert values == sorted(values, reverse=True)
 
 
-def test_a_rate_that_never_changes_can_be_set_by_a_callback():
+def test_constant_learning_rate_can_be_set_by_a_callback():
     optimizer = make_optimizer(dataclasses.replace(CONFIG, schedule="constant", warmup_share=0.0), 100)
     assert learning_rate_of(optimizer) == pytest.approx(0.01)
     optimizer.learning_rate = 0.005
@@ -119,7 +135,7 @@ def test_schedules_are_saved_with_the_optimizer(schedule):
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_the_plateau_factor_reaches_the_compiled_step(devices):
+def test_plateau_factor_reaches_the_compiled_step(devices):
     engine = make_engine("mirrored" if devices == 2 else "", available_devices()[:devices])
     config = dataclasses.replace(PLATEAU, optimizer="sgd", weight_decay=0.0, warmup_share=0.0)
     moved = []
@@ -141,7 +157,7 @@ def test_the_plateau_factor_reaches_the_compiled_step(devices):
         ([0.9, 0.8, 0.7, 0.6], 1.0),
         ([0.9, 0.9], 1.0),
         ([0.9, 0.9, 0.9], 0.5),
-        ([0.9, 1.0, 0.9, 0.9], 0.5),  # the count begins anew
+        ([0.9, 1.0, 0.9, 0.9], 0.5),  # counts again after a cut
         ([0.9, 1.0, 0.9, 0.9, 0.9], 0.25),
         ([0.9, 1.0, 0.8, 0.9, 0.7], 1.0),
         ([0.5, 0.6, 0.6, 0.55], 0.5),  # lower than before, but not than the lowest
@@ -149,7 +165,7 @@ def test_the_plateau_factor_reaches_the_compiled_step(devices):
         ([math.nan, math.inf, 0.9], 0.5),
     ],
 )
-def test_the_rate_is_cut_when_the_dev_error_no_longer_falls(dev_errors, factor):
+def test_plateau_schedule_cuts_the_rate_when_the_dev_error_no_longer_falls(dev_errors, factor):
     assert plateau_factor(dev_errors, PLATEAU) == factor
 
 
@@ -164,12 +180,12 @@ def test_the_rate_is_cut_when_the_dev_error_no_longer_falls(dev_errors, factor):
         ([0.5, math.nan], 1, True),
     ],
 )
-def test_a_run_stops_early_when_the_dev_error_no_longer_falls(dev_errors, epochs, stops):
+def test_run_stops_early_when_the_dev_error_no_longer_falls(dev_errors, epochs, stops):
     assert stops_early(dev_errors, epochs) is stops
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
-def test_every_optimizer_trains_and_decays_no_bias_nor_gain(optimizer):
+def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     config = dataclasses.replace(CONFIG, optimizer=optimizer, warmup_share=0.0, schedule="constant")
     engine = make_engine("", ["/CPU:0"])
     ends = {}
@@ -186,7 +202,7 @@ def test_every_optimizer_trains_and_decays_no_bias_nor_gain(optimizer):
     assert np.array_equal(ends[0.0]["kernel"], ends[0.9]["kernel"]) == (optimizer == "adam")
 
 
-def test_the_default_trains_as_plain_adamw_does_bit_for_bit():
+def test_default_optimizer_equals_plain_adamw_bit_for_bit():
     config = dataclasses.replace(CONFIG, weight_decay=0.1)
     model, _ = trained(config)
     engine = make_engine("", ["/CPU:0"])
@@ -205,7 +221,7 @@ def test_the_default_trains_as_plain_adamw_does_bit_for_bit():
 
 @pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_steps_that_are_not_finite_are_skipped_however_many_they_are(name, devices, precision):
+def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, precision):
     engine = make_engine(name, available_devices()[:devices])
     model, optimizer, step = make(dataclasses.replace(CONFIG, precision=precision), engine)
     (x, y), good = batches(2)
@@ -227,7 +243,7 @@ def test_steps_that_are_not_finite_are_skipped_however_many_they_are(name, devic
 
 
 @pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2)])
-def test_a_scaled_loss_gives_the_same_weights(name, devices):
+def test_scaled_loss_gives_the_same_weights(name, devices):
     engine = make_engine(name, available_devices()[:devices])
     plain, _ = trained(CONFIG, engine)
     scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine)
@@ -235,7 +251,7 @@ def test_a_scaled_loss_gives_the_same_weights(name, devices):
         np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-5, atol=1e-6)
 
 
-def test_the_scale_grows_after_two_thousand_good_steps():
+def test_loss_scale_doubles_after_two_thousand_finite_steps():
     _, optimizer, step = make(dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"]))
     counter = next(v for v in optimizer.variables if v.name == "step_counter")
     counter.assign(1999)
@@ -244,7 +260,7 @@ def test_the_scale_grows_after_two_thousand_good_steps():
 
 
 @pytest.mark.parametrize(("precision", "survives"), [("float32", False), ("float16", True)])
-def test_gradients_too_small_for_float16_survive_where_the_loss_is_scaled(precision, survives):
+def test_gradients_too_small_for_float16_survive_if_the_loss_is_scaled(precision, survives):
     config = TrainConfig(
         precision=precision, optimizer="sgd", learning_rate=1e4, warmup_share=0.0, weight_decay=0.0
     )

@@ -25,7 +25,7 @@ def batch_of(utterances):
 
 @pytest.fixture(scope="module")
 def real_error():
-    """What TensorFlow raises, after ten seconds of trying again, where an allocation fails."""
+    """Return the error that TensorFlow raises, after retrying for ten seconds, if an allocation fails."""
 
     @tf.function
     def more_than_any_machine_has():
@@ -45,7 +45,7 @@ def message_of(error, utterances, config=CONFIG, num_devices=1):
     return str(caught.value)
 
 
-def test_the_batch_its_longest_clip_and_the_setting_to_lower_are_named(real_error):
+def test_out_of_memory_error_names_batch_longest_clip_and_setting(real_error):
     message = message_of(real_error, clips_of(2.0, 8.0, 3.0))
     assert message.startswith("CPU:0: out of memory with a batch of 3 clips: 24.6 s of audio with padding")
     assert "6 labels, the longest clip clip1 of 8.0 s" in message
@@ -53,19 +53,19 @@ def test_the_batch_its_longest_clip_and_the_setting_to_lower_are_named(real_erro
     assert "asr tune-batch" in message
 
 
-def test_of_a_single_clip_no_smaller_batch_is_offered(real_error):
+def test_out_of_memory_with_a_single_clip_suggests_no_smaller_batch(real_error):
     message = message_of(real_error, clips_of(8.0))
     assert "a single clip: clip0 (clip0.wav), 8.0 s, 2 labels" in message
-    assert "cut them" in message
+    assert "split them" in message
     assert "batch_s" not in message
 
 
-def test_more_parts_are_offered_only_where_parts_are_of_several_clips(real_error):
+def test_accumulation_is_suggested_only_if_parts_have_several_clips(real_error):
     assert "accumulate" not in message_of(real_error, clips_of(2.0, 8.0), num_devices=2)
     assert "accumulate to 4" in message_of(real_error, clips_of(2.0, 8.0, 2.0), TrainConfig(accumulate=2))
 
 
-def test_a_full_disk_is_no_lack_of_memory():
+def test_full_disk_is_not_reported_as_out_of_memory():
     utterances = clips_of(1.0)
     with (
         pytest.raises(tf.errors.ResourceExhaustedError),
@@ -74,7 +74,7 @@ def test_a_full_disk_is_no_lack_of_memory():
         tf.io.write_file("/dev/full", "a" * 100_000)
 
 
-def test_other_errors_are_raised_as_they_are():
+def test_errors_other_than_out_of_memory_are_raised_unchanged():
     utterances = clips_of(1.0)
     with (
         pytest.raises(tf.errors.InvalidArgumentError),
@@ -85,7 +85,7 @@ def test_other_errors_are_raised_as_they_are():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
-def test_a_training_step_in_too_little_memory_is_told(tmp_path):
+def test_training_step_without_enough_memory_is_reported(tmp_path):
     program = """
 import resource
 import numpy as np

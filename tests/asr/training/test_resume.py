@@ -1,4 +1,4 @@
-"""A run that is stopped and resumed is, bit for bit, the run that was not stopped."""
+"""Test that a run that is stopped and resumed equals an uninterrupted one bit for bit."""
 
 import dataclasses
 import os
@@ -50,7 +50,7 @@ def make_trainer(clips, directory, config=CONFIG):
 
 
 def move(trainer, run):
-    """Let a trainer work on another run: its weights are those of the run it comes from, to be replaced."""
+    """Move a trainer to another run; the caller must replace its weights by resuming."""
     trainer.run, trainer.store = run, CheckpointStore(run, CONFIG.train.keep_last, CONFIG.train.keep_best)
     trainer.board, trainer.stop = None, StopRequest()
     trainer.progress = Progress(data_checksum=trainer.progress.data_checksum)
@@ -65,12 +65,12 @@ def trainer(clips, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(trainer):
-    """The run that was not stopped."""
+    """Return the uninterrupted run."""
     return trainer.run
 
 
 def stopped_at(whole, point, directory):
-    """What a run that was killed after one of its checkpoints left."""
+    """Return a copy of the run as it would be if killed right after one of its checkpoints."""
     later = whole.checkpoints()[whole.checkpoints().index(point) + 1 :]
     shutil.copytree(whole.directory, directory, ignore=lambda *_: {path.name for path in later})
     return Run.open(directory)
@@ -89,7 +89,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(value, other.arrays[name], err_msg=name)
 
 
-def test_a_run_stopped_anywhere_and_resumed_equals_one_that_was_not(trainer, whole, tmp_path):
+def test_resumed_run_equals_uninterrupted_run(trainer, whole, tmp_path):
     points = whole.checkpoints()
     assert [path.stem for path in points if "batch" not in path.stem] == ["epoch-0001", "epoch-0002"]
     assert len(points) >= 12
@@ -104,8 +104,8 @@ def test_a_run_stopped_anywhere_and_resumed_equals_one_that_was_not(trainer, who
         assert [m.best for m in run.metrics()] == [m.best for m in whole.metrics()]
 
 
-def test_a_step_differs_where_anything_of_its_state_does(trainer, whole, tmp_path):
-    """Each part of a checkpoint counts: without it, the resumed run is another one."""
+def test_resumed_run_differs_if_any_state_differs(trainer, whole, tmp_path):
+    """Change each part of a checkpoint; the resumed run must then differ."""
     points = whole.checkpoints()
     for part in ("model", "ema", "seed", "optimizer"):
         run = stopped_at(whole, points[3], tmp_path / part)
@@ -130,7 +130,7 @@ def test_a_step_differs_where_anything_of_its_state_does(trainer, whole, tmp_pat
 
 
 class Signals:
-    """Sends this process a signal when a method has been called so many times."""
+    """Sends this process a signal when a method has been called a number of times."""
 
     def __init__(self, holder, method, after, number=signal.SIGTERM):
         self.left, self.number = after, number
@@ -150,7 +150,7 @@ class Signals:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_step_be_finished_and_saved(trainer, whole, tmp_path, number, capfd):
+def test_signal_ends_training_after_the_step_is_saved(trainer, whole, tmp_path, number, capfd):
     point = whole.checkpoints()[2]
     run = stopped_at(whole, point, tmp_path / "run")
     move(trainer, run)
@@ -160,13 +160,13 @@ def test_a_signal_lets_the_step_be_finished_and_saved(trainer, whole, tmp_path, 
         with pytest.raises(Interrupted) as raised:
             trainer.train()
     assert raised.value.signal_number == number
-    assert "once more to stop at once" in capfd.readouterr().err
+    assert "again to stop at once" in capfd.readouterr().err
     assert [path.name for path in run.checkpoints()] == [path.name for path in whole.checkpoints()[:7]]
     for ours, theirs in zip(run.checkpoints(), whole.checkpoints(), strict=False):
         assert_same(read_checkpoint(ours), read_checkpoint(theirs))
 
 
-def test_a_signal_in_evaluation_saves_the_epoch_that_is_to_be_evaluated(trainer, whole, tmp_path):
+def test_signal_during_evaluation_saves_the_epoch_to_be_evaluated(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     move(trainer, run)
     display = TrainingDisplay()
@@ -183,14 +183,14 @@ def test_a_signal_in_evaluation_saves_the_epoch_that_is_to_be_evaluated(trainer,
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
 
 
-def test_a_second_signal_ends_at_once(trainer, whole, tmp_path):
+def test_second_signal_ends_training_at_once(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     move(trainer, run)
 
     def twice(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("went on")
+        pytest.fail("training was not interrupted")
 
     with stop_signals() as trainer.stop:
         trainer.resume()
@@ -203,7 +203,7 @@ def test_a_second_signal_ends_at_once(trainer, whole, tmp_path):
     assert run.checkpoints()[-1].name == whole.checkpoints()[2].name
 
 
-def test_a_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, whole, tmp_path):
+def test_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[-3], tmp_path / "run")
     move(trainer, run)
     display = TrainingDisplay()
@@ -214,7 +214,7 @@ def test_a_signal_while_the_last_checkpoint_is_written_loses_nothing(trainer, wh
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
 
 
-def test_two_signals_while_weights_are_exchanged_save_none_of_them(trainer, whole, tmp_path):
+def test_two_signals_while_weights_are_exchanged_save_no_mixed_weights(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     move(trainer, run)
     assign, counted = trainer.model.weights[20].assign, []
@@ -242,8 +242,8 @@ def test_two_signals_while_weights_are_exchanged_save_none_of_them(trainer, whol
         assert_same(read_checkpoint(ours), read_checkpoint(theirs))
 
 
-def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
-    """As of `asr train 2>&1 | tee log`, where Ctrl-C ends `tee` as well."""
+def test_closed_standard_error_does_not_lose_a_step(trainer, whole, tmp_path):
+    """Close standard error, as in `asr train 2>&1 | tee log`, where Ctrl-C ends `tee` as well."""
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     move(trainer, run)
     kept, (reading, writing) = os.dup(2), os.pipe()
@@ -260,7 +260,7 @@ def test_a_reader_that_is_gone_costs_nothing(trainer, whole, tmp_path):
     assert run.checkpoints()[-1].name == whole.checkpoints()[4].name
 
 
-def test_what_was_told_is_not_told_again(trainer, whole, tmp_path):
+def test_resumed_run_does_not_repeat_reports(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[2], tmp_path / "run")
     checkpoint = read_checkpoint(run.checkpoints()[-1])
     progress = dataclasses.replace(checkpoint.progress, reported=("stalled",))
@@ -272,7 +272,7 @@ def test_what_was_told_is_not_told_again(trainer, whole, tmp_path):
     assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.reported
 
 
-def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, whole, tmp_path):
+def test_resuming_a_run_without_its_checkpoints_is_an_error(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
     for path in run.checkpoints():
         path.unlink()
@@ -282,8 +282,8 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(trainer, 
 
 
 @pytest.mark.slow
-def test_other_options_resume_in_a_trainer_of_their_own(clips, tmp_path):
-    """What a step depends on besides the options above: loss scale, parts, plateaus, frozen layers."""
+def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path):
+    """Test state besides the default options': loss scale, accumulation, plateaus, frozen layers."""
     train = dataclasses.replace(
         CONFIG.train,
         **{"epochs": 4, "optimizer": "lion", "schedule": "plateau", "plateau_epochs": 1, "batch_s": 4.0},
@@ -310,7 +310,7 @@ def test_other_options_resume_in_a_trainer_of_their_own(clips, tmp_path):
     assert plateau_factor([m.dev_error for m in whole.run.metrics()][:2], train) < 1 or len(points) > 8
 
 
-def test_a_recording_that_vanishes_costs_no_step(trainer, whole, tmp_path):
+def test_recording_removed_during_training_loses_no_step(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[0], tmp_path / "run")
     move(trainer, run)
     trainer.resume()
@@ -338,7 +338,7 @@ def test_a_recording_that_vanishes_costs_no_step(trainer, whole, tmp_path):
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
 
 
-def test_a_run_that_is_done_stays_as_it_is(trainer, whole, tmp_path):
+def test_resuming_a_finished_run_changes_nothing(trainer, whole, tmp_path):
     run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
     move(trainer, run)
     trainer.resume()

@@ -28,7 +28,7 @@ from data_pipeline.dataset import Dataset
 from multigpu.engines import make_engine
 
 CONFIG = Config(
-    augment=AugmentConfig(frequency_masks=1, time_masks=1),  # draws, in training
+    augment=AugmentConfig(frequency_masks=1, time_masks=1),  # random in training
     model=ModelConfig(dropout=0.2),
 )
 METRICS = EpochMetrics(
@@ -62,7 +62,7 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def board(model, data, tmp_path_factory):
-    """The directory of a run of two epochs, its first epoch trained twice."""
+    """Return the event directory of a run of two epochs, whose first epoch was trained twice."""
     directory = tmp_path_factory.mktemp("board")
     for epochs in ((1,), (1, 2)):
         with TensorBoard(directory) as tensorboard:
@@ -73,7 +73,7 @@ def board(model, data, tmp_path_factory):
 
 
 def read(directory, tag):
-    """(step, values) of all points, as TensorBoard itself reads them."""
+    """Return (step, values) of all points, read by TensorBoard itself."""
     accumulator = EventAccumulator(str(directory), {"tensors": 0}).Reload()
     return [(point.step, make_ndarray(point.tensor_proto)) for point in accumulator.Tensors(tag)]
 
@@ -83,7 +83,7 @@ def points(directory, tag):
 
 
 def pictures(directory, tag):
-    """(step, pixels)"""
+    """Return (step, pixels) of all pictures."""
     shown = []
     for step, (width, height, png) in read(directory, tag):
         image = Image.open(io.BytesIO(png)).convert("RGB")
@@ -101,7 +101,7 @@ def write_epochs(tensorboard, epochs, loss=2.0):
         tensorboard.epoch(dataclasses.replace(METRICS, epoch=epoch, loss=loss))
 
 
-def test_an_epochs_every_number_has_a_curve(tmp_path):
+def test_every_metric_of_an_epoch_has_a_curve(tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
         write_epochs(tensorboard, (1, 2))
     for name, value in dataclasses.asdict(METRICS).items():
@@ -111,7 +111,7 @@ def test_an_epochs_every_number_has_a_curve(tmp_path):
     assert {"loss/train", "loss/dev", "error/train", "error/dev"} <= set(EPOCH_TAGS.values())
 
 
-def test_points_are_there_while_training_goes_on(tmp_path):
+def test_points_are_written_during_training(tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
         tensorboard.step(10, 1.0, 1.0, 1.0)
         tensorboard.epoch(METRICS)
@@ -119,7 +119,7 @@ def test_points_are_there_while_training_goes_on(tmp_path):
         assert points(tmp_path / "steps", "batch/loss") == [(10, 1.0)]
 
 
-def test_batches_and_epochs_that_are_trained_again_show_once(tmp_path):
+def test_batches_and_epochs_trained_again_appear_once_in_tensorboard(tmp_path):
     # killed after batch 57 and epoch 3; the last checkpoint was of batch 34, in epoch 2
     for session, steps, epochs in ((1.0, range(1, 58), (1, 2, 3)), (2.0, range(35, 71), (2, 3, 4))):
         with TensorBoard(tmp_path) as tensorboard:
@@ -141,7 +141,7 @@ def test_points_beyond_a_resume_are_dropped_before_new_ones_reach_them(tmp_path)
     assert points(tmp_path / "steps", "batch/loss") == [(step, 1.0) for step in (10, 20, 30, 40)]
 
 
-def test_sound_and_spectrogram_come_once_whatever_is_trained_again(board, data):
+def test_sound_and_spectrogram_are_written_once_per_run(board, data):
     for tag, utterance in zip(TAGS, spread_over_lengths(data.utterances, 2), strict=True):
         waveform = read_audio(utterance.audio_path)
         ((_, (wav,)),) = read(board / "constants", f"{tag}/sound")
@@ -155,18 +155,18 @@ def test_sound_and_spectrogram_come_once_whatever_is_trained_again(board, data):
 def test_every_epoch_has_an_alignment_and_a_text(board, data):
     for tag, utterance in zip(TAGS, spread_over_lengths(data.utterances, 2), strict=True):
         assert [step for step, _ in pictures(board / "epochs", f"{tag}/alignment")] == [1, 2]
-        (_, first), (_, second) = texts(board / "epochs", f"{tag}/said and heard")
+        (_, first), (_, second) = texts(board / "epochs", f"{tag}/reference and hypothesis")
         assert first == second  # the model did not change
         assert utterance.text in first
         assert all(token in first for token in utterance.tokens)
 
 
-def test_the_configuration_is_there_as_it_was_written(board):
+def test_tensorboard_shows_the_configuration_as_written(board):
     ((_, text),) = texts(board / "constants", "configuration")
     assert "\n".join(line.removeprefix("    ") for line in text.split("\n")) == dump_config(CONFIG).rstrip()
 
 
-def test_showing_utterances_leaves_model_and_random_numbers_as_they_are(data, tmp_path):
+def test_showing_utterances_does_not_change_model_and_random_numbers(data, tmp_path):
     model = make_acoustic_model(CONFIG, data.vocabulary)
     before = [np.asarray(variable).copy() for variable in model.variables]
     assert any("seed" in variable.path for variable in model.variables)
@@ -178,7 +178,7 @@ def test_showing_utterances_leaves_model_and_random_numbers_as_they_are(data, tm
         np.testing.assert_array_equal(one, np.asarray(variable))
 
 
-def test_a_model_on_several_devices_shows_what_it_shows_on_one(data, model, tmp_path):
+def test_tensorboard_shows_the_same_with_several_devices_as_with_one(data, model, tmp_path):
     with make_engine("mirrored", ["/CPU:0", "/CPU:1"]).scope():
         mirrored = make_acoustic_model(CONFIG, data.vocabulary)
     for target, source in zip(mirrored.variables, model.variables, strict=True):
@@ -192,13 +192,13 @@ def test_a_model_on_several_devices_shows_what_it_shows_on_one(data, model, tmp_
     np.testing.assert_array_equal(*shown_by)
 
 
-def test_no_utterances_are_shown_where_none_are_asked_for(data, model, tmp_path):
+def test_tensorboard_shows_no_utterances_if_zero_are_requested(data, model, tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
         tensorboard.utterances(model, data.vocabulary, data, num=0, epoch=1)
     assert not list(tmp_path.rglob("*tfevents*"))
 
 
-def test_shown_utterances_are_spread_over_the_lengths_whatever_their_order(clips):
+def test_shown_utterances_are_spread_over_the_lengths_in_any_order(clips):
     shown = spread_over_lengths(clips, 3)
     assert shown == spread_over_lengths(clips[::-1], 3)
     by_length = sorted(clips, key=lambda clip: clip.duration_s)
@@ -208,7 +208,7 @@ def test_shown_utterances_are_spread_over_the_lengths_whatever_their_order(clips
     assert spread_over_lengths([], 3) == []
 
 
-def test_tokens_that_mean_something_in_markdown_show_as_they_are():
+def test_special_characters_of_markdown_are_escaped():
     for token in ("<unk>", "a|b", "*", "_x_", "`", "[1](x)", "l'été", "你", "#1", "&amp;"):
         html = markdown_to_safe_html(f"| said |\n| --- |\n| {markdown_escaped(token)} |")
         cell = html.partition("<td>")[2].partition("</td>")[0]
@@ -228,7 +228,7 @@ def largest_file(num_bytes):
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path):
+def test_full_disk_is_reported_and_written_points_are_kept(tmp_path):
     with (
         largest_file(20_000),
         pytest.raises(UserError, match=r"epochs/.*: cannot write this TensorBoard file .*free space there"),
@@ -238,7 +238,7 @@ def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path):
     curve = points(tmp_path / "epochs", "loss/dev")
     assert curve == [(step, 3.0) for step in range(1, len(curve) + 1)]
     assert len(curve) > 20
-    with TensorBoard(tmp_path) as tensorboard:  # with space again, the next session goes on
+    with TensorBoard(tmp_path) as tensorboard:  # there is space again for the next session
         write_epochs(tensorboard, [len(curve)])
     assert points(tmp_path / "epochs", "loss/dev") == curve
 
@@ -256,7 +256,7 @@ def test_recordings_that_do_not_fit_on_the_disk_are_written_by_the_next_session(
     assert len(read(tmp_path / "constants", "utterance 1/sound")) == 1
 
 
-def test_a_directory_that_vanishes_or_cannot_be_made_is_told(tmp_path):
+def test_removed_or_unwritable_event_directory_is_reported(tmp_path):
     with TensorBoard(tmp_path / "run") as tensorboard:
         tensorboard.epoch(METRICS)
         shutil.rmtree(tmp_path / "run")
@@ -267,7 +267,7 @@ def test_a_directory_that_vanishes_or_cannot_be_made_is_told(tmp_path):
         TensorBoard(tmp_path / "file").epoch(METRICS)
 
 
-def test_the_profiler_profiles_the_steps_it_is_told(data, model, tmp_path, caplog):
+def test_profiler_profiles_the_given_steps(data, model, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     profiler = Profiler(tmp_path, first_step=3, num_steps=2)
     for num_done in range(1, 7):
@@ -276,10 +276,11 @@ def test_the_profiler_profiles_the_steps_it_is_told(data, model, tmp_path, caplo
         assert len(list(tmp_path.rglob("*.xplane.pb"))) == (num_done >= 4)
     profiler.close()
     [line] = caplog.messages
-    assert f"profile of steps 3 to 4 in {tmp_path}: pip install tensorboard-plugin-profile" in line
+    assert f"profile of steps 3 to 4 written to {tmp_path}" in line
+    assert "pip install tensorboard-plugin-profile" in line
 
 
-def test_a_session_that_ends_early_still_has_its_profile_or_is_told_why_not(tmp_path, caplog):
+def test_session_that_ends_early_has_a_shorter_profile_or_a_warning(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     for name, num_steps in (("some", 3), ("none", 1)):
         profiler = Profiler(tmp_path / name, first_step=3, num_steps=20)
@@ -289,12 +290,12 @@ def test_a_session_that_ends_early_still_has_its_profile_or_is_told_why_not(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["some"]
     some, none = caplog.messages
     assert "steps 3 to 3" in some
-    assert none == "no profile: it begins at step 3, and only 1 were made"
+    assert none == "no profile: it starts at step 3, but the session had only 1"
 
 
-def test_a_profile_that_cannot_be_written_is_told(tmp_path):
+def test_profile_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     profiler = Profiler(tmp_path / "file" / "x", first_step=2, num_steps=1)
     profiler.step()
-    with pytest.raises(UserError, match=r"file/x: no profile .*train without `profile`"):
+    with pytest.raises(UserError, match=r"file/x: profiling failed .*train without `profile`"):
         profiler.step()

@@ -14,7 +14,7 @@ from asr.training.observer import TrainingObserver
 
 
 class Recorder(TrainingObserver):
-    """Keeps what training reports."""
+    """Records the reports of training."""
 
     def __init__(self):
         self.start, self.epochs, self.audio_s, self.ended = None, [], 0.0, 0
@@ -53,7 +53,7 @@ def metrics_of(run):
     return [{k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines]
 
 
-def test_a_program_trains_what_the_command_trains(trained, trained_run):
+def test_train_function_gives_the_same_weights_as_the_command(trained, trained_run):
     assert metrics_of(trained.run.directory) == metrics_of(trained_run)
     ours, theirs = (
         read_checkpoint(path) for path in (trained.run.best_checkpoint(), trained_run_best(trained_run))
@@ -68,7 +68,7 @@ def trained_run_best(directory):
     return Run(directory).best_checkpoint()
 
 
-def test_training_returns_its_evaluation_and_files(trained):
+def test_train_function_returns_evaluation_and_report_files(trained):
     evaluated, files = trained.evaluation, trained.files
     assert len(evaluated.record.hypotheses) == 4
     assert evaluated.scores[0].total.reference_length == sum(
@@ -78,7 +78,7 @@ def test_training_returns_its_evaluation_and_files(trained):
     assert json.loads(files.record.read_text())["run"] == "x"
 
 
-def test_an_observer_receives_the_course_of_training(trained, recorder, clips):
+def test_observer_receives_the_progress_of_training(trained, recorder, clips):
     assert recorder.start.directory == trained.run.directory
     assert recorder.start.num_train == len(clips)
     assert recorder.epochs == [(1, 2), (2, 2)]
@@ -86,20 +86,20 @@ def test_an_observer_receives_the_course_of_training(trained, recorder, clips):
     assert recorder.ended == 1
 
 
-def test_the_state_of_a_run_names_the_command_that_resumes_it(trained):
+def test_state_of_a_run_names_the_command_that_resumes_it(trained):
     state = read_state(trained.run.directory)
     assert state.state == "finished"
     assert state.command.endswith(f"train {trained.run.directory} --resume")
 
 
-def test_evaluating_in_a_program_gives_what_training_ended_with(trained, config):
+def test_evaluate_function_gives_the_evaluation_at_the_end_of_training(trained, config):
     evaluated = evaluate(trained.run.directory, config.data.test)
     assert [s.total for s in evaluated.scores] == [s.total for s in trained.evaluation.scores]
     assert evaluated.num_left_out == 0
 
 
 def test_library_errors_name_parameters_and_the_command_its_options(trained, config, clip_config, capsys):
-    with pytest.raises(UserError, match=r"exists there already; resume it \(`resume`\)"):
+    with pytest.raises(UserError, match=r"already contains a run; resume it \(`resume`\)"):
         train(config, name="x")
     assert (
         main(["train", str(clip_config), "--name", "x", f"--set=train.runs_dir={config.train.runs_dir}"]) == 2
@@ -115,7 +115,7 @@ def test_library_errors_name_parameters_and_the_command_its_options(trained, con
         train(config, name="other", devices="0,7")
 
 
-def test_a_run_is_resumed_by_its_directory_alone(trained, capsys):
+def test_run_is_resumed_by_its_directory_alone(trained, capsys):
     before = {p.name: p.read_bytes() for p in trained.run.checkpoints()}
     assert main(["train", str(trained.run.directory), "--resume"]) == 0
     assert {p.name: p.read_bytes() for p in trained.run.checkpoints()} == before

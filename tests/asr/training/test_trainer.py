@@ -17,6 +17,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import is_best
 from asr.runs.run import Run
+from asr.training.step import StepResult
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.dataset import Dataset
 from multigpu.engines import make_engine
@@ -44,7 +45,7 @@ def weights(trainer):
 
 @pytest.fixture(scope="module")
 def trained(clips, tmp_path_factory):
-    """A trainer that has trained its two epochs, and what it showed."""
+    """Return a trainer that has trained its two epochs, and its terminal output."""
     trainer = make_trainer(
         CONFIG, clips[:4], tmp_path_factory.mktemp("trained") / "run", observer=TrainingDisplay()
     )
@@ -72,14 +73,14 @@ def test_training_memorizes_a_few_clips(clips, tmp_path):
 @pytest.mark.parametrize(
     ("num_errors", "best"), [(20, True), (30, True), (33, True), (37, False), (60, False), (250, False)]
 )
-def test_an_epoch_is_the_best_unless_it_is_worse_by_more_than_chance(num_errors, best):
+def test_epoch_is_the_best_unless_significantly_worse(num_errors, best):
     lowest = EditCounts(substitutions=30, reference_length=900)  # 3.3 %, give or take 0.6
     dev = EditCounts(substitutions=num_errors, reference_length=900)
     assert is_best(dev, lowest.rate) == best
     assert is_best(dev, float("inf"))
 
 
-def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(trained):
+def test_best_checkpoint_is_that_of_the_epoch_marked_best(trained):
     trainer, *_ = trained
     progress = trainer.progress
     metrics = trainer.run.metrics()
@@ -91,8 +92,8 @@ def test_the_best_checkpoint_is_the_one_of_the_epoch_marked_best(trained):
     assert read_checkpoint(best).progress.epochs_done == progress.best_epoch
 
 
-def poisoned(trainer, bad_batches):
-    """Lets some batches of every epoch, by number, hear weights that are not numbers."""
+def set_nan_weights(trainer, bad_batches):
+    """Set the weights to NaN for some batches of every epoch."""
     train_step, counted = trainer.train_step, itertools.count()
 
     def step(batch, num_rows):
@@ -109,12 +110,12 @@ def poisoned(trainer, bad_batches):
     trainer.train_step = step
 
 
-def test_a_batch_whose_loss_is_not_finite_is_named_and_changes_nothing(clips, tmp_path, caplog):
+def test_batch_with_nan_loss_is_reported_and_changes_nothing(clips, tmp_path, caplog):
     train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5, ema_decay=0.9)
     config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig())
     trainer = make_trainer(config, clips[:8], tmp_path / "run")
     plan, _ = trainer.train_data.epoch(0, train.seed, trainer.model.fits)
-    poisoned(trainer, {1})
+    set_nan_weights(trainer, {1})
     trainer.train()
     error = caplog.text
     assert "nan" in error
@@ -128,37 +129,38 @@ def test_a_batch_whose_loss_is_not_finite_is_named_and_changes_nothing(clips, tm
         assert np.isfinite(np.asarray(variable)).all()
 
 
-def test_too_many_of_them_stop_the_run_with_the_remedy(clips, tmp_path):
+def test_too_many_skipped_batches_end_the_run_with_a_remedy(clips, tmp_path):
     train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5)
     trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:8], tmp_path / "run")
-    poisoned(trainer, range(100))
+    nan = np.float32("nan")
+    trainer.train_step = lambda batch, num_rows: StepResult(loss=nan, path=None, gradient_norm=nan)
     with pytest.raises(UserError, match=r"train\.learning_rate"):
         trainer.train()
-    last = read_checkpoint(trainer.run.checkpoints()[-1]).progress  # to go on from with a larger budget
+    last = read_checkpoint(trainer.run.checkpoints()[-1]).progress  # to be resumed with a larger budget
     assert last == trainer.progress
     assert (last.step, last.skipped) == (3, 3)
 
 
-def test_a_run_whose_weights_have_diverged_ends(trained):
+def test_run_whose_weights_have_diverged_ends(trained):
     trainer, *_ = trained
     kept = trainer.model.get_weights()
     trainer.model.set_weights([weight * np.nan for weight in kept])
-    with pytest.raises(UserError, match=r"epoch 3: the dev loss is nan.*start another run"):
+    with pytest.raises(UserError, match=r"epoch 3: the dev loss is nan.*another run"):
         trainer._finish_epoch()
     assert len(trainer.run.metrics()) == 2
     trainer.model.set_weights(kept)
 
 
 @pytest.fixture
-def steps_run_at_once():
-    """What a step hands on can be read."""
+def run_eagerly():
+    """Run functions eagerly, so that values inside a step can be read."""
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
 
 
-@pytest.mark.usefixtures("steps_run_at_once")
-def test_gradients_are_clipped_to_their_norm(clips, tmp_path):
+@pytest.mark.usefixtures("run_eagerly")
+def test_gradients_are_clipped_to_the_maximum_norm(clips, tmp_path):
     data = Dataset(clips[:4], Vocabulary.of_utterances(clips[:4]), 20.0)
     _, batches = data.in_order()
     batch = next(batches)
@@ -172,21 +174,21 @@ def test_gradients_are_clipped_to_their_norm(clips, tmp_path):
     assert float(seen[1]) > 1
 
 
-def test_a_resumed_run_refuses_another_training_set(trained, clips, tmp_path):
+def test_resumed_run_refuses_another_training_set(trained, clips, tmp_path):
     trainer, *_ = trained
     other = make_trainer(CONFIG, clips[:3], tmp_path / "other")
     other.store.run = trainer.run
-    with pytest.raises(UserError, match="its training set is another one than when it began"):
+    with pytest.raises(UserError, match="training set has changed"):
         other.resume()
 
 
-def test_progress_shows_loss_errors_throughput_and_time_left(trained):
+def test_progress_bar_shows_loss_errors_throughput_and_time_left(trained):
     _, out, err = trained
     assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", out)
     assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", err)
 
 
-def test_evaluation_reports_in_the_order_of_the_set(trained, clips):
+def test_evaluation_keeps_the_order_of_the_set(trained, clips):
     trainer, *_ = trained
     shuffled = [clips[2], clips[0], clips[3], clips[1]]
     data = Dataset(shuffled, trainer.vocabulary, 3.0)

@@ -11,10 +11,10 @@ from asr.runs.progress import EpochMetrics
 from asr.training.skipped_batches import SkippedBatch
 from asr.training.trouble import TroubleWatch
 
-STEPS = 115  # of an epoch
+STEPS = 115  # per epoch
 LABELS = 10_000
 
-# where the run did not keep what was missed, 0 stands
+# missed is 0 where the run did not record it
 SOUND = """
 83.26,1.704,0.971,0.00062,0.000  43.28,0.954,0.856,0.0013,0.000  32.05,0.823,0.607,0.0019,0.000
 23.13,0.665,0.454,0.0025,0.000  18.2,0.558,0.389,0.003,0.000  14.59,0.462,0.290,0.003,0.000
@@ -50,7 +50,7 @@ RISING = """
 33.45,0.842,0.805,0.21,0.152  32.78,0.832,0.810,0.24,0.122  36.08,0.866,0.857,0.27,0.148
 37.74,0.884,0.809,0.3,0.155
 """
-BY_HEART = """
+MEMORIZED = """
 118.7,2.689,2.483,0.0005,0.002  95.53,2.176,0.961,0.001,0.004  52.36,0.987,1.000,0.0015,0.585
 47.14,0.970,1.000,0.002,0.755  43.55,0.947,1.000,0.0025,0.646  40.66,0.938,0.998,0.003,0.683
 36.87,0.906,0.971,0.003,0.611  32.83,0.869,0.888,0.003,0.539  27.77,0.771,0.895,0.003,0.419
@@ -67,7 +67,7 @@ BY_HEART = """
 
 
 def curve(text, steps=STEPS, **fields):
-    """The epochs of a curve, and the edits of each."""
+    """Return the epochs of a curve, and the edits of each."""
     history, all_edits = [], []
     for epoch, row in enumerate(text.split(), start=1):
         loss, train_error, dev_error, learning_rate, missed = map(float, row.split(","))
@@ -95,8 +95,8 @@ def curve(text, steps=STEPS, **fields):
     return history, all_edits
 
 
-def told(watch, history, edits):
-    """(epoch, line) of everything that is told in a run."""
+def reports(watch, history, edits):
+    """Return (epoch, line) of everything that is reported in a run."""
     return [
         (epoch, line)
         for epoch in range(1, len(history) + 1)
@@ -104,115 +104,115 @@ def told(watch, history, edits):
     ]
 
 
-def test_nothing_is_told_of_a_sound_run():
+def test_good_run_has_no_trouble_report():
     history, edits = curve(SOUND)
-    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
 
 
-def test_nothing_is_told_of_the_blanks_that_every_model_begins_with():
+def test_initial_blanks_of_every_model_are_not_reported():
     blank = "48,1.0,1.0,3e-3,1.0 " * 8
     history, edits = curve(blank)
-    assert told(TroubleWatch(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
+    assert reports(TroubleWatch(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
     history, edits = curve(blank, steps=3)
-    assert told(TroubleWatch(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
+    assert reports(TroubleWatch(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
 
 
-def test_a_model_that_stays_with_blanks_is_told():
+def test_model_that_outputs_only_blanks_is_reported():
     history, edits = curve(BLANK)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
     assert epoch == 7
-    assert "for 6 epochs the model has written (nearly) nothing but blanks" in line
+    assert "for 6 epochs the model has output almost only blanks" in line
     assert "train.learning_rate is 0.3: set it to 0.01" in line
     assert "asr doctor" in line
 
 
-def test_a_model_that_falls_back_to_blanks_is_told_at_once():
+def test_collapse_to_blanks_is_reported_at_once():
     history, edits = curve(" ".join(SOUND.split()[:9]) + " 50,1.0,1.0,3e-3,0.999" * 2)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == len(history) - 1
-    assert "collapsed to blanks" in line
+    assert "collapsed" in line
     assert "set it to 0.001" in line
 
 
-def test_labels_of_other_recordings_are_told():
+def test_shuffled_labels_are_reported():
     history, edits = curve(SHUFFLED)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
     assert epoch == 10
     assert "training error is still 92.0% and hardly falls" in line
-    assert "do the labels belong to the audio? See `asr inspect` and `asr doctor`" in line
+    assert "do the labels match the audio? See `asr inspect` and `asr doctor`" in line
 
 
-def test_a_learning_rate_too_high_is_told():
+def test_learning_rate_that_is_too_high_is_reported():
     history, edits = curve(RISING)
-    config = TrainConfig(epochs=20, learning_rate=0.6)  # all of it a warm-up
-    [(epoch, line)] = told(TroubleWatch(config, warmup_steps=2300), history, edits)
+    config = TrainConfig(epochs=20, learning_rate=0.6)  # the warm-up lasts the whole run
+    [(epoch, line)] = reports(TroubleWatch(config, warmup_steps=2300), history, edits)
     assert epoch == 9
     assert "the loss has been above its lowest, 30.14 in epoch 4, for 5 epochs, now 36.08" in line
     assert "train.learning_rate is 0.6: set it to 0.01" in line
 
 
-def test_a_burst_of_skipped_batches_is_told():
+def test_burst_of_skipped_batches_is_reported():
     history, edits = curve(SOUND, skipped=lambda epoch: 7 if epoch == 5 else 1)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 5
     assert "7 batches with infinite loss or gradients" in line
 
 
-def test_exploding_gradients_are_told_while_the_loss_rises():
+def test_exploding_gradients_are_reported_while_the_loss_rises():
     norms = {"gradient_norm": lambda epoch: 900.0 if epoch == 13 else 25.0}
     history, edits = curve(SOUND, **norms)
-    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
     history[12] = dataclasses.replace(history[12], loss=8.0)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 13
-    assert "norm of 900" in line
+    assert "norm has grown to 900" in line
 
 
-def test_a_set_learned_by_heart_is_told():
-    history, edits = curve(BY_HEART, steps=11)
-    [(epoch, line)] = told(TroubleWatch(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
+def test_overfitting_is_reported():
+    history, edits = curve(MEMORIZED, steps=11)
+    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
     assert epoch == 32
     assert "dev error has hardly fallen for 15 epochs, from 71.3% (epoch 17)" in line
     assert "training error fell from 14.4% to 2.8%" in line
     assert "[augment]" in line
 
 
-def test_where_early_stopping_acts_a_stalled_error_is_not_told():
-    history, edits = curve(BY_HEART, steps=11)
+def test_stalled_dev_error_is_not_reported_with_early_stopping():
+    history, edits = curve(MEMORIZED, steps=11)
     config = TrainConfig(epochs=60, learning_rate=3e-3, early_stopping_epochs=20)
-    assert told(TroubleWatch(config, 66), history, edits) == []
+    assert reports(TroubleWatch(config, 66), history, edits) == []
 
 
-def test_a_run_that_stands_still_is_told_unless_its_rate_adapts_itself():
+def test_stalled_run_is_reported_unless_its_schedule_is_plateau():
     history, edits = curve("20,0.5,0.45,2e-3,0.1 " * 20)
     config = TrainConfig(epochs=40, schedule="constant")
-    [(epoch, line)] = told(TroubleWatch(config, 10), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(config, 10), history, edits)
     assert epoch == 11
     assert "train.schedule = plateau" in line
     adapted = dataclasses.replace(config, schedule="plateau")
-    assert told(TroubleWatch(adapted, 10), history, edits) == []
+    assert reports(TroubleWatch(adapted, 10), history, edits) == []
 
 
-def test_waiting_for_batches_is_told_but_for_the_start_of_a_session():
+def test_waiting_for_batches_is_reported_except_at_the_start_of_a_session():
     config = TrainConfig(epochs=48, learning_rate=3e-3)
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch in (1, 9) else 0.02)
-    assert told(TroubleWatch(config, 552), history, edits) == []
+    assert reports(TroubleWatch(config, 552), history, edits) == []
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch == 1 else 0.25)
-    [(epoch, line)] = told(TroubleWatch(config, 552), history, edits)
+    [(epoch, line)] = reports(TroubleWatch(config, 552), history, edits)
     assert epoch == 2
     assert "25% of the time was spent waiting for batches" in line
     assert "asr pack" in line
 
 
-def test_waiting_in_one_long_epoch_is_told():
+def test_waiting_for_batches_in_one_long_epoch_is_reported():
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.3, train_s=lambda epoch: 3600.0 * epoch)
-    assert told(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
+    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
 
 
-def test_a_resumed_run_tells_what_an_uninterrupted_one_does():
+def test_resumed_run_reports_the_same_trouble_as_an_uninterrupted_one():
     history, edits = curve(BLANK)
     config = TrainConfig(epochs=8, learning_rate=0.3)
-    whole = told(TroubleWatch(config, 93), history, edits)
+    whole = reports(TroubleWatch(config, 93), history, edits)
     watch, resumed = TroubleWatch(config, 93), []
     for epoch in range(1, len(history) + 1):
         watch = TroubleWatch(config, 93, watch.reported)
@@ -227,35 +227,35 @@ def skip(watch, number, clips=None, loss=math.inf, norm=math.nan):
     return watch.after_skipped(SkippedBatch(loss, norm, clips or CLIPS[:5], 3, number, 0.0123))
 
 
-def test_a_skipped_batch_names_its_utterances():
+def test_skipped_batch_names_its_utterances():
     [line] = skip(TroubleWatch(TrainConfig(), 10), 1)
     assert line == (
-        "epoch 3: the loss became inf at a learning rate of 0.0123; the batch is skipped (1 of at most 20): "
+        "epoch 3: the loss is inf at a learning rate of 0.0123; the batch is skipped (1 of at most 20): "
         "clip0 (audio/clip0.wav), clip1 (audio/clip1.wav), clip2 (audio/clip2.wav) and 2 more"
     )
     [line] = skip(TroubleWatch(TrainConfig(), 10), 1, CLIPS[:1], loss=3.5, norm=math.inf)
-    assert "the loss was 3.50, but the norm of its gradients inf" in line
+    assert "the loss is 3.50, but the norm of its gradients is inf" in line
     assert line.endswith("clip0 (audio/clip0.wav)")
 
 
-def test_of_many_skipped_batches_few_are_told():
+def test_only_some_of_many_skipped_batches_are_reported():
     watch = TroubleWatch(TrainConfig(max_skipped=100), 10)
     numbers = [number for number in range(1, 101) if skip(watch, number)]
     assert numbers == [1, 2, 3, 10, 20, 40, 80]
 
 
-def test_beyond_the_budget_the_run_stops():
+def test_run_ends_when_more_than_max_skipped_batches_are_skipped():
     watch = TroubleWatch(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
     skip(watch, 1, CLIPS[:5])
     skip(watch, 2, CLIPS[5:10])
-    with pytest.raises(UserError, match=r"for the 3rd time, .*is 2.*learning_rate=0.01 instead of 0.3"):
+    with pytest.raises(UserError, match=r"3 batches are skipped, .*is 2.*learning_rate=0.01 instead of 0.3"):
         skip(watch, 3, CLIPS[10:15])
 
 
-def test_utterances_that_come_again_are_suspected_after_a_resume_too():
+def test_repeatedly_skipped_utterances_are_named_even_after_a_resume():
     config = TrainConfig(max_skipped=1)
     watch = TroubleWatch(config, 10)
     skip(watch, 1, CLIPS[:5])
     resumed = TroubleWatch(config, 10, watch.reported)
-    with pytest.raises(UserError, match=r"leave it out: clip4 \(audio/clip4.wav\); else start another run"):
+    with pytest.raises(UserError, match=r"damaged: clip4 \(audio/clip4.wav\); otherwise start another run"):
         skip(resumed, 2, CLIPS[4:9])

@@ -25,13 +25,13 @@ def some_rooms(shortest_s=0.15, longest_s=1.0, num=60):
 
 
 def decay_db(response):
-    """Energy still to come, against all of it (Schroeder, 1965)."""
+    """Return the remaining energy relative to all of it, in dB (Schroeder, 1965)."""
     energy = np.cumsum(response[::-1].astype(np.float64) ** 2)[::-1]
     return 10 * np.log10(energy / energy[0])
 
 
 def measured_rt60_s(response):
-    """From the decay between -5 and -25 dB, as ISO 3382 has it."""
+    """Measure the RT60 from the decay between -5 and -25 dB, as in ISO 3382."""
     levels_db = decay_db(response)
     begin, end = np.argmax(levels_db < -5), np.argmax(levels_db < -25)
     slope = np.polyfit(np.arange(begin, end) / RATE, levels_db[begin:end], 1)[0]
@@ -43,14 +43,14 @@ def bursts(num_samples=24000):
     return (samples * (np.arange(num_samples) % 8000 < 4000)).astype(np.float32)
 
 
-def test_a_room_has_the_reverberation_time_asked_for():
+def test_simulated_room_has_the_requested_reverberation_time():
     ratios = [measured_rt60_s(response) / room.reverberation_s for room, response in some_rooms()]
     assert np.median(ratios) == pytest.approx(1, abs=0.03)
     assert min(ratios) > 0.8
     assert max(ratios) < 1.2
 
 
-def test_the_tail_goes_on_where_the_echoes_end():
+def test_diffuse_tail_continues_the_level_of_the_echoes():
     def level_db(response, begin_ms, end_ms):
         return 10 * np.log10(np.mean(response[begin_ms * 16 : end_ms * 16].astype(np.float64) ** 2))
 
@@ -61,16 +61,16 @@ def test_the_tail_goes_on_where_the_echoes_end():
     assert abs(np.mean(steps)) < 1.5
 
 
-def test_a_response_begins_with_the_direct_sound_and_ends_after_60_db():
+def test_simulated_response_begins_with_direct_sound_and_ends_after_60_db():
     for room, response in some_rooms(num=20):
         assert response.dtype == np.float32
-        assert response[0] == pytest.approx(1, abs=0.5)  # but for an echo within the same sample
+        assert response[0] == pytest.approx(1, abs=0.5)  # except for an echo within the same sample
         assert len(response) == round(room.reverberation_s * RATE)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("to_wall_m", [1.0, 59.0])
-def test_echoes_arrive_when_and_as_loud_as_geometry_has_it(axis, to_wall_m):
+def test_echo_time_and_amplitude_follow_geometry(axis, to_wall_m):
     # 1 m from a wall, 2 m apart: that wall's echo goes 2 * sqrt(2) m, all others are far
     source_m, microphone_m = np.full(3, 30.0), np.full(3, 30.0)
     source_m[axis] = microphone_m[axis] = to_wall_m
@@ -83,7 +83,7 @@ def test_echoes_arrive_when_and_as_loud_as_geometry_has_it(axis, to_wall_m):
     assert np.flatnonzero(response[:800]).tolist() == [0, echo]
 
 
-def test_drawn_rooms_hold_their_speaker_and_microphone():
+def test_drawn_rooms_contain_speaker_and_microphone():
     for room, _ in some_rooms(0.2, 0.5):
         assert 0.2 <= room.reverberation_s <= 0.5
         assert room.distance_m >= NEAREST_M
@@ -92,7 +92,7 @@ def test_drawn_rooms_hold_their_speaker_and_microphone():
             assert (position < room.size_m).all()
 
 
-def test_speech_in_a_room_is_as_long_as_loud_and_not_later():
+def test_reverberated_speech_keeps_length_energy_and_delay():
     speech = bursts()
     for _, response in some_rooms(num=20):
         wet = reverberate(speech, response)
@@ -104,17 +104,17 @@ def test_speech_in_a_room_is_as_long_as_loud_and_not_later():
         assert lags[400] > 0
 
 
-def test_it_is_the_convolution():
+def test_reverberate_equals_the_scaled_convolution():
     speech, (_, response) = bursts(3000), some_rooms(num=1)[0]
     wet, plain = reverberate(speech, response), np.convolve(speech.astype(np.float64), response)[:3000]
     np.testing.assert_allclose(wet, plain * np.sqrt(np.mean(speech**2) / np.mean(plain**2)), atol=0.5)
 
 
-def test_silence_in_a_room_is_silence():
+def test_reverberated_silence_is_silent():
     assert not reverberate(np.zeros(400, np.float32), np.ones(10, np.float32)).any()
 
 
-def test_the_same_seed_makes_the_same_rooms():
+def test_simulated_rooms_depend_on_the_seed_only():
     def rooms(seed):
         return SimulatedRooms.make((0.2, 0.3), np.random.default_rng(seed)).responses
 
@@ -128,7 +128,7 @@ def test_the_same_seed_makes_the_same_rooms():
 # measured ones
 
 
-def test_a_measured_response_begins_at_its_direct_sound_and_takes_the_first_channel(tmp_path):
+def test_measured_response_begins_at_its_direct_sound_in_the_first_channel(tmp_path):
     samples = np.zeros((48000, 2))
     samples[4800, 0], samples[9600, 0] = 0.5, 0.25  # at 48 kHz
     samples[:, 1] = 0.9
@@ -139,7 +139,7 @@ def test_a_measured_response_begins_at_its_direct_sound_and_takes_the_first_chan
     assert np.abs(response[100:]).max() == pytest.approx(0.5, rel=0.01)
 
 
-def test_an_echo_louder_than_the_direct_sound_does_not_delay_it(tmp_path):
+def test_loud_echo_is_not_taken_as_direct_sound(tmp_path):
     samples = np.zeros(8000)
     samples[1000], samples[1400] = 0.5, -0.9
     soundfile.write(tmp_path / "far.wav", samples, RATE, subtype="FLOAT")
@@ -148,7 +148,7 @@ def test_an_echo_louder_than_the_direct_sound_does_not_delay_it(tmp_path):
     assert response[400] == pytest.approx(-1)
 
 
-def test_a_quiet_response_keeps_its_tail(tmp_path):
+def test_quiet_measured_response_keeps_its_tail(tmp_path):
     samples = np.zeros(8000)
     samples[0], samples[4000] = 1e-3, 1e-6
     soundfile.write(tmp_path / "quiet.wav", samples, RATE, subtype="FLOAT")
@@ -156,25 +156,27 @@ def test_a_quiet_response_keeps_its_tail(tmp_path):
     assert response[4000] == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_a_response_too_long_is_cut(tmp_path):
+def test_long_measured_response_is_cut(tmp_path):
     soundfile.write(tmp_path / "long.wav", np.full(5 * RATE, 0.5), RATE)
     assert len(read_response(Piece(tmp_path / "long.wav"))) == LONGEST_RESPONSE_S * RATE
 
 
-def test_responses_of_a_folder_are_used(tmp_path):
+def test_measured_responses_of_a_folder_are_applied(tmp_path):
     click = np.zeros(800)
     click[[100, 500]] = 0.9, 0.9
     soundfile.write(tmp_path / "two_clicks.wav", click, RATE)
     config = AugmentConfig(reverb=str(tmp_path), reverb_probability=1.0)
     clip = np.zeros(2000, np.int16)
     clip[600] = 10000
-    heard, applied = Augmenter.load(config, 1).apply_and_tell(clip, 0, 1, 1.0)
+    wet, applied = Augmenter.load(config, 1).apply_with_effects(clip, 0, 1, 1.0)
     assert applied.response == "two_clicks.wav"
-    assert np.flatnonzero(heard).tolist() == [600, 1000]
-    assert heard[[600, 1000]] == pytest.approx(10000 / 2**0.5, abs=2)
+    assert np.flatnonzero(wet).tolist() == [600, 1000]
+    assert wet[[600, 1000]] == pytest.approx(10000 / 2**0.5, abs=2)
 
 
-def test_a_silent_response_is_told_before_the_first_step(tmp_path):
+def test_silent_measured_response_is_an_error_on_load(tmp_path):
     soundfile.write(tmp_path / "mute.wav", np.zeros(800), RATE)
-    with pytest.raises(UserError, match=r"augment\.reverb: .*mute\.wav: silent, expected an impulse"):
+    with pytest.raises(
+        UserError, match=r"augment\.reverb: .*mute\.wav: expected an impulse response, received silence"
+    ):
         Augmenter.load(AugmentConfig(reverb=str(tmp_path)), 1)

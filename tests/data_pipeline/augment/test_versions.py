@@ -8,7 +8,7 @@ from data_pipeline.augment.augmenter import Augmenter, utterance_keys
 from data_pipeline.augment.versions import write_versions
 
 
-def test_versions_are_what_the_augmenter_makes_of_each_epoch(tmp_path):
+def test_versions_equal_the_augmented_clip_of_each_epoch(tmp_path):
     clip = np.random.default_rng(3).normal(0, 2000, 20000).astype(np.int16)
     write_wav(tmp_path / "a.wav", clip)
     augmenter = Augmenter.load(AugmentConfig(speed_min=1.0, speed_max=1.0, gain_db_min=-6.0), 1)
@@ -21,8 +21,8 @@ def test_versions_are_what_the_augmenter_makes_of_each_epoch(tmp_path):
         )
 
 
-def test_an_augmenter_that_changes_nothing_is_refused(tmp_path):
+def test_writing_versions_without_effects_is_an_error(tmp_path):
     write_wav(tmp_path / "a.wav", np.ones(20000, np.int16))
-    with pytest.raises(UserError, match="leaves waveforms as they are"):
+    with pytest.raises(UserError, match="at least one effect"):
         write_versions(tmp_path / "a.wav", tmp_path / "out", Augmenter.load(AugmentConfig(), 1), 1)
     assert not (tmp_path / "out").exists()

@@ -7,20 +7,23 @@ import soundfile
 from asr.audio.recording import read_audio
 from asr.base.types import UserError
 from data_pipeline.corpora import CORPORA
-from data_pipeline.corpora.digits import NUM_STRINGS, TEST_SPEAKER, WORDS
+from data_pipeline.corpora.digits import TEST_SPEAKER, WORDS
 from data_pipeline.corpora.hsk_words import split_of
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory):
-    target = tmp_path_factory.mktemp("demo")
-    manifests = prepare_corpus("mandarin_demo", "", target).manifests
-    return {split: read_manifest(path) for split, path in manifests.items()}
+def demo_manifests(tmp_path_factory):
+    return prepare_corpus("mandarin_demo", "", tmp_path_factory.mktemp("demo")).manifests
 
 
-def test_the_demo_corpus_unpacks_into_an_ordinary_one(demo):
+@pytest.fixture(scope="session")
+def demo(demo_manifests):
+    return {split: read_manifest(path) for split, path in demo_manifests.items()}
+
+
+def test_demo_corpus_is_unpacked_to_16_khz_wav_files(demo):
     assert {split: len(utterances) for split, utterances in demo.items()} == {
         "train": 1700,
         "dev": 100,
@@ -33,22 +36,23 @@ def test_the_demo_corpus_unpacks_into_an_ordinary_one(demo):
     assert np.abs(read_audio(first.audio_path)).max() > 1000
 
 
-@pytest.mark.parametrize("what", ["speaker", "text"])
-def test_no_voice_and_no_sentence_of_the_demo_stands_in_two_splits(demo, what):
-    seen = [{getattr(u, what) for u in utterances} for utterances in demo.values()]
+@pytest.mark.parametrize("attribute", ["speaker", "text"])
+def test_demo_splits_share_no_speaker_and_no_text(demo, attribute):
+    seen = [{getattr(u, attribute) for u in utterances} for utterances in demo.values()]
     assert not seen[0] & seen[1]
     assert not seen[0] & seen[2]
     assert not seen[1] & seen[2]
 
 
-def test_a_prepared_corpus_is_reused(demo, tmp_path):
-    manifests = prepare_corpus("mandarin_demo", "", tmp_path).manifests
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert prepare_corpus("mandarin_demo", "", tmp_path).manifests == manifests
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+def test_prepared_corpus_is_reused(demo_manifests):
+    target = demo_manifests["train"].parent
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
+    assert len(before) > 2000
+    assert prepare_corpus("mandarin_demo", "", target).manifests == demo_manifests
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before
 
 
-def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path):
+def test_hsk_words_are_labelled_and_bad_files_are_left_out(tmp_path):
     source = tmp_path / "source" / "audio"
     source.mkdir(parents=True)
     words = ["银行", "长大", "绿色", "妈妈", "苹果", "老师", "学生", "再见"]
@@ -75,19 +79,22 @@ def test_hsk_words_come_labelled_with_bad_files_reported(tmp_path):
     assert "found Latin letters" in summary
 
 
-def test_hsk_words_in_several_qualities_are_not_mixed(tmp_path):
+def test_hsk_words_in_two_folders_raise(tmp_path):
     for quality in ("18k-abr", "64k"):
         (tmp_path / quality).mkdir()
         (tmp_path / quality / "cmn-一.mp3").touch()
-    with pytest.raises(UserError, match=r"stands in 2 folders below it; name one of them: .*18k-abr, .*64k"):
+    with pytest.raises(UserError, match=r"in 2 folders .*18k-abr, .*64k"):
         prepare_corpus("hsk_words", str(tmp_path), tmp_path / "out")
 
 
-def test_a_word_stays_in_its_split_and_splits_have_their_shares():
+def test_hsk_word_splits_have_their_shares():
     words = [chr(code) for code in range(0x4E00, 0x4E00 + 5000)]
     shares = {split: sum(split_of(w) == split for w in words) / 5000 for split in ("train", "dev", "test")}
     assert shares["test"] == pytest.approx(0.06, abs=0.015)
     assert shares["dev"] == pytest.approx(0.03, abs=0.01)
+
+
+NUM_STRINGS = {"train": 400, "dev": 200, "test": 30}  # fewer than the corpus has, to be quick
 
 
 @pytest.fixture(scope="session")
@@ -102,19 +109,21 @@ def digits(tmp_path_factory):
                 wave = level * np.sin(2 * np.pi * 300 * np.arange(2000) / 8000)
                 soundfile.write(root / "source" / f"{digit}_{speaker}_{index}.wav", wave, 8000)
                 lengths[speaker] = 4000  # at 16 kHz
-    manifests = prepare_corpus("digits", str(root / "source"), root / "out").manifests
-    assert prepare_corpus("digits", str(root / "source"), root / "out").manifests == manifests
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("data_pipeline.corpora.digits.NUM_STRINGS", NUM_STRINGS)
+        manifests = prepare_corpus("digits", str(root / "source"), root / "out").manifests
+        assert prepare_corpus("digits", str(root / "source"), root / "out").manifests == manifests
     return {split: read_manifest(path) for split, path in manifests.items()}
 
 
-def test_digit_strings_hold_the_digits_they_are_labelled_with(digits):
+def test_digit_strings_contain_the_digits_of_their_labels(digits):
     num_read = 0
     for utterance in digits["dev"]:
         wave = np.abs(read_audio(utterance.audio_path).astype(float))
         loud = np.convolve(wave, np.ones(400) / 400, "same") > 100
         pieces = np.flatnonzero(np.diff(np.concatenate([[0], loud.astype(int), [0]]))).reshape(-1, 2)
         if len(pieces) != len(utterance.tokens):
-            continue  # a gap was too short to be seen
+            continue  # a gap was too short to be detected
         # in this corpus a digit is as loud as it is large
         levels = [wave[begin + 600 : end - 600].max() / 32768 / 0.02 for begin, end in pieces]
         assert tuple(WORDS[round(level) - 1] for level in levels) == utterance.tokens
@@ -122,13 +131,13 @@ def test_digit_strings_hold_the_digits_they_are_labelled_with(digits):
     assert num_read > 50
 
 
-def test_a_corpus_prepared_from_another_folder_is_not_taken_for_this_one(digits, tmp_path):
+def test_preparing_another_source_into_the_same_target_raises(digits, tmp_path):
     target = Path(digits["dev"][0].audio_path).parent.parent
-    with pytest.raises(UserError, match=r"prepared from .*, not from .*; remove that folder"):
+    with pytest.raises(UserError, match=r"prepared with source .*; remove this folder"):
         prepare_corpus("digits", str(tmp_path), target)
 
 
-def test_one_speaker_is_kept_out_of_training(digits):
+def test_digits_test_speaker_is_not_in_train_or_dev(digits):
     assert {u.speaker for u in digits["test"]} == {TEST_SPEAKER}
     assert {u.speaker for u in digits["train"]} == {u.speaker for u in digits["dev"]} == {"anna", "bert"}
     assert {split: len(utterances) for split, utterances in digits.items()} == NUM_STRINGS
@@ -136,7 +145,7 @@ def test_one_speaker_is_kept_out_of_training(digits):
 
 
 @pytest.mark.parametrize("name", [name for name, corpus in CORPORA.items() if corpus.needs_source])
-def test_a_folder_without_the_corpus_says_what_was_expected(name, tmp_path):
+def test_preparing_a_missing_or_empty_folder_raises(name, tmp_path):
     with pytest.raises(UserError, match="no folder"):
         prepare_corpus(name, str(tmp_path / "none"), tmp_path / "out")
     with pytest.raises(UserError, match=r"below this folder"):

@@ -11,7 +11,7 @@ from asr.audio.recording import audio_duration_s
 from asr.base.types import UserError
 from data_pipeline.corpora import asrt, common_voice, folder, json_lines, kaldi, librispeech, table
 from data_pipeline.corpora.layout import plain_spaces
-from data_pipeline.corpora.listed import by_split, split_of
+from data_pipeline.corpora.listed import assign_splits, split_of
 from data_pipeline.corpora.pipes import file_of_pipe
 from data_pipeline.types import Recording
 
@@ -46,7 +46,7 @@ def counted(reading):
 
 
 @pytest.mark.parametrize(("module", "build"), TREES)
-def test_every_recording_is_a_clip_that_can_be_read_and_has_an_id_of_its_own(module, build, tmp_path):
+def test_every_recording_is_readable_and_has_a_unique_id(module, build, tmp_path):
     reading = read(module, build(tmp_path))
     recordings = [recording for found in reading.splits.values() for recording in found]
     assert recordings
@@ -59,7 +59,7 @@ def test_every_recording_is_a_clip_that_can_be_read_and_has_an_id_of_its_own(mod
 
 
 @pytest.mark.parametrize(("module", "build"), TREES)
-def test_a_relative_source_finds_the_same(module, build, tmp_path, monkeypatch):
+def test_relative_source_gives_the_same_recordings(module, build, tmp_path, monkeypatch):
     build(tmp_path)
     absolute = read(module, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_a_relative_source_finds_the_same(module, build, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_folder_of_something_else_is_refused_with_what_was_expected_and_found(module, tmp_path):
+def test_unrelated_folder_raises_with_expected_and_found_files(module, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "notes.md").touch()
     with pytest.raises(UserError, match=r"below this folder; expected .*found .*notes\.md, photos/"):
@@ -81,7 +81,7 @@ def test_a_folder_of_something_else_is_refused_with_what_was_expected_and_found(
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_what_a_module_says_of_its_corpus(module):
+def test_format_metadata_is_complete(module):
     corpus = module.CORPUS
     assert corpus.about
     assert corpus.layout
@@ -90,7 +90,7 @@ def test_what_a_module_says_of_its_corpus(module):
     assert all(len(archive.md5) == 32 for archive in corpus.archives)
 
 
-def test_librispeech(tmp_path):
+def test_librispeech_parts_are_read_as_splits(tmp_path):
     reading = read(librispeech, forms.build_librispeech(tmp_path))
     assert ids(reading) == {
         "train": ["103-7-0000", "103-7-0001", "20-7-0000", "20-7-0001"],
@@ -105,20 +105,20 @@ def test_librispeech(tmp_path):
     assert list(one_part.splits) == ["dev"]
 
 
-def test_librispeech_without_its_transcripts_is_refused(tmp_path):
+def test_librispeech_without_transcripts_raises(tmp_path):
     forms.clip(tmp_path / "dev-clean" / "1" / "2" / "1-2-0000.flac")
     with pytest.raises(UserError, match=r"no recording with its text below this folder; .* left out 1 file"):
         read(librispeech, tmp_path)
 
 
-def test_common_voice(tmp_path):
+def test_common_voice_tables_are_read_as_splits(tmp_path):
     reading = read(common_voice, forms.build_common_voice(tmp_path))
     assert ids(reading) == {"train": ["cv_1", "cv_2"], "dev": ["cv_5"], "test": ["cv_6"]}
     assert texts(reading.splits["train"]) == {"cv_1": '"你好，她说。', "cv_2": "第二 句"}
     assert reading.splits["dev"][0].text == '他说"再见"'
     assert reading.splits["dev"][0].speaker == "c2"
     assert counted(reading) == {
-        "an id that stands twice": 1,
+        "duplicate id": 1,
         "fewer fields than columns": 1,
         "empty transcript": 1,
     }
@@ -126,22 +126,22 @@ def test_common_voice(tmp_path):
     assert f"{table_path}:5" in {out.what for out in reading.left_out}
 
 
-def test_common_voice_in_several_languages_is_not_mixed(tmp_path):
+def test_common_voice_with_several_languages_raises(tmp_path):
     forms.build_common_voice(tmp_path, "zh-CN")
     forms.build_common_voice(tmp_path, "zh-TW")
-    with pytest.raises(UserError, match=r"2 languages below this folder; name one of them: .*zh-CN, .*zh-TW"):
+    with pytest.raises(UserError, match=r"2 languages below this folder; .*zh-CN, .*zh-TW"):
         read(common_voice, tmp_path)
     assert len(read(common_voice, tmp_path / "cv-corpus-19.0" / "zh-TW").splits) == 3
 
 
-def test_common_voice_of_old_releases_and_of_languages_without_splits(tmp_path):
+def test_common_voice_without_splits_uses_the_validated_clips(tmp_path):
     forms.write(tmp_path / "validated.tsv", "client_id\tpath\tsentence\nc\tabc\tText\n")
     forms.clip(tmp_path / "clips" / "abc.mp3")
     (recording,) = read(common_voice, tmp_path).splits["all"]
     assert recording == Recording("abc", str(tmp_path / "clips" / "abc.mp3"), "Text", "c")
 
 
-def test_a_table_of_other_columns_is_no_common_voice(tmp_path):
+def test_common_voice_table_without_its_columns_raises(tmp_path):
     forms.write(tmp_path / "train.tsv", "path\ttext\na.mp3\tText\n")
     with pytest.raises(
         UserError, match=r"train\.tsv:1: no column sentence or client_id; .* found path, text"
@@ -149,7 +149,7 @@ def test_a_table_of_other_columns_is_no_common_voice(tmp_path):
         read(common_voice, tmp_path)
 
 
-def test_kaldi(tmp_path):
+def test_kaldi_data_directories_are_read_as_splits(tmp_path):
     reading = read(kaldi, forms.build_kaldi(tmp_path))
     assert ids(reading) == {
         "train": ["a-1", "a-2", "b-3", "b-4"],
@@ -166,25 +166,25 @@ def test_kaldi(tmp_path):
     ]
     assert [(r.begin_s, r.end_s) for r in reading.splits["dev"]] == [(0.0, 0.75), (0.75, None)]
     assert counted(reading) == {
-        "an id that stands twice": 1,
-        "a command that does more than decode one file": 1,
-        "a piece of a Kaldi archive": 1,
+        "duplicate id": 1,
+        "command that does more than decode one file": 1,
+        "entry of a Kaldi archive": 1,
         "audio without a transcript": 1,
         "transcript without audio": 1,
-        "no span of time": 1,
-        "a segment of a recording that wav.scp lacks": 1,
-        "a segment without its begin and end": 1,
-        "another list of the same split": 1,
+        "invalid time span": 1,
+        "segment of a recording missing from wav.scp": 1,
+        "segment without begin and end times": 1,
+        "another list for the same split": 1,
     }
 
 
-def test_a_kaldi_folder_of_its_own_is_all_of_a_corpus(tmp_path):
+def test_single_kaldi_folder_is_a_whole_corpus(tmp_path):
     source = forms.build_kaldi(tmp_path) / "data" / "train"
     assert list(read(kaldi, source).splits) == ["all"]
     assert ids(read(kaldi, source / "wav.scp")) == ids(read(kaldi, source))
 
 
-def test_kaldi_without_text_is_refused(tmp_path):
+def test_kaldi_without_text_raises(tmp_path):
     forms.write(tmp_path / "wav.scp", "a a.wav\n")
     with pytest.raises(UserError, match=r"wav\.scp without text beside it"):
         read(kaldi, tmp_path)
@@ -201,7 +201,7 @@ def test_kaldi_without_text_is_refused(tmp_path):
         ("sox a.wav -t wav - rate 16000 |", "a.wav"),
         ("ffmpeg -i a.mp3 -f wav -ar 16000 -ac 1 - 2>/dev/null |", "a.mp3"),
         ("sph2pipe -f wav a.sph | sox -t wav - -r 16000 -t wav - |", "a.sph"),
-        # these would be heard otherwise
+        # these change the sound
         ("sph2pipe -f wav -p -c 1 a.sph |", None),
         ("flac -c -d -s --skip=16000 a.flac |", None),
         ("sox -t wav a.wav -t wav - speed 0.9 |", None),
@@ -210,7 +210,7 @@ def test_kaldi_without_text_is_refused(tmp_path):
         ("sox -t raw a.wav -t wav - |", None),
         ("ffmpeg -ss 3 -i a.mp3 -f wav - |", None),
         ("flac -c -d -s a.flac | sox -t wav - -t wav - reverb |", None),
-        # these cannot be told
+        # the file of these is ambiguous or unknown
         ("cat a.wav b.wav |", None),
         ("cat $AUDIO/a.wav |", None),
         ('cat "`ls`" |', None),
@@ -221,18 +221,18 @@ def test_kaldi_without_text_is_refused(tmp_path):
         ("|", None),
     ],
 )
-def test_a_pipe_is_understood_where_it_only_decodes_one_file(command, path):
+def test_file_of_pipe_is_known_only_if_the_command_just_decodes_it(command, path):
     assert file_of_pipe(command) == path
 
 
-def test_no_command_of_a_list_is_ever_run(tmp_path):
+def test_commands_in_wav_scp_are_never_run(tmp_path):
     forms.write(tmp_path / "wav.scp", f"a touch {tmp_path}/ran; cat a.wav |\nb b.wav\n")
     forms.write(tmp_path / "text", "a 一\nb 二\n")
     assert ids(read(kaldi, tmp_path)) == {"all": ["b"]}
     assert not (tmp_path / "ran").exists()
 
 
-def test_nemo_manifests(tmp_path):
+def test_nemo_manifests_are_read_as_splits(tmp_path):
     reading = read(json_lines, forms.build_nemo(tmp_path))
     assert ids(reading) == {
         "train": ["anna-1", "anna-2", "bert-1", "long-0.50", "long-1.25"],
@@ -246,20 +246,20 @@ def test_nemo_manifests(tmp_path):
         "not a JSON object": 2,
         "audio without a transcript": 1,
         "empty transcript": 1,
-        "no path of audio": 1,
-        "a time that is not a number": 1,
-        "characters that cannot be written as UTF-8": 1,
+        "no audio path": 1,
+        "time is not a number": 1,
+        "characters that UTF-8 cannot encode": 1,
     }
     assert f"{tmp_path}/train_manifest.json:4" in {out.what for out in reading.left_out}
 
 
-def test_wenet_lists(tmp_path):
+def test_wenet_lists_are_read_as_splits(tmp_path):
     reading = read(json_lines, forms.build_wenet(tmp_path))
     assert ids(reading) == {"train": ["u-1", "u-2"], "dev": ["u-3"], "test": ["u-4"]}
     assert texts(reading.splits["train"]) == {"u-1": "你好", "u-2": "再见"}
     assert (reading.splits["train"][1].begin_s, reading.splits["train"][1].end_s) == (0.25, 0.75)
     assert [(out.what, out.reason) for out in reading.left_out] == [
-        (f"{tmp_path}/train/data.list:3", "an id that stands twice")
+        (f"{tmp_path}/train/data.list:3", "duplicate id")
     ]
 
 
@@ -279,7 +279,7 @@ def test_wenet_lists(tmp_path):
         {"id": "u", "audio": {"path": "a.wav"}, "sentence": "你好", "spk": "s", "tokens": "ni3 hao3"},
     ],
 )
-def test_one_file_of_json_lines_in_any_dialect_is_all_of_a_corpus(record, tmp_path):
+def test_single_json_lines_file_of_any_toolkit_is_a_whole_corpus(record, tmp_path):
     path = forms.write(tmp_path / "train.jsonl", json.dumps(record))
     expected = Recording("u", f"{tmp_path}/a.wav", "你好", "s", ("ni3", "hao3"))
     assert read(json_lines, path).splits == {"all": [expected]}
@@ -295,54 +295,54 @@ def test_one_file_of_json_lines_in_any_dialect_is_all_of_a_corpus(record, tmp_pa
         (kaldi, "wav.scp", "a a.wav\n"),
     ],
 )
-def test_a_list_without_a_usable_line_is_refused(module, name, text, tmp_path):
+def test_list_without_a_usable_line_raises(module, name, text, tmp_path):
     path = forms.write(tmp_path / name, text)
     forms.write(tmp_path / "text", "b 二\n")
-    with pytest.raises(UserError, match=f"{path}: no usable line; expected .*; found (none|1)"):
+    with pytest.raises(UserError, match=f"{path}: no usable line; expected .*; found (no lines|1)"):
         read(module, tmp_path)
 
 
-def test_a_csv_of_a_chinese_spreadsheet(tmp_path):
+def test_gb18030_csv_from_a_spreadsheet_is_read(tmp_path):
     reading = read(table, forms.build_csv(tmp_path) / "table.csv")
     assert ids(reading) == {"train": ["a1", "a2"], "dev": ["b1"], "test": ["b2"]}
     assert texts(reading.splits["train"]) == {"a1": "你好,她说", "a2": '她说"再见"'}
     assert reading.splits["dev"][0].speaker == "bert"
     assert {out.what.split(":")[-1]: out.reason for out in reading.left_out} == {
         "6": "more fields than columns",
-        "7": "a quotation mark that is not closed on its line",
+        "7": "quotation mark not closed on its line",
         "8": "empty transcript",
         "9": "transcript without audio",
-        "10": "no split in its column",
+        "10": "empty split column",
     }
 
 
-def test_tables_of_splits_in_a_folder(tmp_path):
+def test_tsv_tables_in_a_folder_are_read_as_splits(tmp_path):
     reading = read(table, forms.build_tsv(tmp_path))
     assert ids(reading) == {"train": ["1", "2"], "dev": ["3"], "test": ["4"]}
     assert texts(reading.splits["train"]) == {"1": '"你好', "2": "再见"}
     assert reading.splits["dev"][0].text == "三"
     assert [(out.what, out.reason) for out in reading.left_out] == [
-        (f"{tmp_path}/speakers.csv", "a table of other columns")
+        (f"{tmp_path}/speakers.csv", "table without the expected columns")
     ]
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";"])
 @pytest.mark.parametrize("audio", ["path", "File", "audio_filepath", "wav"])
-def test_delimiters_and_names_of_columns_are_found(delimiter, audio, tmp_path):
+def test_delimiter_and_column_names_are_detected(delimiter, audio, tmp_path):
     rows = [["x", audio, "Transcription", "client_id"], ["1", "a.wav", "so; it, goes", "s"]]
     lines = [delimiter.join(f'"{field}"' for field in row) for row in rows]
     path = forms.write(tmp_path / "t.csv", "\n".join(lines))
     assert read(table, path).splits["all"] == [Recording("a", f"{tmp_path}/a.wav", "so; it, goes", "s")]
 
 
-def test_a_table_without_the_columns_says_which_it_has(tmp_path):
+def test_table_without_the_columns_raises_with_those_found(tmp_path):
     path = forms.write(tmp_path / "t.csv", "clip_name;words\na.wav;你好\n")
     for source in (path, tmp_path):
         with pytest.raises(UserError, match=r"t\.csv:1: expected a header with .* found clip_name, words;"):
             read(table, source)
 
 
-def test_clips_with_transcripts_beside_them(tmp_path):
+def test_clips_are_matched_with_transcripts_beside_them(tmp_path):
     reading = read(folder, forms.build_folder(tmp_path))
     assert texts(reading.splits["all"]) == {
         "anna-1": "你好， 她说",
@@ -355,11 +355,11 @@ def test_clips_with_transcripts_beside_them(tmp_path):
     assert {Path(out.what).name: out.reason for out in reading.left_out} == {
         "3.wav": "audio without a transcript",
         "README.txt": "transcript without audio",
-        "2.lab": "a transcript of timed phones",
+        "2.lab": "transcript of timed phones, not words",
     }
 
 
-def test_folders_of_splits_are_no_speakers(tmp_path):
+def test_split_folders_are_not_read_as_speakers(tmp_path):
     for name in ("train/wavs/anna/1", "train/wavs/bert/1", "valid/wavs/carl/1", "test/wavs/dora/1"):
         forms.clip(tmp_path / f"{name}.wav")
         forms.write(tmp_path / f"{name}.txt", "你好")
@@ -374,7 +374,7 @@ def test_folders_of_splits_are_no_speakers(tmp_path):
     assert list(read(folder, tmp_path).splits) == ["all"]
 
 
-def test_asrt_lists(tmp_path):
+def test_asrt_lists_are_read_as_splits(tmp_path):
     reading = read(asrt, forms.build_asrt(tmp_path))
     assert ids(reading) == {
         "train": ["20170001P00001A0001", "A2_0", "A2_1"],
@@ -385,11 +385,11 @@ def test_asrt_lists(tmp_path):
     assert counted(reading) == {
         "audio without a transcript": 1,
         "transcript without audio": 1,
-        "a list without its syllables beside it": 1,
+        "list without a syllable list beside it": 1,
     }
 
 
-def test_asrt_configuration_says_where_audio_and_lists_are(tmp_path):
+def test_asrt_configuration_gives_the_paths_of_audio_and_lists(tmp_path):
     audio = forms.build_asrt(tmp_path / "speech_data")
     project = tmp_path / "asrt"
     project.mkdir()
@@ -402,14 +402,14 @@ def test_asrt_configuration_says_where_audio_and_lists_are(tmp_path):
         reading = read(asrt, source)
         assert ids(reading) == {"dev": ["A11_101"]}
         assert Path(reading.splits["dev"][0].audio_path).is_file()
-        assert counted(reading) == {"a list that asrt_config.json names is not there": 2}
+        assert counted(reading) == {"list named in asrt_config.json not found": 2}
     config.write_text('{"dataset": []}')
-    with pytest.raises(UserError, match=r"asrt_config\.json: not a configuration of ASRT"):
+    with pytest.raises(UserError, match=r"asrt_config\.json: not an ASRT configuration"):
         read(asrt, config)
 
 
 @pytest.mark.parametrize("place", ["lists/deep", "lists", ".", "elsewhere"])
-def test_audio_is_looked_for_beside_the_list_then_above_it_then_here(place, tmp_path, monkeypatch):
+def test_audio_is_found_beside_the_list_above_it_or_in_the_current_folder(place, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     wanted = forms.clip(tmp_path / place / "wav" / "a.wav")
@@ -420,7 +420,7 @@ def test_audio_is_looked_for_beside_the_list_then_above_it_then_here(place, tmp_
     assert Path(recordings[0].audio_path).parent == Path(recordings[1].audio_path).parent
 
 
-def test_audio_that_is_nowhere_stays_for_preparing_to_miss(tmp_path):
+def test_recordings_with_missing_audio_are_kept_for_preparation_to_report(tmp_path):
     path = forms.write(tmp_path / "x.jsonl", '{"wav": "wav/a.wav", "txt": "一"}')
     (recording,) = read(json_lines, path).splits["all"]
     assert recording.audio_path == f"{tmp_path}/wav/a.wav"
@@ -443,13 +443,13 @@ def test_audio_that_is_nowhere_stays_for_preparing_to_miss(tmp_path):
         ("data", None),
     ],
 )
-def test_names_tell_splits(name, split):
+def test_split_of_recognizes_the_split_in_a_name(name, split):
     assert split_of(name) == split
 
 
-def test_lists_named_for_a_split_go_before_their_variants():
+def test_list_named_exactly_for_a_split_is_preferred_to_its_variants():
     names = ("train", "train_sp", "dev_clean", "dev_other", "test", "lexicon")
-    chosen, left_out = by_split({Path(name): name for name in names})
+    chosen, left_out = assign_splits({Path(name): name for name in names})
     assert [(str(path), split) for path, split in chosen] == [
         ("train", "train"),
         ("dev_clean", "dev"),
@@ -457,28 +457,28 @@ def test_lists_named_for_a_split_go_before_their_variants():
         ("test", "test"),
     ]
     assert [(out.what, out.reason) for out in left_out] == [
-        ("train_sp", "another list of the same split"),
-        ("lexicon", "a list whose name tells no split"),
+        ("train_sp", "another list for the same split"),
+        ("lexicon", "list name without a split"),
     ]
-    assert by_split({Path("a"): "a", Path("b"): "b"}) == ([(Path("a"), "all"), (Path("b"), "all")], [])
+    assert assign_splits({Path("a"): "a", Path("b"): "b"}) == ([(Path("a"), "all"), (Path("b"), "all")], [])
 
 
-def test_a_list_of_100_000_is_read_in_seconds_with_few_looks_at_files(tmp_path, monkeypatch):
+def test_list_of_100_000_lines_is_read_in_seconds_with_few_file_accesses(tmp_path, monkeypatch):
     forms.clip(tmp_path / "wav" / "00" / "0.wav")
     lines = [f'{{"wav": "wav/{n % 100:02d}/{n}.wav", "txt": "第{n}句话"}}' for n in range(100_000)]
     path = forms.write(tmp_path / "data.list", "\n".join(lines))
-    looks = []
+    accesses = []
     exists = os.path.exists
-    monkeypatch.setattr(os.path, "exists", lambda name: looks.append(name) or exists(name))
+    monkeypatch.setattr(os.path, "exists", lambda name: accesses.append(name) or exists(name))
     begin_s = time.process_time()
     recordings = read(json_lines, path).splits["all"]
     assert time.process_time() - begin_s < 10
     assert len(recordings) == 100_000
     assert recordings[-1].id == "99-99999"
-    assert len(looks) < 1000
+    assert len(accesses) < 1000
 
 
-def test_a_table_may_name_pieces_of_longer_files(tmp_path):
+def test_table_may_name_segments_of_longer_files(tmp_path):
     rows = [
         "path,text,start,end",
         "long.wav,一,0.5,1.5",
@@ -488,6 +488,6 @@ def test_a_table_may_name_pieces_of_longer_files(tmp_path):
     ]
     (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
     reading = table.read(tmp_path / "t.csv", tmp_path)
-    pieces = {r.text: (r.begin_s, r.end_s) for r in reading.splits["all"]}
-    assert pieces == {"一": (0.5, 1.5), "二": (1.5, None), "三": (0.0, None)}
-    assert [out.reason for out in reading.left_out] == ["times that are no seconds"]
+    segments = {r.text: (r.begin_s, r.end_s) for r in reading.splits["all"]}
+    assert segments == {"一": (0.5, 1.5), "二": (1.5, None), "三": (0.0, None)}
+    assert [out.reason for out in reading.left_out] == ["time is not a number"]

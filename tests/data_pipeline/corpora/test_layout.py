@@ -8,21 +8,21 @@ LINES = ["一 你好　世界", "二 thanks"]
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_transcript_is_read_in_any_usual_encoding(encoding, end, tmp_path):
+def test_transcripts_in_common_encodings_are_read(encoding, end, tmp_path):
     (tmp_path / "t").write_bytes(("　" + end.join([LINES[0], "", LINES[1] + "　"])).encode(encoding))
     assert list(text_lines(tmp_path / "t")) == [(1, LINES[0]), (3, LINES[1])]
     assert [number for number, _ in raw_lines(tmp_path / "t")] == [1, 3]
 
 
-def test_utf8_with_a_damaged_byte_is_not_taken_for_another_encoding(tmp_path):
+def test_utf8_with_a_damaged_byte_raises_with_its_line(tmp_path):
     data = "\n".join(LINES * 20).encode()
     place = data.index("世".encode())
     (tmp_path / "t").write_bytes(data[:place] + b"\xff" + data[place + 1 :])
-    with pytest.raises(UserError, match=r"t:1: UTF-8 with a damaged byte in this line"):
+    with pytest.raises(UserError, match=r"t:1: invalid UTF-8 byte"):
         list(text_lines(tmp_path / "t"))
 
 
-def test_what_is_no_text_is_named(tmp_path):
+def test_binary_or_missing_transcript_raises(tmp_path):
     (tmp_path / "t").write_bytes(bytes(range(128, 256)) * 3)
     with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
         list(text_lines(tmp_path / "t"))
@@ -30,7 +30,7 @@ def test_what_is_no_text_is_named(tmp_path):
         list(text_lines(tmp_path / "none"))
 
 
-def test_files_are_found_in_order_whatever_the_case_of_their_endings(tmp_path):
+def test_files_below_is_sorted_and_ignores_the_case_of_suffixes(tmp_path):
     for name in ["b/2.WAV", "b/1.wav", "a.Wav", ".hidden.wav", ".git/x.wav", "c.txt"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -39,14 +39,14 @@ def test_files_are_found_in_order_whatever_the_case_of_their_endings(tmp_path):
     assert found == ["a.Wav", "b/1.wav", "b/2.WAV"]
 
 
-def test_white_space_of_any_kind_is_one_space():
+def test_plain_spaces_joins_white_space_of_any_kind():
     assert plain_spaces("\ufeff　你好 \t　e\u0301\n") == "你好 é"
 
 
 @pytest.mark.parametrize(
     ("text", "encoding"), [("謝謝你，我們去公園", "big5"), ("élàn vitaç côté", "latin-1")]
 )
-def test_another_encoding_is_not_taken_for_gb18030(text, encoding, tmp_path):
+def test_text_in_another_encoding_is_not_decoded_as_gb18030(text, encoding, tmp_path):
     (tmp_path / "t").write_bytes(text.encode(encoding))
     with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
         list(text_lines(tmp_path / "t"))

@@ -10,7 +10,7 @@ from data_pipeline.doctor.diagnosis import Diagnosis, as_json
 from data_pipeline.doctor.findings import KINDS, sources_of
 from data_pipeline.manifest import read_manifest
 
-# where one mistake is rightly told twice
+# defects that are correctly reported twice
 ALSO = {
     "text_was_read_in_gbk": {"text-and-tokens"},
     "channels_cancel_out": {"mixed-down"},
@@ -18,7 +18,7 @@ ALSO = {
     "token_holds_a_byte_order_mark": {"odd-token"},
     "token_is_the_blank": {"odd-token"},
 }
-TOLD_ELSEWHERE = {"decoder-stopped"}  # tests/data_pipeline/doctor/test_listening.py
+TESTED_ELSEWHERE = {"decoder-stopped"}  # in tests/data_pipeline/doctor/test_workers.py
 CASES = [(code, spoil) for code, spoils in DEFECTS.items() for spoil in spoils]
 LEFT_OUT_CASES = [(code, spoil) for code, spoil in CASES if KINDS[code].left_out]
 
@@ -32,12 +32,12 @@ def codes(diagnosis: Diagnosis) -> set[str]:
     return {finding.code for finding in diagnosis.findings}
 
 
-def test_nothing_is_found_in_a_sound_corpus(corpus):
+def test_intact_corpus_has_no_findings(corpus):
     assert examine(corpus).findings == []
 
 
 @pytest.mark.parametrize(("code", "spoil"), CASES, ids=[spoil.__name__ for _, spoil in CASES])
-def test_a_defect_is_found_and_nothing_else(corpus, code, spoil):
+def test_defect_gives_its_finding_and_no_other(corpus, code, spoil):
     spoil(corpus)
     diagnosis = examine(corpus)
     assert codes(diagnosis) == {code} | ALSO.get(spoil.__name__, set())
@@ -49,8 +49,8 @@ def test_a_defect_is_found_and_nothing_else(corpus, code, spoil):
         assert not diagnosis.left_out()
 
 
-def test_every_kind_of_finding_has_its_defect():
-    assert DEFECTS.keys() | TOLD_ELSEWHERE == KINDS.keys()
+def test_every_kind_of_finding_is_tested():
+    assert DEFECTS.keys() | TESTED_ELSEWHERE == KINDS.keys()
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_every_kind_of_finding_has_its_defect():
         (["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"], ["train", "dev", "test", "test"]),
     ],
 )
-def test_a_manifest_is_taken_for_what_its_name_says_else_for_what_its_place_says(names, roles):
+def test_role_of_a_manifest_follows_its_name_or_its_position(names, roles):
     assert [source.role for source in sources_of([Path(name) for name in names])] == roles
 
 
-def test_of_the_same_sound_in_two_training_manifests_one_is_kept(corpus):
+def test_recording_in_two_training_manifests_is_kept_once(corpus):
     corpus.records = {"train-a": corpus.records["train"], "train-b": [corpus.train()]}
     corpus.extra = {"train-a": b"", "train-b": b""}
     diagnosis = examine(corpus)
@@ -81,7 +81,7 @@ def test_of_the_same_sound_in_two_training_manifests_one_is_kept(corpus):
 @pytest.mark.parametrize(
     ("code", "spoil"), LEFT_OUT_CASES, ids=[spoil.__name__ for _, spoil in LEFT_OUT_CASES]
 )
-def test_a_clean_manifest_is_read_back_and_found_sound(corpus, tmp_path, code, spoil):
+def test_clean_manifest_has_no_errors_when_examined_again(corpus, tmp_path, code, spoil):
     spoil(corpus)
     found = examine(corpus)
     written = write_clean(found, tmp_path / "clean")
@@ -102,14 +102,14 @@ def test_a_clean_manifest_is_read_back_and_found_sound(corpus, tmp_path, code, s
     assert len(again.contents.entries) >= 26
 
 
-def test_what_train_and_test_share_is_told_and_kept(corpus, tmp_path):
+def test_utterances_shared_by_train_and_test_are_reported_and_kept(corpus, tmp_path):
     corpus.test().update(tokens=corpus.train()["tokens"], speaker=corpus.train()["speaker"])
     written = write_clean(examine(corpus), tmp_path / "clean")
     assert list(written.values()) == [24, 4]
     assert (tmp_path / "clean" / LEFT_OUT).read_text() == ""
 
 
-def test_a_manifest_of_which_nothing_is_sound_is_not_written(corpus, tmp_path):
+def test_manifest_without_usable_lines_is_not_written(corpus, tmp_path):
     for record in corpus.records["test"]:
         record["tokens"] = ""
     stale = tmp_path / "clean" / "test.jsonl"
@@ -119,7 +119,7 @@ def test_a_manifest_of_which_nothing_is_sound_is_not_written(corpus, tmp_path):
     assert not stale.exists()
 
 
-def test_clean_manifests_never_overwrite_the_examined_ones_or_one_another(corpus, tmp_path):
+def test_clean_manifests_overwrite_neither_examined_ones_nor_each_other(corpus, tmp_path):
     diagnosis = examine(corpus)
     with pytest.raises(UserError, match=r"train\.jsonl: a clean manifest would overwrite"):
         write_clean(diagnosis, corpus.folder)
@@ -128,14 +128,14 @@ def test_clean_manifests_never_overwrite_the_examined_ones_or_one_another(corpus
     assert [path.name for path in clean.values()] == ["a-train.jsonl", "b-train.jsonl"]
 
 
-def test_one_speaker_among_many_is_no_outlier_and_few_utterances_are_not_compared(corpus):
+def test_speaking_rates_are_compared_only_among_enough_utterances(corpus):
     corpus.train().update(tokens="yi1", text="一")
     assert codes(examine(corpus)) == {"speaking-rate"}
     corpus.records = {"train": corpus.records["train"][:15], "test": []}
     assert "speaking-rate" not in codes(examine(corpus))
 
 
-def test_the_json_tells_every_finding_with_its_place(corpus):
+def test_json_lists_every_finding_with_its_place(corpus):
     corpus.audio(3).unlink()
     corpus.test()["speaker"] = ""
     report = json.loads(json.dumps(as_json(examine(corpus))))

@@ -14,7 +14,7 @@ NASTY = "<script>alert('&')</script>\"你好"
 
 
 class Page(HTMLParser):
-    """What a page holds; refuses tags that do not match."""
+    """Parses a page; fails on tags that do not match."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def page_of(corpus, tmp_path) -> Page:
     return Page(path)
 
 
-def test_a_sound_corpus_has_figures_and_histograms_but_no_problem(corpus, tmp_path):
+def test_page_of_an_intact_corpus_has_histograms_and_no_findings(corpus, tmp_path):
     page = page_of(corpus, tmp_path)
     assert "Sound" in page.text
     assert "28" in page.text
@@ -63,14 +63,14 @@ def test_a_sound_corpus_has_figures_and_histograms_but_no_problem(corpus, tmp_pa
 
 
 @pytest.mark.parametrize("code", DEFECTS)
-def test_every_kind_of_finding_is_shown_with_its_remedy(corpus, tmp_path, code):
+def test_page_shows_every_kind_of_finding_with_its_remedy(corpus, tmp_path, code):
     DEFECTS[code][0](corpus)
     page = page_of(corpus, tmp_path)
     assert KINDS[code].title in page.text
     assert KINDS[code].remedy[1:] in page.text
 
 
-def test_names_are_shown_as_they_are_and_never_as_markup(corpus, tmp_path):
+def test_page_escapes_names(corpus, tmp_path):
     name = "<b>&'名字'</b>".replace("/", "_")
     renamed = corpus.audio().rename(corpus.folder / f"{name}.wav")
     corpus.train().update(id=NASTY, text=NASTY, speaker="", audio=renamed.name)
@@ -81,7 +81,7 @@ def test_names_are_shown_as_they_are_and_never_as_markup(corpus, tmp_path):
     assert not page.all("script")
 
 
-def test_links_and_players_lead_to_the_recordings(corpus, tmp_path):
+def test_links_and_players_point_to_the_recordings(corpus, tmp_path):
     renamed = corpus.audio().rename(corpus.folder / "名 #1%?.wav")
     corpus.train().update(audio=renamed.name, tokens="")
     page = page_of(corpus, tmp_path)
@@ -92,12 +92,12 @@ def test_links_and_players_lead_to_the_recordings(corpus, tmp_path):
         assert "?" not in address
 
 
-def test_what_cannot_be_played_has_no_player(corpus, tmp_path):
+def test_unplayable_recording_has_no_player(corpus, tmp_path):
     corpus.audio().write_bytes(b"")
     assert not page_of(corpus, tmp_path).all("audio")
 
 
-def test_a_page_stays_small_however_much_is_found(corpus, tmp_path):
+def test_page_stays_small_with_many_findings(corpus, tmp_path):
     record = corpus.records["train"][0]
     corpus.records["train"] = [{**record, "id": f"u{number}", "tokens": ""} for number in range(500)]
     page = page_of(corpus, tmp_path)

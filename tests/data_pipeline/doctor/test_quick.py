@@ -14,7 +14,7 @@ from data_pipeline.doctor.quick import check_audio, check_utterances, log_left_o
     ("changes", "reason"),
     [
         ({"audio_path": "none.wav"}, "No such file"),
-        ({"tokens": ("xyz1",)}, "'xyz1' is not among"),
+        ({"tokens": ("xyz1",)}, "'xyz1' is not in the vocabulary"),
         ({"tokens": ()}, "no label"),
         ({"tokens": ("many",) * 50}, "50 labels do not fit"),
         ({"duration_s": 9.0}, "the manifest says 9.00 s"),
@@ -23,7 +23,7 @@ from data_pipeline.doctor.quick import check_audio, check_utterances, log_left_o
         ({"audio_path": "{tmp}/cut.flac"}, "cut off"),
     ],
 )
-def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, changes, reason):
+def test_unusable_utterances_are_separated_with_their_reasons(clips, tmp_path, changes, reason):
     soundfile.write(tmp_path / "short.wav", np.zeros(320), 16000)
     whole = open(clips[0].audio_path, "rb").read()  # noqa: PTH123, SIM115
     (tmp_path / "cut.wav").write_bytes(whole[: len(whole) // 2])
@@ -42,7 +42,7 @@ def test_what_cannot_be_trained_on_is_parted_from_the_rest(clips, tmp_path, chan
     assert bad.audio_path in problems[0]
 
 
-def test_long_lists_of_what_is_left_out_are_cut_and_counted(caplog):
+def test_long_list_of_left_out_recordings_is_cut_and_counted(caplog):
     log_left_out([f"reason {i}" for i in range(30)], 100, "m.jsonl")
     (record,) = caplog.records
     assert record.levelname == "WARNING"
@@ -50,34 +50,34 @@ def test_long_lists_of_what_is_left_out_are_cut_and_counted(caplog):
     assert "reason 9\n  and 20 more" in record.getMessage()
 
 
-def test_nothing_is_logged_where_nothing_is_left_out(caplog):
+def test_nothing_is_logged_if_no_recording_is_left_out(caplog):
     log_left_out([], 100, "m.jsonl")
     assert not caplog.records
 
 
-def test_checking_reports_how_many_recordings_are_checked(clips):
+def test_checking_audio_reports_its_progress(clips):
     reports = []
     check_audio(clips, on_progress=reports.append)
     assert [(work.done, work.total) for work in reports] == [(0, len(clips)), (len(clips), len(clips))]
 
 
-def test_an_hour_is_no_utterance(tmp_path):
+def test_recording_longer_than_an_utterance_is_a_problem(tmp_path):
     soundfile.write(tmp_path / "long.wav", np.zeros(301 * 8000, np.int16), 8000)
     long = [Utterance("long", str(tmp_path / "long.wav"), 301.0, "", ("a",))]
-    assert "5 min long, expected one utterance of 300 s at most" in check_audio(long)[0]
+    assert "5 min long, expected one utterance of at most 300 s" in check_audio(long)[0]
 
 
-def test_damage_in_the_middle_of_a_compressed_file_is_found_before_the_first_step(clips, tmp_path):
+def test_damage_inside_a_compressed_file_is_found_by_the_quick_check(clips, tmp_path):
     soundfile.write(tmp_path / "whole.flac", read_audio(clips[0].audio_path), 16000)
     data = bytearray((tmp_path / "whole.flac").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 500] = b"\xff" * 500
     (tmp_path / "hurt.flac").write_bytes(data)
     hurt = [dataclasses.replace(clips[0], audio_path=str(tmp_path / "hurt.flac"))]
-    assert audio_duration_s(hurt[0].audio_path) == pytest.approx(clips[0].duration_s)  # its end is there
+    assert audio_duration_s(hurt[0].audio_path) == pytest.approx(clips[0].duration_s)  # its end is intact
     assert "hurt.flac: broken after its header" in check_audio(hurt)[0]
 
 
-def test_sentences_that_training_hears_are_counted(clips):
+def test_shared_sentences_are_counted_by_text_and_tokens(clips):
     other = dataclasses.replace(clips[0], id="other", text=f" {clips[0].text} ")
     unlike = dataclasses.replace(clips[1], id="unlike", text="别的", tokens=("bie2", "de5"))
     assert shared_sentences(clips, [other, unlike]) == 1

@@ -7,12 +7,12 @@ from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, unu
 @pytest.mark.parametrize(
     "text", ["公交车票多少钱", "ma3 ge5", "naïve café", "Ünïcödé ÄÖÜ", "¿Qué?", "Привет", "は", "한국어"]
 )
-def test_whole_texts_are_left_alone(text):
+def test_intact_texts_have_no_defects(text):
     assert damage(text) == ""
     assert unusual_space(text) == ""
 
 
-def test_no_chinese_phrase_is_taken_for_mojibake():
+def test_chinese_phrases_are_not_taken_for_mojibake():
     assert [phrase for phrase in PHRASES_DICT if mojibake(phrase)] == []
 
 
@@ -20,19 +20,19 @@ def test_no_chinese_phrase_is_taken_for_mojibake():
     ("encoding", "text"),
     [("latin-1", "朋友正在厨房做饭"), ("cp1252", "你好"), ("gbk", "朋友正在厨房做饭"), ("gb18030", "你好吗")],
 )
-def test_utf_8_read_in_another_encoding_is_told_with_what_it_was(encoding, text):
+def test_mojibake_is_reported_with_the_original_text(encoding, text):
     was_read = text.encode().decode(encoding, errors="replace")
     assert mojibake(was_read).startswith(text[:-1])
     assert text[:-1] in damage(was_read)
 
 
-def test_western_mojibake_is_told_too():
+def test_western_mojibake_is_detected():
     assert mojibake("cafÃ©") == "café"
     assert mojibake("itâ€™s") == "it’s"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "name"),
     [
         ("你\ufffd好", "U+FFFD"),
         ("\ufeff你好", "byte order mark"),
@@ -43,21 +43,21 @@ def test_western_mojibake_is_told_too():
         ("a\u202eb", "U+202E"),
     ],
 )
-def test_what_does_not_belong_into_a_text_is_named(text, told):
-    assert told in damage(text)
+def test_damaged_and_invisible_characters_are_named(text, name):
+    assert name in damage(text)
 
 
-def test_joiners_of_scripts_that_need_them_are_no_damage():
+def test_joiners_of_persian_are_not_damage():
     assert damage("می\u200cخواهم") == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("a\u3000b", "IDEOGRAPHIC"), ("a\tb", "U+0009"), ("a\xa0b", "NO-BREAK")]
+    ("text", "name"), [("a\u3000b", "IDEOGRAPHIC"), ("a\tb", "U+0009"), ("a\xa0b", "NO-BREAK")]
 )
-def test_spaces_other_than_the_plain_one_are_named(text, told):
-    assert told in unusual_space(text)
+def test_unusual_spaces_are_named(text, name):
+    assert name in unusual_space(text)
 
 
-def test_composed_form():
+def test_is_composed_detects_the_nfc_form():
     assert is_composed("lǘ")
     assert not is_composed("lu\u0308")

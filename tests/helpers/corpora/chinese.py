@@ -1,4 +1,4 @@
-"""Small trees of six Chinese corpora in their true layouts, with the quirks that they really have.
+"""Build small trees of six Chinese corpora in their real layouts, with the irregularities of the originals.
 
 Each builder writes one below a folder and returns the folder that a user would name. `EXPECTED` holds what
 reading finds there: ids by split, and how many are left out for each reason.
@@ -26,9 +26,9 @@ CRLF = "\r\n"
 
 
 def build_thchs30(folder: Path) -> Path:
-    """Four recordings that are whole; link files, of both kinds; ü, a missing tone, a merged er."""
+    """Write four usable recordings, both kinds of link files, and ü, a missing tone, a merged er."""
     root = folder / "data_thchs30"
-    told = {
+    transcripts = {
         "A11_0": ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3", "l v4 sh ix4 ii iang2"),
         "A11_1": ("他 去 旅 行 l = 了", "ta1 qu4 lü3 xing2 le", "t a1 q v4 l v3 x ing2 l e5"),
         "B22_7": ("一 块 儿 吃 侵略", "yi2 kuair4 chi1 qin1 lue4", "ii i2 k uai4"),
@@ -38,7 +38,7 @@ def build_thchs30(folder: Path) -> Path:
         "D4_752": ("哪 里 都 没有", "na3 li3 dou1 mei2 you3", "n a3"),
         "D4_753": ("", "kong1", "k ong1"),
     }
-    for name, lines in told.items():
+    for name, lines in transcripts.items():
         sound(root / "data" / f"{name}.wav")
         mark = BYTE_ORDER_MARK if name == "A11_1" else ""
         end = CRLF if name == "B22_7" else "\n"
@@ -70,9 +70,9 @@ def build_thchs30(folder: Path) -> Path:
 
 
 def build_st_cmds(folder: Path) -> Path:
-    """Six recordings that are whole, of two speakers who share a number; the texts end without a line end."""
+    """Write six usable recordings of two speakers who share a number; the texts end without a line break."""
     root = folder / "ST-CMDS-20170001_1-OS"
-    told = {
+    transcripts = {
         "20170001P00001A0001": "二毛你今天没课嘛",
         "20170001P00001A0002": f"{BYTE_ORDER_MARK}还喝{FULL_WIDTH_SPACE}里下聊天{CRLF}",
         "20170001P00001I0001": "你好，世界。",
@@ -81,7 +81,7 @@ def build_st_cmds(folder: Path) -> Path:
         "20170001P00255A0119": "有三个人",
         "20170001P00255A0118": f" {FULL_WIDTH_SPACE}\n",
     }
-    for name, text in told.items():
+    for name, text in transcripts.items():
         sound(root / f"{name}.wav")
         write(root / f"{name}.metadata", "SEX\tMale\n")
         write(root / f"{name}.txt", text)
@@ -96,7 +96,7 @@ def build_st_cmds(folder: Path) -> Path:
 
 
 def build_aishell1(folder: Path, *, packed: bool = True) -> Path:
-    """Five recordings that are whole, of three speakers; as downloaded, or unpacked in place."""
+    """Write five usable recordings of three speakers, as downloaded or unpacked in place."""
     root = folder / "data_aishell"
     audio = {
         "train/S0002": ("BAC009S0002W0122", "BAC009S0002W0123", "BAC009S0002W0124"),
@@ -120,7 +120,7 @@ def build_aishell1(folder: Path, *, packed: bool = True) -> Path:
 
 
 def build_aidatatang_200zh(folder: Path, *, packed: bool = True) -> Path:
-    """Four recordings that are whole, of three speakers; as downloaded, or unpacked in place."""
+    """Write four usable recordings of three speakers, as downloaded or unpacked in place."""
     root = folder / "aidatatang_200zh"
     audio = {
         "train/G0013": ("T0055G0013S0001", "T0055G0013S0002"),
@@ -146,7 +146,7 @@ def build_aidatatang_200zh(folder: Path, *, packed: bool = True) -> Path:
 
 
 def build_primewords(folder: Path) -> Path:
-    """Three recordings that are whole; records that repeat or contradict others."""
+    """Write three usable recordings, and records that repeat or contradict others."""
     root = folder / "primewords_md_2018_set1"
     names = [f"{number:08x}-c450-4ec6-ae77-d1e8a6a57897" for number in (0x17E3, 0x2B3C, 0xF00D, 0xABC, 0xAB)]
     texts = ["这 是 一句 话", f"第二{FULL_WIDTH_SPACE}句", "第三句", "这样说", "  "]
@@ -171,8 +171,8 @@ def build_primewords(folder: Path) -> Path:
 
 
 def build_magicdata(folder: Path) -> Path:
-    """Five recordings that are whole; marks of noises, punctuation, a speaker without a transcript."""
-    told = {
+    """Write five usable recordings, with noise marks, punctuation and a speaker without a transcript."""
+    transcripts = {
         "train": [
             ("38_5716_20170914202211.wav", "38_5716", "请帮我打开灯。"),
             ("38_5716_20170914202212.wav", "38_5716", "[FIL]那个 [SPK] 你 好，FIL 世界"),
@@ -186,7 +186,7 @@ def build_magicdata(folder: Path) -> Path:
             ("38_5837_20170714135232.wav", "38_5837", "没有 声音"),
         ],
     }
-    for split, lines in told.items():
+    for split, lines in transcripts.items():
         rows = ["\t".join(line) for line in [("UtteranceID", "SpeakerID", "Transcription"), *lines]]
         end = CRLF if split == "dev" else "\n"
         write(folder / split / "TRANS.txt", end.join(rows) + end)
@@ -213,8 +213,8 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
     "thchs30": (
         {"train": {"A11_0", "A11_1"}, "dev": {"B22_7"}, "test": {"C4_250"}},
         {
-            "a link file that leads nowhere": 1,
-            "pinyin that is no syllable": 1,
+            "broken link file": 1,
+            "invalid pinyin": 1,
             "empty transcript": 1,
             "audio without a transcript": 1,
             "transcript without audio": 1,
@@ -230,7 +230,7 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
             "empty transcript": 1,
             "audio without a transcript": 1,
             "transcript without audio": 1,
-            "a name that is not of this corpus": 1,
+            "file name not of this corpus": 1,
         },
     ),
     "aishell1": (
@@ -248,7 +248,7 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
             "test": {"T0055G0080S0001"},
         },
         {
-            "a second transcript that says the same": 1,
+            "duplicate transcript": 1,
             "audio without a transcript": 1,
             "transcript without audio": 1,
         },
@@ -256,10 +256,10 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
     "primewords": (
         {"all": {f"{number:08x}-c450-4ec6-ae77-d1e8a6a57897" for number in (0x17E3, 0x2B3C, 0xF00D)}},
         {
-            "a second transcript that says the same": 1,
-            "transcripts that contradict each other": 2,
+            "duplicate transcript": 1,
+            "conflicting transcripts": 2,
             "empty transcript": 1,
-            "a record without file or text": 1,
+            "record without file or text": 1,
             "transcript without audio": 1,
             "audio without a transcript": 1,
         },
@@ -272,7 +272,7 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
         },
         {
             "empty transcript": 1,
-            "known to be broken": 1,
+            "known to be damaged": 1,
             "audio without a transcript": 1,
             "transcript without audio": 1,
         },
@@ -281,7 +281,7 @@ EXPECTED: dict[str, tuple[dict[str, set[str]], dict[str, int]]] = {
 
 
 def found(reading) -> tuple[dict[str, set[str]], dict[str, int]]:
-    """A reading in the form of EXPECTED; an id that stands twice in a split is an error."""
+    """Return a reading in the form of EXPECTED; a duplicate id within a split is an error."""
     for recordings in reading.splits.values():
         assert len({recording.id for recording in recordings}) == len(recordings)
     ids = {split: {recording.id for recording in rows} for split, rows in reading.splits.items()}
@@ -289,7 +289,7 @@ def found(reading) -> tuple[dict[str, set[str]], dict[str, int]]:
 
 
 def sound(path: Path) -> None:
-    """A real WAV file: a tone whose pitch and length come from its name."""
+    """Write a WAV file of a tone whose pitch and length depend on its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     checksum = zlib.crc32(path.stem.encode())
     num_samples = RATE_HZ // 2 + checksum % RATE_HZ
@@ -303,20 +303,20 @@ def write(path: Path, text: str) -> None:
 
 
 def litter(folder: Path, *names: str) -> None:
-    """Hidden files as macOS leaves them beside the real ones: a few bytes that are none of their kind."""
+    """Write hidden files as macOS leaves them: named like audio or text, but with other contents."""
     for name in names:
         write(folder / name, "\0\5\x16\7\0\2\0\0Mac OS X")
 
 
 def without_audio(folder: Path) -> None:
-    """Put a pipe that nobody writes to in the place of each audio file: whoever opens one waits for ever."""
+    """Replace each audio file by a pipe without a writer: opening one blocks forever."""
     for path in [path for path in folder.rglob("*") if path.suffix.lower() == ".wav"]:
         path.unlink()
         os.mkfifo(path)
 
 
 def pack(archive: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """A .tar.gz file of members by name, always the same bytes."""
+    """Write a .tar.gz file of the given members, reproducible byte for byte."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with (
         archive.open("wb") as raw,
@@ -332,7 +332,7 @@ def pack(archive: Path, files: Iterable[tuple[str, bytes]]) -> None:
 def _speaker(
     base: Path, place: Path, names: Iterable[str], *, archive: Path, packed: bool, endings: Iterable[str] = ()
 ) -> None:
-    """One speaker's files in `base / place`; packed, they go into `archive / <speaker>.tar.gz`."""
+    """Write one speaker's files into `base / place` or, packed, into `archive / <speaker>.tar.gz`."""
     folder = base / place
     for name in names:
         sound(folder / f"{name}.wav")

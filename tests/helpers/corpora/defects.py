@@ -1,4 +1,4 @@
-"""A small sound corpus of noises, and every defect that `asr doctor` looks for, in real files."""
+"""Make a small corpus of noises without defects, and in it every defect that `asr doctor` looks for."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.doctor.checkup import MOST_SAMPLES, listen
+from data_pipeline.doctor.checkup import MAX_SAMPLES, check_recording
 from data_pipeline.doctor.diagnosis import Diagnosis, diagnose, read_contents
 from data_pipeline.doctor.findings import sources_of
 from data_pipeline.doctor.label_checks import LabelRules, vocabulary_of
@@ -23,7 +23,7 @@ SPLITS = {"train": 24, "test": 4}
 
 
 class SmallCorpus:
-    """Manifests under `folder`, as records that a test may spoil before `save`."""
+    """Holds manifests in `folder` as records that a test may damage before `save`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class SmallCorpus:
         self.save()
 
     def add(self, split: str, number: int) -> dict:
-        """One recording and its record: five tokens, no two sentences alike."""
+        """Write a recording and return its record, with five tokens; all sentences differ."""
         first = number if split == "train" else 100 + number
         places = [first % 12, (first // 12 + 5) % 12, 3, (7 * first) % 12, (first // 3) % 12]
         name = f"{split}-{number}"
@@ -74,7 +74,7 @@ class SmallCorpus:
 
 
 def noise(seed: int, duration_s: float) -> np.ndarray:
-    """Like speech in level, and unlike any other seed's."""
+    """Return noise with the level of speech; every seed gives another."""
     return np.random.default_rng(seed).normal(0, 0.05, round(duration_s * RATE_HZ))
 
 
@@ -87,14 +87,14 @@ def examine(corpus: SmallCorpus) -> Diagnosis:
 
 
 def examine_paths(paths, tokens=None, batch_s=None) -> Diagnosis:
-    """The doctor's way, with everything in this process and a model of a frame every 80 ms."""
+    """Examine manifests as the doctor does, in this process and with a model of one frame every 80 ms."""
     contents = read_contents(sources_of(paths))
     vocabulary, findings = vocabulary_of(e for e in contents.entries if e.source.role == "train")
     if tokens:
         vocabulary = Vocabulary(tokens)
     rules = LabelRules(vocabulary, frames_needed, lambda n: n // 1280, "a <model>", batch_s)
-    heard = [listen(entry.utterance.audio_path) for entry in contents.entries]
-    return diagnose(contents, heard, rules, findings)
+    checkups = [check_recording(entry.utterance.audio_path) for entry in contents.entries]
+    return diagnose(contents, checkups, rules, findings)
 
 
 def overdriven() -> np.ndarray:
@@ -128,7 +128,7 @@ def manifest_is_empty(corpus):
 
 
 @defect("broken-line")
-def line_is_no_json(corpus):
+def line_is_not_json(corpus):
     corpus.extra["train"] = b'{"id": "a", \n'
 
 
@@ -144,7 +144,7 @@ def token_is_the_blank(corpus):
 
 
 @defect("repeated-id")
-def id_stands_twice(corpus):
+def id_is_duplicated(corpus):
     corpus.train(5)["id"] = corpus.train(2)["id"]
 
 
@@ -185,7 +185,7 @@ def audio_is_a_text(corpus):
 @defect("oversized-audio")
 def audio_lasts_for_hours(corpus):
     data = bytearray(corpus.audio().read_bytes()[:44])
-    num_bytes = 2 * (MOST_SAMPLES + 1)
+    num_bytes = 2 * (MAX_SAMPLES + 1)
     data[4:8], data[40:44] = (36 + num_bytes).to_bytes(4, "little"), num_bytes.to_bytes(4, "little")
     corpus.audio().write_bytes(data)
     os.truncate(corpus.audio(), 44 + num_bytes)  # a hole, which takes no room on the disk
@@ -213,7 +213,7 @@ def channels_cancel_out(corpus):
 
 
 @defect("wrong-duration")
-def manifest_tells_another_length(corpus):
+def manifest_gives_another_length(corpus):
     corpus.train()["duration_s"] = 1.3
 
 
@@ -252,29 +252,29 @@ def one_recording_has_two_labels(corpus):
 
 
 @defect("repeated-audio")
-def a_recording_stands_twice_as_wav_and_flac(corpus):
+def a_recording_occurs_as_wav_and_flac(corpus):
     path = corpus.write("again", soundfile.read(corpus.audio(), dtype="int16")[0], suffix=".flac")
     corpus.records["train"].append({**corpus.train(), "id": "again", "audio": path.name})
 
 
 @defect("shared-audio")
-def a_recording_stands_in_train_and_test(corpus):
+def a_recording_occurs_in_train_and_test(corpus):
     corpus.test()["audio"] = corpus.train()["audio"]
     corpus.test()["duration_s"] = corpus.train()["duration_s"]
 
 
 @defect("shared-sentence")
-def a_sentence_stands_in_train_and_test(corpus):
+def a_sentence_occurs_in_train_and_test(corpus):
     corpus.test()["tokens"], corpus.test()["text"] = corpus.train()["tokens"], corpus.train()["text"]
 
 
 @defect("shared-speaker")
-def a_speaker_stands_in_train_and_test(corpus):
+def a_speaker_occurs_in_train_and_test(corpus):
     corpus.test()["speaker"] = corpus.train()["speaker"]
 
 
 @defect("shared-id")
-def an_id_stands_in_two_manifests(corpus):
+def an_id_occurs_in_two_manifests(corpus):
     corpus.test()["id"] = corpus.train()["id"]
 
 

@@ -1,4 +1,4 @@
-"""Small trees in the true layouts of the general forms, LibriSpeech and Common Voice, with their quirks."""
+"""Make small trees in the layouts of the general forms, LibriSpeech and Common Voice, with their quirks."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def clip(path: Path, seconds: float = 0.3) -> Path:
-    """A short recording, in the container that its suffix says; another one for each path."""
+    """Write a short recording in the container of its suffix; every path has another sound."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(sum(path.name.encode()))
     container = path.suffix[1:].upper().replace("SPH", "NIST").replace("LST", "WAV")
@@ -26,7 +26,7 @@ def write(path: Path, text: str, encoding: str = "utf-8", newline: str = "\n") -
 
 
 def build_librispeech(root: Path) -> Path:
-    """Five parts; an upper-case suffix, a clip without a line, a line without a clip."""
+    """Write five parts, with an upper-case suffix, a clip without a line and a line without a clip."""
     corpus = root / "LibriSpeech"
     for part, speaker, suffix in (
         ("train-clean-100", "103", ".flac"),
@@ -48,7 +48,7 @@ def build_librispeech(root: Path) -> Path:
 
 
 def build_common_voice(root: Path, language: str = "zh-CN") -> Path:
-    """A release with its newer columns, a sentence that begins with a quotation mark, and a bad line."""
+    """Write a release with newer columns, a sentence that begins with a quotation mark, and a bad line."""
     folder = root / "cv-corpus-19.0" / language
     header = "client_id\tpath\tsentence_id\tsentence\tsentence_domain\tup_votes\tdown_votes\tage\tgender\t"
     header += "accents\tvariant\tlocale\tsegment"
@@ -77,7 +77,7 @@ def build_common_voice(root: Path, language: str = "zh-CN") -> Path:
 
 
 def build_kaldi(root: Path) -> Path:
-    """data/train with pipes and quirks, data/dev with segments, data/test; a stray copy of train."""
+    """Write data/train with pipes and quirks, data/dev with segments, data/test, and a copy of train."""
     audio, data = root / "audio", root / "data"
     for name in ("a-1.wav", "a-2.flac", "b 3.wav", "b-4.WAV", "c-long.wav", "d-1.wav"):
         clip(audio / name, 2.0 if "long" in name else 0.3)
@@ -116,7 +116,7 @@ def build_kaldi(root: Path) -> Path:
 
 
 def build_nemo(root: Path) -> Path:
-    """Manifests of NeMo for train and validation, with what goes wrong in them; settings lie beside."""
+    """Write NeMo manifests for train and validation, with typical mistakes, beside a settings file."""
     for name in ("anna/1.wav", "anna/2.wav", "bert/1.wav", "long.wav"):
         clip(root / "wav" / name, 2.0 if "long" in name else 0.3)
     records = [
@@ -140,7 +140,7 @@ def build_nemo(root: Path) -> Path:
 
 
 def build_wenet(root: Path) -> Path:
-    """train, dev and test with a data.list each; ids that stand twice, one segment."""
+    """Write train, dev and test with a data.list each, with duplicate ids and one segment."""
     for name in ("1", "2", "3", "4"):
         clip(root / "wavs" / f"{name}.wav", 1.0)
     for split, records in {
@@ -158,7 +158,7 @@ def build_wenet(root: Path) -> Path:
 
 
 def build_csv(root: Path) -> Path:
-    """A table with a column for the split, as a Chinese spreadsheet writes it; rows that cannot be used."""
+    """Write a table with a split column, as a Chinese spreadsheet saves it, with unusable rows."""
     for name in ("a1.wav", "a2.wav", "b1.WAV", "b2.wav"):
         clip(root / "clips" / name)
     rows = [
@@ -178,7 +178,7 @@ def build_csv(root: Path) -> Path:
 
 
 def build_tsv(root: Path) -> Path:
-    """train.tsv, dev.tsv, test.tsv without a speaker; a lone quotation mark; a table of something else."""
+    """Write train.tsv, dev.tsv, test.tsv without speakers, a lone quotation mark, and an unrelated table."""
     for split, rows in {
         "train": ["path\ttext", '1.wav\t"你好', '2.wav\t"再见"'],
         "dev": ["text\tpath", "三\t3.wav"],
@@ -192,7 +192,7 @@ def build_tsv(root: Path) -> Path:
 
 
 def build_folder(root: Path) -> Path:
-    """Clips of two speakers with transcripts of all kinds beside them, and what has no partner."""
+    """Write clips of two speakers with transcripts of all kinds, and files without a partner."""
     for name in ("anna/1.wav", "anna/2.WAV", "anna/3.flac", "anna/4.wav", "bert/1.wav", "bert/2.wav"):
         clip(root / name)
     clip(root / "bert" / "3.wav")
@@ -207,7 +207,7 @@ def build_folder(root: Path) -> Path:
 
 
 def build_asrt(root: Path) -> Path:
-    """A dataset folder as ASRT has it: lists of two corpora copied beside their audio."""
+    """Write a dataset folder as ASRT has it: lists of two corpora copied beside their audio."""
     audio = {
         "data_thchs30/train/A2_0": ("thchs30", "train.wav.lst"),
         "data_thchs30/train/A2_1": ("thchs30", "train.wav.lst"),

@@ -1,4 +1,4 @@
-"""Small random models, and the search that a converter must equal: every segmentation, every word."""
+"""Small random models, and the exhaustive search over segmentations and words that a converter must equal."""
 
 import math
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ TONE_COST = 1.5
 
 
 def random_model(seed, order):
-    """A model of the words above with random n-grams of each order."""
+    """Return a model of the words above with random n-grams of each order."""
     rng = np.random.default_rng(seed)
     words = ["<unk>", "<s>", "</s>", *READINGS]
     ids = np.arange(len(words), dtype=np.int32)[:, None]
@@ -54,7 +54,7 @@ def dictionary_of(model, readings=READINGS):
 
 
 def brute_force(model, syllables, tone_cost=math.inf):
-    """Score and text of the best of all segmentations into all words."""
+    """Return score and text of the best of all segmentations into all words."""
     if not syllables:
         return model.log_probs([])[0], ""
     return max(
@@ -69,10 +69,10 @@ def segmentations(syllables, tone_cost):
     for word, texts in READINGS.items():
         for text in texts:
             reading = text.split()
-            heard = syllables[: len(reading)]
-            if [s.rstrip("12345") for s in heard] != [s.rstrip("12345") for s in reading]:
+            given = syllables[: len(reading)]
+            if [s.rstrip("12345") for s in given] != [s.rstrip("12345") for s in reading]:
                 continue
-            wrong = sum(a != b and a[-1].isdigit() for a, b in zip(heard, reading, strict=True))
+            wrong = sum(a != b and a[-1].isdigit() for a, b in zip(given, reading, strict=True))
             if wrong and tone_cost == math.inf:
                 continue
             score = math.log(1 / len(texts)) - (wrong * tone_cost if wrong else 0)
@@ -82,7 +82,7 @@ def segmentations(syllables, tone_cost):
 
 @pytest.fixture(scope="session")
 def small():
-    """What the tests of this folder share."""
+    """Return what the tests of this folder share."""
     return SimpleNamespace(
         random_model=random_model,
         dictionary_of=dictionary_of,

@@ -15,7 +15,7 @@ from asr.language.ngram.model import NGrams
 from asr.language.ngram.model_file import save_model
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
-HEARD = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
+SYLLABLES = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])
@@ -24,14 +24,14 @@ def test_conversion_is_the_best_of_all_segmentations_and_words(small, order):
         model = small.random_model(seed, order)
         converter = small.exact(model)
         rng = np.random.default_rng(seed)
-        for syllables in (rng.choice(HEARD, size).tolist() for size in (0, 1, 2, 3, 5, 6, 7, 7)):
+        for syllables in (rng.choice(SYLLABLES, size).tolist() for size in (0, 1, 2, 3, 5, 6, 7, 7)):
             score, text = small.brute_force(model, syllables)
             conversion = converter.convert(syllables)
             assert conversion.text == text
             assert conversion.score == pytest.approx(score, abs=1e-4)
 
 
-def test_soft_tones_cost_for_each_wrong_tone_and_forbid_none(small):
+def test_soft_tones_cost_for_each_wrong_tone(small):
     for seed in range(5):
         model = small.random_model(seed, 3)
         converter = small.exact(model, small.tone_cost)
@@ -42,14 +42,14 @@ def test_soft_tones_cost_for_each_wrong_tone_and_forbid_none(small):
             assert conversion.score == pytest.approx(score, abs=1e-4)
 
 
-def test_syllables_without_tone_fit_any_tone_free_of_charge(small):
+def test_syllables_without_a_tone_match_every_tone_at_no_cost(small):
     model = small.random_model(0, 2)
     best = max(small.brute_force(model, pair) for pair in itertools.product(["ni2", "ni3"], ["hao3", "hao4"]))
     conversion = small.exact(model).convert(["ni", "hao"])
     assert (conversion.text, conversion.score) == (best[1], pytest.approx(best[0], abs=1e-4))
 
 
-def test_words_tell_their_syllables_and_where_they_stand(small):
+def test_converted_words_have_their_syllables_and_positions(small):
     conversion = small.exact(small.random_model(1, 3)).convert(["ni3", "hao3", "xyz9", "OK", "ma3"])
     assert "".join(word.text for word in conversion.words) == conversion.text
     assert conversion.syllables == ("ni3", "hao3", "xyz9", "OK", "ma3")
@@ -68,17 +68,17 @@ def test_a_narrow_beam_finds_no_better_score_than_the_exact_search(small):
     model = small.random_model(2, 3)
     exact = small.exact(model)
     narrow = Converter(model, small.dictionary_of(model), beam=1, margin=2.0)
-    for syllables in itertools.product(HEARD, repeat=3):
+    for syllables in itertools.product(SYLLABLES, repeat=3):
         assert narrow.convert(syllables).score <= exact.convert(syllables).score + 1e-9
 
 
-def test_threads_change_nothing(small):
+def test_threads_do_not_change_conversions(small):
     converter = small.exact(small.random_model(3, 3))
-    sentences = list(itertools.product(HEARD, repeat=3))
+    sentences = list(itertools.product(SYLLABLES, repeat=3))
     assert converter.convert_all(sentences, threads=2) == converter.convert_all(sentences)
 
 
-def test_a_folder_of_lm_train_is_loaded(small, tmp_path):
+def test_a_converter_loads_a_folder_of_lm_train(small, tmp_path):
     model = small.random_model(4, 3)
     save_model(tmp_path / "words.klm", model)
     lines = [
@@ -92,7 +92,7 @@ def test_a_folder_of_lm_train_is_loaded(small, tmp_path):
     assert loaded.text == small.exact(model).convert(sentence).text
 
 
-def test_a_missing_file_and_a_damaged_line_are_named(small, tmp_path):
+def test_loading_a_converter_names_a_missing_file_and_a_damaged_line(small, tmp_path):
     with pytest.raises(UserError, match=r"found no words\.klm.*asr lm train"):
         Converter.load(tmp_path)
     save_model(tmp_path / "words.klm", small.random_model(0, 2))
@@ -102,7 +102,7 @@ def test_a_missing_file_and_a_damaged_line_are_named(small, tmp_path):
             Converter.load(tmp_path)
 
 
-def test_a_packed_model_converts_as_it_did_before(small, tmp_path):
+def test_a_packed_model_converts_like_the_original(small, tmp_path):
     model = small.random_model(5, 3)
     rng = np.random.default_rng(5)
     count = len(model.words)
@@ -116,11 +116,11 @@ def test_a_packed_model_converts_as_it_did_before(small, tmp_path):
     dictionary = small.dictionary_of(model)
     pack(tmp_path / "model.npz", model.words, ngrams, dictionary)
     unpacked, its_dictionary = unpack(tmp_path / "model.npz")
-    for sentence in itertools.product(HEARD, repeat=3):
+    for sentence in itertools.product(SYLLABLES, repeat=3):
         one = Converter(model, dictionary).convert(sentence)
         other = Converter(unpacked, its_dictionary).convert(sentence)
         assert other.text == one.text
-        assert other.score == pytest.approx(one.score, abs=0.1)  # readings are rounded
+        assert other.score == pytest.approx(one.score, abs=0.1)  # probabilities of readings are rounded
     (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:200])
     with pytest.raises(UserError, match=r"model\.npz: cannot read"):
         unpack(tmp_path / "model.npz")
@@ -131,7 +131,7 @@ def general():
     return Converter.load()
 
 
-def test_the_built_in_model_writes_the_demo_corpus_as_people_do(general):
+def test_the_built_in_model_converts_the_demo_corpus_correctly(general):
     with zipfile.ZipFile(ARCHIVE) as archive:
         records = [json.loads(line) for line in archive.read("manifest.jsonl").decode().splitlines()]
     found = general.convert_all([record["pinyin"].split() for record in records])

@@ -1,4 +1,4 @@
-"""ARPA files: what KenLM gives, whatever their form, and what is said of broken ones.
+"""ARPA files of every form have the meaning that KenLM gives them, and broken ones are refused with a reason.
 
 kenlm_files/ was made by KenLM (kenlm 0.3.0 of PyPI): scores.json holds what its query says of each model.
 """
@@ -66,13 +66,13 @@ def written(tmp_path, text, name="model.arpa"):
 
 
 @pytest.mark.parametrize("name", ["whole", "no_unk", "pruned"])
-def test_sentences_have_the_probabilities_that_kenlm_gives_them(name):
+def test_sentences_in_arpa_models_have_the_probabilities_of_kenlm(name):
     expected = KENLM["log10_probs"][f"{name}.arpa"]
     for ours, theirs in zip(log10_probs(load_model(FILES / f"{name}.arpa")), expected, strict=True):
         assert ours == pytest.approx(theirs, abs=2e-6)
 
 
-def test_last_words_that_a_toolkit_has_pruned_are_put_back():
+def test_pruned_ngrams_that_longer_ones_end_with_are_restored():
     model = read_arpa(FILES / "pruned.arpa")
     given = [int(line.split("=")[1]) for line in (FILES / "pruned.arpa").read_text().splitlines()[1:5]]
     assert model.counts[0] == given[0]
@@ -82,7 +82,7 @@ def test_last_words_that_a_toolkit_has_pruned_are_put_back():
 @pytest.mark.parametrize(
     "form", ["tabs", "spaces", "windows", "gzip", "comments", "no end of line", "digits"]
 )
-def test_a_file_means_the_same_in_every_form(form, tmp_path):
+def test_an_arpa_file_has_the_same_meaning_in_every_form(form, tmp_path):
     forms = {
         "tabs": SMALL.replace(" ", "\t").replace("ngram\t", "ngram "),
         "spaces": SMALL.replace("\t", "   ").replace("好\n", "好  \n"),
@@ -90,7 +90,7 @@ def test_a_file_means_the_same_in_every_form(form, tmp_path):
         "gzip": gzip.compress(SMALL.encode()),
         "comments": "\n# made by hand\n" + SMALL,
         "no end of line": SMALL.strip(),
-        # some of which the compiled reader leaves to the other one
+        # some of which the compiled reader leaves to the Python one
         "digits": SMALL.replace("-1\t", "-1.E+0\t")
         .replace("-0.5", "-5.0e-1")
         .replace("-0.25", "-0.25000000000000000000")
@@ -99,32 +99,32 @@ def test_a_file_means_the_same_in_every_form(form, tmp_path):
     assert_same(read_arpa(written(tmp_path, forms[form])), read_arpa(written(tmp_path, SMALL, "small.arpa")))
 
 
-def test_blocks_end_wherever_they_may(monkeypatch, tmp_path):
+def test_block_boundaries_do_not_change_an_arpa_model(monkeypatch, tmp_path):
     whole = read_arpa(FILES / "whole.arpa")
     for block_bytes in (1, 50, 333):
         monkeypatch.setattr(arpa_text, "BLOCK_BYTES", block_bytes)
         assert_same(read_arpa(FILES / "whole.arpa"), whole)
 
 
-def test_unk_is_at_100_below_where_the_file_has_none():
+def test_unk_has_log_probability_minus_100_if_the_file_has_none():
     assert read_arpa(FILES / "no_unk.arpa").log_probs(["zebra"])[0] == pytest.approx(
         -100 * math.log(10), rel=0.1
     )
 
 
-def test_unk_in_capitals_is_unk(tmp_path):
+def test_capital_unk_is_unk(tmp_path):
     model = read_arpa(written(tmp_path, SMALL.replace("<unk>", "<UNK>")))
     assert_same(model, read_arpa(written(tmp_path, SMALL, "small.arpa")))
 
 
 @pytest.mark.parametrize("name", ["whole.arpa", "pruned.arpa", "no_unk.arpa", "quantised.klm", "probing.klm"])
-def test_what_is_written_is_read_back_bit_for_bit(name, tmp_path):
+def test_a_written_arpa_model_is_read_back_bit_for_bit(name, tmp_path):
     model = load_model(FILES / name)
     write_arpa(tmp_path / "again.arpa", model)
     assert_same(read_arpa(tmp_path / "again.arpa"), model)
 
 
-def test_every_number_of_a_single_precision_is_written_so_that_it_comes_back(tmp_path):
+def test_every_single_precision_number_is_read_back_exactly(tmp_path):
     draw = np.random.default_rng(3)
     lines = [f"{-value:.9g}\tw{i}\t{value - 3:.9g}" for i, value in enumerate(draw.uniform(0, 9, 3000))]
     text = SMALL.replace("ngram 1=5", "ngram 1=3005").replace("-1 好", "\n".join(lines) + "\n-1 好")
@@ -137,11 +137,11 @@ def test_every_number_of_a_single_precision_is_written_so_that_it_comes_back(tmp
 
 BROKEN = {
     "nothing at all": ("", "line 1: expected .*KenLM, received the end of the file"),
-    "another file": ("{}", r"line 1: expected \\data\\.* received '\{\}'"),
+    "another file": ("{}", r"line 1: expected .*\\data\\.* received '\{\}'"),
     "no counts": ("\\data\\\n\n\\end\\\n", "line 3: expected `ngram 1="),
     "unigrams alone": (
         SMALL.replace("ngram 2=4\nngram 3=2\n", ""),
-        "order from 2 to 6.*, received 1 of them",
+        "order from 2 to 6.*, received 1 line",
     ),
     "counts out of order": (SMALL.replace("ngram 2=4\n", ""), "line 3: expected the number of 2-grams"),
     "more counted": (
@@ -176,29 +176,29 @@ BROKEN = {
     ),
     "a word twice": (
         SMALL.replace("好	-0.5", "你	-0.5"),
-        "line 11: expected words that differ, received '你' again",
+        "line 11: expected different words, received '你' again",
     ),
-    "an n-gram twice": (SMALL.replace("-1\t好 你", "-1\t你 好"), "2-gram '你 好' stands twice"),
+    "an n-gram twice": (SMALL.replace("-1\t好 你", "-1\t你 好"), "2-gram '你 好' appears twice"),
     "no context": (
         SMALL.replace("-0.25\t<s> 你\t-0.375", "-0.25\t<s> 好\t-0.375"),
         "'<s> 你' among the 2-grams, as '<s> 你 好'",
     ),
     "no mark of the end": (SMALL.replace("</s>", "end"), "expected </s> among the words"),
     "not UTF-8": (SMALL.encode("gbk"), "line 10: expected UTF-8, received b'-0.5"),
-    "truncated gzip": (gzip.compress(SMALL.encode())[:-30], "cannot read it to its end"),
-    "a damaged gzip": (gzip.compress(SMALL.encode())[:30] + b"\0" * 80, "cannot read it to its end"),
+    "truncated gzip": (gzip.compress(SMALL.encode())[:-30], "cannot read the file to its end"),
+    "a damaged gzip": (gzip.compress(SMALL.encode())[:30] + b"\0" * 80, "cannot read the file to its end"),
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_is_told_by_line_with_what_was_expected(kind, tmp_path):
+def test_a_broken_arpa_file_is_refused_with_line_and_expectation(kind, tmp_path):
     text, message = BROKEN[kind]
     with pytest.raises(UserError, match=message) as error:
         load_model(written(tmp_path, text))
     assert str(error.value).startswith(str(tmp_path / "model.arpa"))
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path):
+def test_a_truncated_arpa_file_is_refused(tmp_path):
     whole = (FILES / "no_unk.arpa").read_bytes()
     for length in range(0, len(whole) - 2, 3):
         with pytest.raises(UserError):

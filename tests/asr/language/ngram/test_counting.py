@@ -1,4 +1,4 @@
-"""Counting n-grams, against a Counter; in little memory as in much."""
+"""N-grams are counted as by a Counter, whether memory is little or much."""
 
 import errno
 from collections import Counter
@@ -10,11 +10,11 @@ from asr.base.types import UserError
 from asr.language.ngram import counting
 from asr.language.ngram.counting import BEGIN_ID, END_ID, PAD_ID, count_ngrams
 
-LITTLE = 1  # byte: every thousand n-grams go to disk
+LITTLE_MEMORY = 1  # byte: every thousand n-grams go to disk
 
 
 def sentences(num_words, num_sentences, seed=0):
-    """Random ones of zero to nine words; small ids are frequent."""
+    """Return random sentences of zero to nine words; small ids are frequent."""
     draw = np.random.default_rng(seed)
     return [
         (3 + (draw.random(draw.integers(0, 10)) ** 3 * (num_words - 3)).astype(int)).tolist()
@@ -54,28 +54,28 @@ def test_every_ngram_is_counted_once_and_in_order(order, num_words, tmp_path):
 
 
 @pytest.mark.parametrize(("order", "num_words"), [(3, 1400), (6, 1400)])
-def test_little_memory_counts_the_same(order, num_words, tmp_path):
+def test_counts_do_not_depend_on_memory(order, num_words, tmp_path):
     texts = sentences(num_words, 5000)
-    table = count_ngrams(blocks_of(texts), order, num_words, LITTLE, tmp_path)
-    assert len(list(table.blocks())) > 3  # it did not fit
-    assert counted(texts, order, num_words, LITTLE, tmp_path) == counted(
+    table = count_ngrams(blocks_of(texts), order, num_words, LITTLE_MEMORY, tmp_path)
+    assert len(list(table.blocks())) > 3  # the counts did not fit into memory
+    assert counted(texts, order, num_words, LITTLE_MEMORY, tmp_path) == counted(
         texts, order, num_words, 10**9, tmp_path
     )
 
 
 def test_a_sentence_longer_than_the_memory_is_counted(tmp_path):
     texts = [list(range(3, 3003)) * 2]
-    rows, counts = counted(texts, 3, 3003, LITTLE, tmp_path)
+    rows, counts = counted(texts, 3, 3003, LITTLE_MEMORY, tmp_path)
     assert list(zip(rows, counts, strict=True)) == sorted(by_counter(texts, 3).items())
 
 
-def test_spilled_counts_leave_no_file_behind(tmp_path):
-    table = count_ngrams(blocks_of(sentences(1400, 3000)), 3, 1400, LITTLE, tmp_path)
-    assert not list(tmp_path.iterdir())  # not even while they are read
+def test_counts_on_disk_leave_no_file(tmp_path):
+    table = count_ngrams(blocks_of(sentences(1400, 3000)), 3, 1400, LITTLE_MEMORY, tmp_path)
+    assert not list(tmp_path.iterdir())  # not even during reading
     assert len(list(table.blocks())) > 1
 
 
-def test_a_full_disk_is_told(tmp_path, monkeypatch):
+def test_counting_reports_a_full_disk(tmp_path, monkeypatch):
     class Full:
         def seek(self, *_):
             pass
@@ -85,4 +85,4 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(counting.tempfile, "TemporaryFile", lambda dir: Full())  # noqa: A006
     with pytest.raises(UserError, match=r"No space left on device.*free space"):
-        count_ngrams(blocks_of(sentences(1400, 3000)), 3, 1400, LITTLE, tmp_path)
+        count_ngrams(blocks_of(sentences(1400, 3000)), 3, 1400, LITTLE_MEMORY, tmp_path)

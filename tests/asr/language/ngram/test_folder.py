@@ -1,4 +1,4 @@
-"""The folder of language models: which of them an acoustic model is joined with, and what is refused."""
+"""A folder of language models provides the one that fits an acoustic model; others are refused."""
 
 import numpy as np
 import pytest
@@ -40,18 +40,18 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_folder_gives_the_model_over_the_vocabularys_unit(folder):
+def test_the_model_over_the_vocabularys_unit_is_loaded_from_a_folder(folder):
     assert units_in(folder) == ("syllables", "characters")
     for tokens in (SYLLABLES, CHARACTERS):
         assert fusion_model(folder, Vocabulary(tokens)).words[3:] == list(tokens)
 
 
-def test_a_folder_without_the_unit_tells_which_it_has(folder):
+def test_a_folder_without_the_unit_is_refused_with_the_units_it_has(folder):
     with pytest.raises(UserError, match=r"expected words\.klm.*received syllables, characters; "):
         fusion_model(folder, Vocabulary(("你好", "好吗", "吗")))
 
 
-def test_a_single_file_of_any_name_is_taken(tmp_path):
+def test_a_language_model_file_may_have_any_name(tmp_path):
     path = save(tmp_path / "lm", SYLLABLES)
     assert fusion_model(path, Vocabulary(SYLLABLES)).words[3:] == list(SYLLABLES)
 
@@ -68,13 +68,13 @@ def test_a_model_of_another_unit_set_is_refused_with_samples_of_both(words, tmp_
     assert f"received such as {', '.join(words)}; train" in str(error.value)
 
 
-def test_a_model_over_words_is_refused_though_all_characters_are_words_too(tmp_path):
+def test_a_model_over_words_is_refused_even_if_all_characters_are_words(tmp_path):
     path = save(tmp_path / "lm.klm", (*CHARACTERS, "你好", "好吗"))
-    with pytest.raises(UserError, match="knows 3 of the acoustic model's 3 characters"):
+    with pytest.raises(UserError, match="3 of the acoustic model's 3 characters"):
         fusion_model(path, Vocabulary(CHARACTERS))
 
 
-def test_a_model_may_lack_some_tokens_and_know_others(tmp_path):
+def test_a_model_may_lack_some_tokens_and_have_others(tmp_path):
     path = save(tmp_path / "lm.klm", (*SYLLABLES, "ta1", "men5"))
     vocabulary = Vocabulary((*SYLLABLES, "lv4", "nve4"))
     assert fusion_model(path, vocabulary).ids_of(vocabulary.tokens).tolist() == [0, 3, 4, 5, 0, 0]
@@ -89,7 +89,7 @@ STRANGE = [f"{initial}{final}9{tone}" for initial in "bpmf" for final in "aeiou"
     [(MANDARIN, MANDARIN[::6]), (MANDARIN[::6], MANDARIN), (MANDARIN, [*MANDARIN[:40], *STRANGE[:60]])],
     ids=["a small model", "a small vocabulary", "a third shared"],
 )
-def test_the_smaller_of_model_and_vocabulary_need_not_be_large(tokens, words, tmp_path):
+def test_a_small_model_or_vocabulary_is_accepted(tokens, words, tmp_path):
     path = save(tmp_path / "lm.klm", words)
     assert len(fusion_model(path, Vocabulary(tokens)).words) == 3 + len(words)
 
@@ -99,13 +99,13 @@ def test_the_smaller_of_model_and_vocabulary_need_not_be_large(tokens, words, tm
     [(MANDARIN, [*MANDARIN[:20], *STRANGE]), ([*MANDARIN[:20], *STRANGE], MANDARIN), (MANDARIN, [])],
     ids=["a small model", "a small vocabulary", "an empty model"],
 )
-def test_a_model_that_shares_little_is_refused_whichever_is_small(tokens, words, tmp_path):
+def test_a_model_that_shares_few_tokens_is_refused(tokens, words, tmp_path):
     path = save(tmp_path / "lm.klm", words)
-    with pytest.raises(UserError, match=f"knows {20 if words else 0} of the acoustic model's"):
+    with pytest.raises(UserError, match=f" {20 if words else 0} of the acoustic model's"):
         fusion_model(path, Vocabulary(tokens))
 
 
-def test_hanzi_need_words_and_their_readings(folder):
+def test_conversion_to_hanzi_needs_words_and_pronunciations(folder):
     assert not converts_to_hanzi(folder)
     pronunciations_path(folder).write_text("你\tni3\t0.0\n", encoding="utf-8")
     assert not converts_to_hanzi(folder)
@@ -114,7 +114,7 @@ def test_hanzi_need_words_and_their_readings(folder):
     assert not converts_to_hanzi(model_path(folder, "words"))
 
 
-def test_a_description_comes_back(tmp_path):
+def test_a_written_folder_description_is_read_unchanged(tmp_path):
     units = {"syllables": UnitInfo(100, 10, (5, 7, 3), ((0.5, 0.75, 1.0),) * 3)}
     info = ModelInfo("2026-01-02T03:04:05+00:00", ("新闻.txt",), units, 12)
     write_info(tmp_path, info)
@@ -124,12 +124,12 @@ def test_a_description_comes_back(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"created": "today"}', '{"created": "", "texts": 3, "units": {}}']
 )
-def test_another_description_is_refused(text, tmp_path):
+def test_a_malformed_folder_description_is_refused(text, tmp_path):
     (tmp_path / "info.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"info\.json: expected what `asr lm train` writes"):
         read_info(tmp_path)
 
 
-def test_a_missing_description_is_told(tmp_path):
+def test_a_missing_folder_description_is_reported(tmp_path):
     with pytest.raises(UserError, match="expected a folder that `asr lm train` made"):
         read_info(tmp_path)

@@ -1,4 +1,4 @@
-"""KenLM's binaries: read as KenLM reads them, written as it writes them; see test_arpa.py for the files."""
+"""KenLM's binaries are read and written as KenLM does; `test_arpa.py` describes the files."""
 
 import json
 import math
@@ -29,20 +29,20 @@ def changed(tmp_path, name, place, value):
 
 
 @pytest.mark.parametrize("name", BINARIES)
-def test_sentences_have_the_probabilities_that_kenlm_gives_them(name):
+def test_sentences_in_binary_models_have_the_probabilities_of_kenlm(name):
     model = load_model(FILES / name)
     for sentence, theirs in zip(KENLM["sentences"], KENLM["log10_probs"][name], strict=True):
         ours = [log_prob / math.log(10) for log_prob in model.log_probs(sentence.split())]
         assert ours == pytest.approx(theirs, abs=2e-6)
 
 
-def test_a_model_is_written_byte_for_byte_as_kenlm_writes_it(tmp_path):
+def test_a_written_model_equals_kenlms_byte_for_byte(tmp_path):
     save_model(tmp_path / "ours.klm", load_model(FILES / "whole.arpa"))
     assert (tmp_path / "ours.klm").read_bytes() == (FILES / "probing.klm").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["probing.klm", "wide_probing.klm", "no_unk.klm", "pruned.klm"])
-def test_a_mapped_model_is_written_as_it_was(name, tmp_path):
+def test_a_mapped_model_is_written_unchanged(name, tmp_path):
     save_model(tmp_path / "ours.klm", load_model(FILES / name))
     assert (tmp_path / "ours.klm").read_bytes() == (FILES / name).read_bytes()
 
@@ -55,7 +55,7 @@ def test_a_probing_file_is_mapped_and_not_copied():
 
 
 @pytest.mark.parametrize("name", ["probing.klm", "trie.klm", "quantised_array.klm"])
-def test_a_file_cut_anywhere_is_refused(name, tmp_path):
+def test_a_truncated_kenlm_file_is_refused(name, tmp_path):
     whole = (FILES / name).read_bytes()
     path = tmp_path / "cut.klm"
     for length in range(33, len(whole), 5):
@@ -64,7 +64,7 @@ def test_a_file_cut_anywhere_is_refused(name, tmp_path):
             load_model(path)
 
 
-def test_a_damaged_probing_file_without_an_empty_bucket_is_searched_to_an_end(tmp_path):
+def test_searching_a_damaged_probing_file_without_empty_buckets_ends(tmp_path):
     tables = load_model(FILES / "probing.klm").tables
     data = (FILES / "probing.klm").read_bytes()
     begin = data.index(tables.memory.tobytes())
@@ -77,13 +77,13 @@ def test_a_damaged_probing_file_without_an_empty_bucket_is_searched_to_an_end(tm
     program = "import sys; from pathlib import Path; from asr.language.ngram.model_file import load_model; "
     program += "model = load_model(Path(sys.argv[1])); print(len(model.log_probs(model.words[3:])))"
     command = [sys.executable, "-c", program, path]
-    # in a process of its own: compiled code that goes round for ever would not let itself be stopped
+    # in a process of its own: an endless loop in compiled code could not be stopped
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) == len(load_model(path).words) - 2
 
 
 @pytest.mark.parametrize("name", ["trie.klm", "quantised.klm", "array.klm", "quantised_array.klm"])
-def test_a_damaged_trie_is_refused_or_read_but_nothing_else(name, tmp_path):
+def test_a_damaged_trie_is_refused_or_read_without_crashing(name, tmp_path):
     draw = np.random.default_rng(4)
     size = (FILES / name).stat().st_size
     refused = 0
@@ -112,20 +112,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_not_read_is_refused_with_the_remedy(kind, tmp_path):
+def test_an_unsupported_kenlm_file_is_refused_with_the_remedy(kind, tmp_path):
     place, value, message = REFUSED[kind]
     with pytest.raises(UserError, match=message):
         load_model(changed(tmp_path, "probing.klm", place, value))
 
 
-def test_words_in_another_encoding_are_refused(tmp_path):
+def test_a_kenlm_file_in_another_encoding_is_refused(tmp_path):
     data = (FILES / "probing.klm").read_bytes()
     place = data.index("词".encode(), len(data) - 200)
     with pytest.raises(UserError, match="expected words in UTF-8"):
         load_model(changed(tmp_path, "probing.klm", place, b"\xff\xfe"))
 
 
-def test_a_missing_file_and_a_folder_are_told(tmp_path):
+def test_a_missing_language_model_and_a_folder_are_reported(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         load_model(tmp_path / "none.klm")
     with pytest.raises(UserError, match="received a folder"):

@@ -1,4 +1,4 @@
-"""Kneser-Ney smoothing and pruning, against the textbook in plain Python."""
+"""Kneser-Ney smoothing and pruning equal textbook implementations in plain Python."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ UNK, BEGIN, END = 0, 1, 2
 
 
 def zipf_text(num_sentences, num_words=12, seed=1):
-    """Sentences whose words depend on the one before, so that counts of counts are as in real text."""
+    """Return sentences whose words depend on the previous one, so that counts of counts are realistic."""
     draw = np.random.default_rng(seed)
     texts = []
     for _ in range(num_sentences):
@@ -32,7 +32,7 @@ def zipf_text(num_sentences, num_words=12, seed=1):
 
 
 class Textbook:
-    """Interpolated modified Kneser-Ney by Chen and Goodman (1998), equation by equation."""
+    """Compute interpolated modified Kneser-Ney by Chen and Goodman (1998), equation by equation."""
 
     def __init__(self, texts, order, num_words, discounts):
         self.num_words, self.discounts = num_words, discounts
@@ -103,7 +103,7 @@ def train(texts, num_words, tmp_path, **options):
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
-def test_probabilities_are_the_textbooks(order, tmp_path):
+def test_probabilities_equal_the_textbook_implementation(order, tmp_path):
     texts = zipf_text(400)
     trained = train(texts, 15, tmp_path, order=order)
     book = Textbook(texts, order, 15, trained.discounts)
@@ -112,10 +112,10 @@ def test_probabilities_are_the_textbooks(order, tmp_path):
             assert prob(trained.model, context, word) == pytest.approx(book.prob(context, word), rel=1e-5)
 
 
-def test_discounts_are_those_of_chen_and_goodman(tmp_path):
+def test_discounts_equal_those_of_chen_and_goodman(tmp_path):
     texts = zipf_text(400)
     trained = train(texts, 15, tmp_path, order=3)
-    assert trained.fallback_orders == (1,)  # twelve words have no counts of counts to speak of
+    assert trained.fallback_orders == (1,)  # twelve words have too few counts of counts
     table = Textbook(texts, 3, 15, trained.discounts).adjusted
     for order in (2, 3):
         n = [sum(count == k for count in table[order - 1].values()) for k in range(5)]
@@ -143,7 +143,7 @@ def test_probabilities_of_every_context_sum_to_one(options, tmp_path):
         assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_pruning_leaves_out_what_is_rare_and_nothing_else(tmp_path):
+def test_pruning_drops_exactly_the_rare_ngrams(tmp_path):
     texts = zipf_text(400)
     book = Textbook(texts, 3, 15, [(0, 0, 0)] * 3)
     trained = train(texts, 15, tmp_path, order=3, prune=(0, 1, 2))
@@ -155,7 +155,7 @@ def test_pruning_leaves_out_what_is_rare_and_nothing_else(tmp_path):
 
 
 def brute_force_loss(model_of, estimates, order, row, texts, num_words):
-    """Relative entropy of one context's predictions with and without one of its n-grams."""
+    """Return the relative entropy of a context's predictions with and without one of its n-grams."""
     table, shorter = estimates[order], estimates[order - 1]
     context = table.contexts[row]
     mine = np.flatnonzero(table.contexts == context)
@@ -184,7 +184,7 @@ def brute_force_loss(model_of, estimates, order, row, texts, num_words):
     return occurs * sum(p * math.log(p / after[word]) for word, p in before.items())
 
 
-def test_losses_are_relative_entropies(tmp_path):
+def test_pruning_losses_equal_relative_entropies(tmp_path):
     texts = zipf_text(60)
     counts = count_ngrams(blocks_of(texts), 3, 15, 10**9, tmp_path)
     estimates = smooth(counts, 3, 15, (0, 0, 0)).estimates
@@ -198,7 +198,7 @@ def test_losses_are_relative_entropies(tmp_path):
             assert losses[row] == pytest.approx(expected, rel=1e-3, abs=1e-9)
 
 
-def test_a_size_is_kept_and_used_and_every_part_of_an_ngram_stays(tmp_path):
+def test_a_maximum_size_is_used_up_and_all_parts_of_kept_ngrams_are_kept(tmp_path):
     counts = count_ngrams(blocks_of(zipf_text(2000, 300)), 4, 303, 10**9, tmp_path)
     whole = smooth(counts, 4, 303, (0, 0, 0, 0)).estimates
     sizes = [len(table.rows) for table in whole]
@@ -212,7 +212,7 @@ def test_a_size_is_kept_and_used_and_every_part_of_an_ngram_stays(tmp_path):
             assert all(row[1:] in shorter and row[:-1] in shorter for row in longer)
 
 
-def test_pruning_to_a_size_costs_less_than_pruning_at_random(tmp_path, monkeypatch):
+def test_pruning_to_a_size_raises_perplexity_less_than_random_pruning(tmp_path, monkeypatch):
     texts, words = zipf_text(3000, 200), names(203)
 
     def nats(model):
@@ -232,7 +232,7 @@ def same(one: NGramModel, other: NGramModel):
 
 
 @pytest.mark.parametrize("options", [{}, {"prune": (0, 0, 1)}, {"max_bytes": 60_000}])
-def test_little_memory_gives_the_same_model(options, tmp_path):
+def test_the_trained_model_does_not_depend_on_memory(options, tmp_path):
     texts = zipf_text(3000, 200)
     models = [
         train(texts, 203, tmp_path, order=3, memory_bytes=memory, **options).model for memory in (1, 10**9)
@@ -240,7 +240,7 @@ def test_little_memory_gives_the_same_model(options, tmp_path):
     assert same(*models)
 
 
-def test_a_text_too_short_for_its_order_gets_a_lower_one(tmp_path):
+def test_a_text_of_short_sentences_gives_a_model_of_lower_order(tmp_path):
     trained = train([[3, 4]], 5, tmp_path, order=6)
     assert trained.model.order == 4  # <s> a b </s>
     assert trained.fallback_orders == (1, 2, 3, 4)
@@ -248,20 +248,20 @@ def test_a_text_too_short_for_its_order_gets_a_lower_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"order": 1}, "expected 2 to 6, received 1"),
         ({"order": 7}, "expected 2 to 6, received 7"),
         ({"prune": (1, 1)}, "the first 0"),
-        ({"prune": (0, 2, 1)}, "none less"),
+        ({"prune": (0, 2, 1)}, "none lower"),
         ({"prune": (0, 0, 0, 1)}, "at most 3"),
     ],
 )
-def test_impossible_options_are_told(options, told):
-    with pytest.raises(UserError, match=told):
+def test_invalid_training_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
         TrainingOptions(**options)
 
 
-def test_a_size_that_the_words_alone_exceed_is_told(tmp_path):
+def test_a_maximum_size_below_that_of_the_words_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"at least 0\.\d MB, which 203 words take alone"):
         train(zipf_text(10, 200), 203, tmp_path, max_bytes=1000)

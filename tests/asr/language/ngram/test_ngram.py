@@ -1,4 +1,4 @@
-"""An n-gram model's probabilities, against the definition of backoff."""
+"""An n-gram model's probabilities equal those by the definition of backoff."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ WORDS = ("<unk>", "<s>", "</s>", "a", "b", "c")
 
 
 def table(entries):
-    """{ids: (log10 probability, log10 backoff)} -> NGrams."""
+    """Convert {ids: (log10 probability, log10 backoff)} to NGrams."""
     ids = np.array([list(key) for key in entries], np.int32)
     values = np.array(list(entries.values()), np.float32)
     return NGrams(ids, values[:, 0], values[:, 1])
@@ -20,7 +20,7 @@ def table(entries):
 
 @pytest.fixture(scope="module")
 def entries():
-    """All n-grams of a closed model of order 3, with numbers of their own."""
+    """Return all n-grams of a closed model of order 3, with different probabilities and backoffs."""
     draw = np.random.default_rng(5)
     grams = [{(i,): (-draw.uniform(0.1, 3), -draw.uniform(0, 1)) for i in range(len(WORDS))}]
     pairs = [key for key in itertools.product(range(6), repeat=2) if draw.random() < 0.5]
@@ -39,7 +39,7 @@ def model(entries):
 
 
 def by_definition(entries, context, word):
-    """log10 P(word | context) by Katz's recursion."""
+    """Return log10 P(word | context) by Katz's recursion."""
     if not context:
         return entries[0][(word,)][0]
     if (*context, word) in entries[len(context)]:
@@ -48,7 +48,7 @@ def by_definition(entries, context, word):
     return backoff + by_definition(entries, context[1:], word)
 
 
-def test_every_sentence_of_four_words_has_the_probability_of_the_definition(model, entries):
+def test_sentence_probabilities_equal_the_definition_of_backoff(model, entries):
     for sentence in itertools.product(range(3, 6), repeat=4):
         history = [1]
         expected = []
@@ -58,12 +58,12 @@ def test_every_sentence_of_four_words_has_the_probability_of_the_definition(mode
         assert model.log_probs([WORDS[i] for i in sentence]) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_word_the_model_does_not_know_is_unk(model):
+def test_an_unknown_word_has_the_probability_of_unk(model):
     assert model.log_probs(["a", "zebra"]) == model.log_probs(["a", "<unk>"])
 
 
-def test_a_context_is_forgotten_where_it_begins_no_longer_ngram(model, entries):
-    """So that hypotheses which only seem to differ can be joined."""
+def test_a_context_is_shortened_to_the_beginning_of_an_ngram(model, entries):
+    """Hypotheses whose contexts differ only in irrelevant words can then be merged."""
     begun = {key[:2] for key in entries[2]}
     for first, second in entries[1]:
         _, context = model.advance(model.empty_context(), first)

@@ -1,4 +1,4 @@
-"""Recordings of any length aligned in windows."""
+"""Recordings of any length are aligned in windows."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +13,8 @@ from asr.recognition.alignment.aligner import log_probs_of_tokens
 from asr.recognition.recognizer import Recognizer
 
 
-def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monkeypatch):
-    """Every frame in its place, over windows that do not divide the recording."""
+def test_windows_of_a_model_with_a_bounded_field_equal_the_whole_recording(monkeypatch):
+    """Every frame is in its place, with windows that do not divide the recording."""
     monkeypatch.setattr(aligner, "WINDOW_S", 7.0)
     vocabulary = Vocabulary("abcdef")
     model = make_acoustic_model(Config(features=FeatureConfig(normalize=False)), vocabulary)
@@ -23,13 +23,13 @@ def test_windows_say_what_the_whole_says_where_nothing_depends_on_the_clip(monke
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
     columns = [0, 5, 2]
-    heard = log_probs_of_tokens(Recognizer(Listener(model), vocabulary), waveform, columns)
-    assert heard.shape == (int(whole.num_frames[0]), 3)
+    found = log_probs_of_tokens(Recognizer(Listener(model), vocabulary), waveform, columns)
+    assert found.shape == (int(whole.num_frames[0]), 3)
     assert np.ptp(expected, axis=0).min() > 0.01
-    np.testing.assert_allclose(heard, expected[:, columns], atol=1e-3)
+    np.testing.assert_allclose(found, expected[:, columns], atol=1e-3)
 
 
-def test_a_short_recording_is_heard_whole(trained_run, clips):
+def test_a_short_recording_is_processed_in_one_window(trained_run, clips):
     recognizer = Recognizer.load(trained_run, write_hanzi=False)
     model = recognizer.model
     waveform = read_audio(clips[0].audio_path)

@@ -1,4 +1,4 @@
-"""TextGrid as praatio reads it, SRT by its definition, JSON."""
+"""Checks TextGrid with praatio, SRT by its definition, and JSON."""
 
 import itertools
 import json
@@ -7,7 +7,7 @@ import re
 import pytest
 from praatio import textgrid as praat
 
-from asr.recognition.alignment.time_formats import TimedToken, formatted, subtitle_lines, write_formatted
+from asr.recognition.alignment.time_formats import TimedToken, format_tokens, subtitle_lines, write_alignment
 
 SRT_BLOCK = re.compile(
     r"(\d+)\n(\d\d):(\d\d):(\d\d),(\d\d\d) --> (\d\d):(\d\d):(\d\d),(\d\d\d)\n([^\n]+)\n(?:\n|\Z)"
@@ -21,7 +21,7 @@ GREETING = [
 
 
 def spoken(text, token_s=0.2, pause_after=()):
-    """A token for each character, punctuation with the one before it."""
+    """Return a token for each character; punctuation belongs to the one before it."""
     tokens, now_s = [], 0.0
     for match in re.finditer(r"\w[^\w]*", text):
         tokens.append(TimedToken("a1", now_s, now_s + token_s, 1.0, match[0]))
@@ -35,7 +35,7 @@ def lines_of(tokens):
 
 def read_back(tmp_path, tokens, duration_s, tier="syllables"):
     path = tmp_path / "a.TextGrid"
-    write_formatted(path, formatted(tokens, duration_s, "textgrid", tier))
+    write_alignment(path, format_tokens(tokens, duration_s, "textgrid", tier))
     return praat.openTextgrid(str(path), includeEmptyIntervals=True, reportingMode="error")
 
 
@@ -59,21 +59,21 @@ def test_a_textgrid_reads_back_and_covers_the_recording(tmp_path):
     assert [entry.label for entry in grid.getTier("lines").entries if entry.label] == ["“你好，”世界。"]
 
 
-def test_words_that_spaces_separate_have_a_tier(tmp_path):
+def test_words_separated_by_spaces_have_a_tier(tmp_path):
     texts = ["你", "好 ", "世", "界！"]
     tokens = [TimedToken("a1", i * 0.2, i * 0.2 + 0.2, 1.0, text) for i, text in enumerate(texts)]
     grid = read_back(tmp_path, tokens, 1.0)
     assert [entry.label for entry in grid.getTier("words").entries] == ["你好", "世界", ""]
 
 
-def test_tokens_given_themselves_have_no_second_tier_of_the_same(tmp_path):
+def test_a_text_that_equals_its_tokens_has_no_second_tier(tmp_path):
     tokens = [TimedToken("ni3", 0.0, 0.4, 1.0, "ni3 "), TimedToken("hao3", 0.4, 0.8, 1.0, "hao3")]
     grid = read_back(tmp_path, tokens, 1.0)
     assert grid.tierNames == ("syllables", "lines")
     assert grid.getTier("lines").entries[0].label == "ni3 hao3"
 
 
-def test_a_label_may_hold_quotation_marks(tmp_path):
+def test_quotation_marks_in_a_label_are_escaped(tmp_path):
     grid = read_back(tmp_path, [TimedToken('a"b', 0.1, 0.2, 1.0)], 1.0, tier="words")
     assert grid.getTier("words").entries[1].label == 'a"b'
     assert 'text = "a""b"' in (tmp_path / "a.TextGrid").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_a_label_may_hold_quotation_marks(tmp_path):
 
 def test_srt_is_numbered_timed_and_in_order():
     tokens = spoken("今天天气很好。我们去公园吧！好的，走吧。" * 300, token_s=1.01)
-    contents = formatted(tokens, 1e4, "srt", "syllables")
+    contents = format_tokens(tokens, 1e4, "srt", "syllables")
     blocks = SRT_BLOCK.findall(contents)
     assert SRT_BLOCK.sub("", contents) == ""
     assert [int(block[0]) for block in blocks] == list(range(1, len(blocks) + 1))
@@ -100,7 +100,7 @@ def test_a_subtitle_ends_with_a_sentence_or_a_pause():
     assert lines_of(spoken("今天很好，我们走吧。")) == ["今天很好，我们走吧。"]
 
 
-def test_a_subtitle_is_no_longer_than_a_reader_takes():
+def test_subtitles_are_limited_in_width_and_duration():
     lines = lines_of(spoken("一" * 50))
     assert list(map(len, lines)) == [20, 20, 10]
     assert list(map(len, lines_of(spoken("一" * 20, token_s=1.0)))) == [7, 7, 6]
@@ -110,7 +110,7 @@ def test_a_subtitle_is_no_longer_than_a_reader_takes():
     ]
 
 
-def test_a_line_never_breaks_inside_a_word_of_letters():
+def test_a_subtitle_never_breaks_inside_a_word_of_letters():
     words = "the quick brown fox jumps over the lazy dogs and keeps running"
     tokens = [TimedToken(m[0].strip(), i * 0.05, i * 0.05 + 0.05, 1.0, m[0]) for i, m in
               enumerate(re.finditer(r"\w\s*", words))]  # fmt: skip
@@ -120,8 +120,8 @@ def test_a_line_never_breaks_inside_a_word_of_letters():
     assert "".join(lines) == words
 
 
-def test_json_holds_every_field():
-    document = json.loads(formatted(GREETING, 2.5, "json", "syllables"))
+def test_json_has_every_field_of_a_token():
+    document = json.loads(format_tokens(GREETING, 2.5, "json", "syllables"))
     assert document["duration_s"] == 2.5
     assert document["unit"] == "syllables"
     expected = {"token": "ni3", "text": "“你", "start_s": 0.5, "end_s": 0.75, "confidence": 0.9}
@@ -130,6 +130,6 @@ def test_json_holds_every_field():
 
 
 def test_the_table_has_a_row_for_each_token():
-    rows = [row.split("\t") for row in formatted(GREETING, 2.5, "table", "syllables").splitlines()]
+    rows = [row.split("\t") for row in format_tokens(GREETING, 2.5, "table", "syllables").splitlines()]
     assert rows[0] == ["start_s", "end_s", "token", "text", "confidence"]
     assert rows[2] == ["0.750", "1.000", "hao3", "好", "0.800"]

@@ -1,4 +1,4 @@
-"""Prefix beam search against sums over every alignment, and as a stream."""
+"""Compares prefix beam search with sums over every alignment, and streams with whole clips."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def random_log_probs(seed, num_frames, num_tokens, sharpness=2.0):
 
 
 def sums_over_alignments(log_probs):
-    """Log probability of every token sequence, by writing down every alignment."""
+    """Return the log probability of every token sequence, by enumerating every alignment."""
     totals = {}
     for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
         ids = tuple(label for label, _ in itertools.groupby(path) if label)
@@ -43,7 +43,7 @@ def decoded(search, log_probs):
 
 @pytest.fixture(scope="module")
 def model():
-    """A 3-gram over a, b and c, with numbers of its own."""
+    """Return a 3-gram model over a, b and c with random parameters."""
     draw = np.random.default_rng(3)
     pairs = [key for key in itertools.product(range(1, 6), repeat=2) if draw.random() < 0.6]
     triples = [(*pair, word) for pair in pairs for word in range(2, 6) if (pair[1], word) in pairs]
@@ -63,7 +63,7 @@ def model():
 
 
 @pytest.mark.parametrize(("num_frames", "num_tokens"), [(0, 3), (1, 4), (5, 2), (5, 4), (7, 3)])
-def test_every_score_is_the_sum_over_all_alignments(num_frames, num_tokens):
+def test_acoustic_scores_are_sums_over_all_alignments(num_frames, num_tokens):
     for seed in range(3):
         log_probs = random_log_probs(seed, num_frames, num_tokens)
         expected = sums_over_alignments(log_probs)
@@ -72,7 +72,7 @@ def test_every_score_is_the_sum_over_all_alignments(num_frames, num_tokens):
         assert [c.score for c in candidates] == sorted((c.acoustic for c in candidates), reverse=True)
 
 
-def test_every_score_is_the_ctc_loss():
+def test_acoustic_scores_equal_the_ctc_loss():
     log_probs = random_log_probs(8, 6, 4)
     candidates = decoded(BeamSearch(vocabulary_of(4), UNPRUNED), log_probs)
     assert len(candidates) > 300
@@ -91,7 +91,7 @@ def test_every_score_is_the_ctc_loss():
     np.testing.assert_allclose([c.acoustic for c in candidates], -losses.numpy(), atol=1e-4)
 
 
-def test_a_prefix_that_was_dropped_and_comes_back_is_no_second_one():
+def test_a_prefix_that_returns_to_the_beam_is_not_duplicated():
     num_came_back = 0
     search = BeamSearch(vocabulary_of(3), DecoderSettings(beam=8, beam_width=1e9))
     for seed in range(80):
@@ -108,7 +108,7 @@ def test_a_prefix_that_was_dropped_and_comes_back_is_no_second_one():
     assert num_came_back > 100
 
 
-def test_what_is_pruned_only_lowers_the_sum():
+def test_pruning_only_lowers_acoustic_scores():
     for seed in range(20):
         log_probs = random_log_probs(seed, 7, 3)
         exact = sums_over_alignments(log_probs)
@@ -117,7 +117,7 @@ def test_what_is_pruned_only_lowers_the_sum():
                 assert candidate.acoustic <= exact[candidate.ids] + 1e-9
 
 
-def test_a_wide_beam_finds_what_is_most_probable_of_all():
+def test_a_wide_beam_finds_the_most_probable_sequence():
     for seed in range(20):
         log_probs = random_log_probs(seed, 7, 3)
         exact = sums_over_alignments(log_probs)
@@ -125,14 +125,14 @@ def test_a_wide_beam_finds_what_is_most_probable_of_all():
         assert best.ids == max(exact, key=exact.get)
 
 
-def test_tokens_too_improbable_are_not_tried():
+def test_tokens_below_the_minimal_probability_are_not_tried():
     rows = np.log(np.array([[0.5, 0.4, 0.1], [0.5, 0.05, 0.45]], np.float32))
     settings = DecoderSettings(beam=50, min_token_log_prob=np.log(0.2))
     found = {c.ids for c in decoded(BeamSearch(vocabulary_of(3), settings), rows)}
     assert found == {(), (1,), (2,), (1, 2)}
 
 
-def test_what_falls_far_behind_is_dropped():
+def test_prefixes_outside_the_beam_width_are_dropped():
     log_probs = random_log_probs(0, 6, 4)
     everything = decoded(BeamSearch(vocabulary_of(4), UNPRUNED), log_probs)
     settings = DecoderSettings(beam=4096, min_token_log_prob=-1e9, beam_width=3.0)
@@ -141,12 +141,12 @@ def test_what_falls_far_behind_is_dropped():
     assert all(c.score >= kept[0].score - 3.0 for c in kept)
 
 
-def test_a_beam_of_one_keeps_one():
+def test_a_beam_of_one_has_one_candidate():
     candidates = decoded(BeamSearch(vocabulary_of(3), DecoderSettings(beam=1)), random_log_probs(0, 9, 3))
     assert len(candidates) == 1
 
 
-def test_no_frames_give_the_empty_candidate(model):
+def test_a_clip_without_frames_has_the_empty_candidate(model):
     empty = np.zeros((1, 0, 4), np.float32)
     (candidate,) = BeamSearch(vocabulary_of(4), DecoderSettings(beam=4)).decode(empty, np.array([0]))[0]
     assert (candidate.ids, candidate.score) == ((), 0.0)
@@ -155,7 +155,7 @@ def test_no_frames_give_the_empty_candidate(model):
     assert candidate.score == pytest.approx(0.5 * model.log_probs([])[0])
 
 
-def test_the_language_model_counts_every_token_and_the_end(model):
+def test_the_language_model_scores_every_token_and_the_sentence_end(model):
     settings = DecoderSettings(
         beam=4096, min_token_log_prob=-1e9, beam_width=1e9, lm_weight=0.7, token_bonus=1.25
     )
@@ -172,25 +172,25 @@ def test_the_language_model_counts_every_token_and_the_end(model):
         assert candidates == sorted(candidates, key=lambda c: -c.score)
 
 
-def test_the_end_of_the_sentence_counts_only_where_the_utterance_is_finished(model):
+def test_the_sentence_end_counts_only_if_the_utterance_is_finished(model):
     search = BeamSearch(vocabulary_of(4), DecoderSettings(beam=8, lm_weight=0.7), model)
     state = search.start()
     search.feed(state, random_log_probs(2, 6, 4))
-    going_on = {c.ids: c.language for c in search.candidates(state, finished=False)}
+    unfinished = {c.ids: c.language for c in search.candidates(state, finished=False)}
     for candidate in search.candidates(state, finished=True):
         end = model.log_probs([LETTERS[i - 1] for i in candidate.ids])[-1]
-        assert candidate.language == pytest.approx(going_on[candidate.ids] + end, abs=1e-6)
+        assert candidate.language == pytest.approx(unfinished[candidate.ids] + end, abs=1e-6)
 
 
-def test_a_token_the_language_model_does_not_know_is_unk(model):
+def test_a_token_unknown_to_the_language_model_is_scored_as_unk(model):
     search = BeamSearch(Vocabulary(["a", "zebra"]), DecoderSettings(beam=64, lm_weight=1.0), model)
     for candidate in decoded(search, random_log_probs(1, 4, 3)):
         words = [["a", "zebra"][i - 1] for i in candidate.ids]
         assert candidate.language == pytest.approx(sum(model.log_probs(words)), abs=1e-5)
 
 
-def test_a_stream_cut_anywhere_gives_the_candidates_of_the_whole(model, monkeypatch):
-    monkeypatch.setattr(beam_module, "NODES_AT_FIRST", 0)  # so that room is made again and again
+def test_a_stream_split_anywhere_gives_the_candidates_of_the_whole_clip(model, monkeypatch):
+    monkeypatch.setattr(beam_module, "INITIAL_NODES", 0)  # so that memory grows often
     log_probs = random_log_probs(4, 300, 4)
     hot_words = HotWords({(1, 2, 3): 1.0, (2, 2): 0.5})
     search = BeamSearch(vocabulary_of(4), DecoderSettings(beam=6), model, hot_words)
@@ -206,7 +206,7 @@ def test_a_stream_cut_anywhere_gives_the_candidates_of_the_whole(model, monkeypa
         assert state.num_frames == 300
 
 
-def test_a_batch_gives_what_each_clip_gives_and_reads_no_padding(model):
+def test_a_batch_gives_the_candidates_of_each_clip_and_ignores_padding(model):
     search = BeamSearch(vocabulary_of(4), DecoderSettings(beam=8), model)
     num_frames = np.array([40, 0, 17, 33, 1, 40, 28, 5])
     log_probs = np.full((8, 40, 4), np.nan, np.float32)
@@ -218,7 +218,7 @@ def test_a_batch_gives_what_each_clip_gives_and_reads_no_padding(model):
         assert decoded(search, log_probs[row, :length]) == together[row]
 
 
-def test_memory_grows_with_the_tokens_heard_and_not_with_the_frames():
+def test_memory_grows_with_the_tokens_and_not_with_the_frames():
     search = BeamSearch(vocabulary_of(8), DecoderSettings(beam=16))
     state = search.start()
     for seed in range(20):
@@ -232,7 +232,7 @@ def test_memory_grows_with_the_tokens_heard_and_not_with_the_frames():
     assert len(state.nodes.parent) == rows
 
 
-def test_impossible_tokens_are_never_heard():
+def test_tokens_of_probability_0_are_never_in_a_candidate():
     log_probs = random_log_probs(0, 8, 4)
     log_probs[:, 2] = -np.inf
     candidates = decoded(BeamSearch(vocabulary_of(4), UNPRUNED), log_probs)
@@ -240,13 +240,13 @@ def test_impossible_tokens_are_never_heard():
 
 
 @pytest.mark.parametrize(
-    ("value", "received"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "probability 0 for everything")]
+    ("value", "received"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "probability 0")]
 )
-def test_frames_without_log_probabilities_are_refused(value, received):
+def test_values_that_are_not_log_probabilities_are_refused(value, received):
     log_probs = np.stack([random_log_probs(seed, 6, 3) for seed in range(2)])
     log_probs[1, 4] = value
     search = BeamSearch(vocabulary_of(3), DecoderSettings(beam=4))
-    with pytest.raises(UserError, match=f"^clip 2 of 2: frame 4: .* received {received};"):
+    with pytest.raises(UserError, match=f"^clip 2 of 2: frame 4: .* received {received}"):
         search.decode(log_probs, np.array([6, 6]))
     state = search.start()
     search.feed(state, log_probs[1, :3])

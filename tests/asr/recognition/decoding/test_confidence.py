@@ -1,4 +1,4 @@
-"""Confidences of tokens, and their calibration."""
+"""Checks confidences of tokens and their calibration."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def confidences(search, log_probs):
     return candidates, token_confidences(candidates, align_tokens(log_probs, candidates[0].ids))
 
 
-def test_what_the_acoustic_model_decided_has_its_posterior():
+def test_without_a_language_model_confidences_are_posteriors():
     frame_ids = LOG_PROBS.argmax(-1)
     ids, starts = collapse(frame_ids)
     assert path_confidences(frame_ids, LOG_PROBS.max(-1), starts) == pytest.approx(EXPECTED, abs=1e-6)
@@ -45,7 +45,7 @@ def test_what_the_acoustic_model_decided_has_its_posterior():
     assert found == pytest.approx(EXPECTED, abs=1e-6)
 
 
-def test_greedy_and_forced_alignment_agree_on_paths_at_random():
+def test_confidences_of_greedy_decoding_equal_those_of_forced_alignment():
     for seed in range(20):
         logits = np.random.default_rng(seed).normal(0, 4, (30, 5))
         log_probs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
@@ -55,7 +55,7 @@ def test_greedy_and_forced_alignment_agree_on_paths_at_random():
         assert path_confidences(frame_ids, log_probs.max(-1), starts) == pytest.approx(expected, abs=1e-5)
 
 
-def test_nothing_heard_has_no_confidences():
+def test_an_empty_hypothesis_has_no_confidences():
     none = np.zeros(0, np.int64)
     assert path_confidences(none, np.zeros(0), none) == ()
     assert path_confidences(np.zeros(3, np.int64), np.zeros(3), none) == ()
@@ -63,7 +63,7 @@ def test_nothing_heard_has_no_confidences():
     assert (candidates[0].ids, found) == ((), ())
 
 
-def test_what_others_corrected_has_the_share_of_candidates_that_agree():
+def test_with_a_language_model_confidences_are_shares_of_agreeing_candidates():
     alignment = align_tokens(LOG_PROBS, (1, 1, 2))
     candidates = [
         Candidate((1, 1, 2), -1.0, -4.0, -3.0),
@@ -73,7 +73,7 @@ def test_what_others_corrected_has_the_share_of_candidates_that_agree():
     assert token_confidences(candidates, alignment) == pytest.approx((2 / 2.5, 1.5 / 2.5, 1.0))
 
 
-def test_a_hot_word_is_believed_more_than_its_frames():
+def test_a_hot_word_has_a_higher_confidence_than_its_frames():
     hot_words = HotWords({(1, 2, 2): 1.0})
     search = BeamSearch(Vocabulary("ab"), DecoderSettings(beam=8), hot_words=hot_words)
     rows = np.array(
@@ -85,14 +85,14 @@ def test_a_hot_word_is_believed_more_than_its_frames():
     assert 0.9 < found[1] <= 1.0
 
 
-def test_correct_tokens_are_those_an_alignment_keeps():
+def test_correct_tokens_are_those_that_the_alignment_keeps():
     assert correct_tokens("axbc", "abcd") == [True, False, True, True]
     assert correct_tokens("abc", "dbc") == [False, True, True]
     assert correct_tokens([], ["a"]) == []
     assert correct_tokens(["a", "b"], []) == [False, False]
 
 
-def test_calibration_by_hand():
+def test_calibration_equals_figures_computed_by_hand():
     found = calibration([0.95, 0.9, 1.0, 0.1, 0.15], [True, True, False, False, True])
     assert [(b.low, b.high, b.num_tokens) for b in found.bins] == [(0.1, 0.2, 2), (0.9, 1.0, 3)]
     assert [b.accuracy for b in found.bins] == pytest.approx([0.5, 2 / 3])
@@ -100,7 +100,7 @@ def test_calibration_by_hand():
     assert found.error == pytest.approx((2 * 0.375 + 3 * (0.95 - 2 / 3)) / 5)
 
 
-def test_true_probabilities_are_calibrated():
+def test_true_probabilities_have_a_small_calibration_error():
     draw = np.random.default_rng(0)
     confidences = draw.uniform(0, 1, 200_000)
     assert calibration(confidences, draw.uniform(0, 1, 200_000) < confidences).error < 0.01
@@ -111,7 +111,7 @@ def test_calibration_of_no_tokens_has_no_bins():
     assert (calibration([], []).bins, calibration([], []).error) == ((), 0.0)
 
 
-def test_a_report_can_draw_calibration_without_numba_or_tensorflow():
+def test_the_confidence_module_imports_neither_numba_nor_tensorflow():
     program = (
         "import sys, asr.recognition.decoding.confidence; "
         "assert not {'tensorflow', 'numba'} & set(sys.modules)"

@@ -1,4 +1,4 @@
-"""Forced alignment against every path there is, and a textbook Viterbi where there are too many."""
+"""Compares forced alignment with an exhaustive search, and with a textbook Viterbi for long clips."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def spelled(path):
 
 
 def best_of_all_paths(log_probs, ids):
-    """The best score over all V^T paths that spell these tokens; minus infinity where none does."""
+    """Return the best score of all V^T paths that spell these tokens; minus infinity if none does."""
     frames = range(len(log_probs))
     paths = itertools.product(range(VOCABULARY_SIZE), repeat=len(log_probs))
     fitting = (path for path in paths if spelled(path) == list(ids))
@@ -29,7 +29,7 @@ def best_of_all_paths(log_probs, ids):
 
 
 def textbook_score(log_probs, ids):
-    """Viterbi over the blank-interleaved states, all scores at once."""
+    """Return the score of Viterbi over the blank-interleaved states, all scores at once."""
     labels = np.zeros(2 * len(ids) + 1, int)
     labels[1::2] = ids
     skips = (labels != 0) & (labels != np.roll(labels, 2))
@@ -51,7 +51,7 @@ def path_of(alignment, ids, num_frames):
 
 
 def check(log_probs, ids, alignment):
-    """That the alignment is a path through the tokens, and its figures are the path's."""
+    """Assert that the alignment is a path through the tokens, and that its figures are those of the path."""
     assert (alignment.ends > alignment.starts).all()
     assert (alignment.starts[1:] >= alignment.ends[:-1]).all()
     path = path_of(alignment, ids, len(log_probs))
@@ -63,7 +63,7 @@ def check(log_probs, ids, alignment):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_path_is_the_best_of_all_paths(seed):
+def test_the_alignment_is_the_best_of_all_paths(seed):
     for num_frames in (1, 2, 3, 6):
         log_probs = random_log_probs(num_frames, seed)
         for length in range(1, 5):
@@ -83,7 +83,7 @@ def test_the_path_is_the_best_of_all_paths(seed):
     [(BLOCK_FRAMES + 1, 700), (3 * BLOCK_FRAMES - 5, 3000), (5000, 3), (2 * BLOCK_FRAMES, 2500)],
 )
 def test_long_recordings_are_aligned_as_exactly_as_short_ones(num_frames, num_tokens):
-    """Repeats included, and more frames than are held at a time."""
+    """The clips have repeated tokens, and more frames than are held at a time."""
     log_probs = random_log_probs(num_frames, seed=num_frames)
     ids = np.random.default_rng(1).integers(1, VOCABULARY_SIZE, num_tokens)
     alignment = align_tokens(log_probs, ids)
@@ -91,7 +91,7 @@ def test_long_recordings_are_aligned_as_exactly_as_short_ones(num_frames, num_to
     assert alignment.score == pytest.approx(textbook_score(log_probs, ids), abs=1e-6)
 
 
-def test_spikes_are_found_where_they_are():
+def test_tokens_are_aligned_with_their_spikes():
     log_probs = np.full((12, VOCABULARY_SIZE), np.log(0.01), np.float32)
     log_probs[:, 0] = np.log(0.97)
     for frame, token in ((2, 1), (3, 1), (5, 1), (9, 3)):
@@ -102,15 +102,15 @@ def test_spikes_are_found_where_they_are():
     np.testing.assert_allclose(np.exp(alignment.log_probs), [0.9, 0.9, 0.9], rtol=1e-5)
 
 
-def test_no_tokens_are_silence():
+def test_an_empty_text_is_aligned_with_blanks():
     log_probs = random_log_probs(5, seed=1)
     alignment = align_tokens(log_probs, [])
     assert len(alignment.starts) == len(alignment.ends) == len(alignment.log_probs) == 0
     assert alignment.score == pytest.approx(log_probs[:, 0].sum(), abs=1e-5)
 
 
-def test_what_a_model_rules_out_is_aligned_all_the_same():
-    """Where posteriors are zero, and no path has a score of its own."""
+def test_tokens_of_probability_0_are_aligned_all_the_same():
+    """If all posteriors are 0, every path has the same score."""
     log_probs = np.full((6, VOCABULARY_SIZE), -np.inf, np.float32)
     log_probs[:, 0] = 0.0
     alignment = align_tokens(log_probs, [1, 2, 2])
@@ -118,10 +118,10 @@ def test_what_a_model_rules_out_is_aligned_all_the_same():
     assert alignment.score == -np.inf
 
 
-def test_too_few_frames_are_told():
+def test_too_few_frames_are_an_error_with_both_numbers():
     log_probs = random_log_probs(3, seed=1)
     assert align_tokens(log_probs, [1, 2, 1]).starts.tolist() == [0, 1, 2]
-    with pytest.raises(UserError, match=r"3 tokens need at least 4 frames .* received 3"):
+    with pytest.raises(UserError, match=r"expected at least 4 frames for 3 tokens .* received 3"):
         align_tokens(log_probs, [1, 2, 2])
     with pytest.raises(UserError, match="received 0"):
         align_tokens(log_probs[:0], [1])

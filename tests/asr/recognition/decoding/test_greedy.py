@@ -16,13 +16,13 @@ from asr.recognition.decoding.greedy import best_path, collapse, hypotheses_of, 
         ([1, 2, 1], [1, 2, 1], [0, 1, 2]),
     ],
 )
-def test_repeats_merge_and_blanks_go(frames, labels, starts):
+def test_repeats_are_merged_and_blanks_removed(frames, labels, starts):
     ids, begun = collapse(np.array(frames, np.int32))
     assert ids.tolist() == labels
     assert begun.tolist() == starts
 
 
-def test_padding_frames_are_never_read():
+def test_padding_frames_are_ignored():
     best = np.array([[1, 0, 2, 2, 1], [2, 1, 2, 1, 2]])
     values = 5.0 * np.eye(3, dtype=np.float32)[best]
     path = best_path(Logits(values, np.array([5, 2], np.int32)))
@@ -34,8 +34,8 @@ def test_padding_frames_are_never_read():
     assert (second.utterance_id, second.tokens) == ("b", ("y1", "x1"))
 
 
-def test_a_label_is_as_sure_as_its_frames():
+def test_the_confidence_of_a_label_is_the_geometric_mean_of_its_frames():
     probabilities = np.array([[0.1, 0.6, 0.3], [0.1, 0.8, 0.1], [0.9, 0.05, 0.05], [0.2, 0.3, 0.5]])
     path = best_path(Logits(np.log(probabilities)[None].astype(np.float32), np.array([4], np.int32)))
-    (heard,) = hypotheses_of(path, ["a"], Vocabulary(["x1", "y1"]), frame_s=0.08)
-    assert heard.confidences == pytest.approx((np.sqrt(0.6 * 0.8), 0.5))
+    (hypothesis,) = hypotheses_of(path, ["a"], Vocabulary(["x1", "y1"]), frame_s=0.08)
+    assert hypothesis.confidences == pytest.approx((np.sqrt(0.6 * 0.8), 0.5))

@@ -1,4 +1,4 @@
-"""Hot words: from lines to tokens, and exact boosts."""
+"""Checks how hot words are parsed into tokens, and that boosts are exact."""
 
 import itertools
 
@@ -17,7 +17,7 @@ SYLLABLES = Vocabulary(["bei3", "da4", "hang2", "jing1", "xing2", "xue2", "yin2"
 
 
 def boost_by_definition(ids, weights):
-    """From left to right, the longest word that begins there, and on behind it."""
+    """Return the boost by its definition: from left to right, the longest word that begins at each place."""
     total, place = 0.0, 0
     while place < len(ids):
         words = [word for word in weights if ids[place : place + len(word)] == word]
@@ -40,7 +40,7 @@ def boost_by_definition(ids, weights):
         {(3, 2): 1.0, (3, 2, 1, 3): 0.1, (1, 3, 1): 3.0, (2, 1): 1.0},
     ],
 )
-def test_boosts_are_those_of_whole_words_the_longest_first(weights):
+def test_boosts_count_whole_words_the_longest_first(weights):
     tables = HotWords(weights).tables(2.0)
     for ids in itertools.product((1, 2, 3), repeat=8):
         state, total = 0, 0.0
@@ -53,7 +53,7 @@ def test_boosts_are_those_of_whole_words_the_longest_first(weights):
         assert total == pytest.approx(2.0 * boost_by_definition(ids, weights), abs=1e-9)
 
 
-def test_boosts_are_those_of_whole_words_for_many_words_at_random():
+def test_boosts_of_random_words_equal_the_definition():
     draw = np.random.default_rng(1)
     for _ in range(60):
         words = {tuple(draw.integers(1, 4, draw.integers(1, 6)).tolist()) for _ in range(6)}
@@ -68,7 +68,7 @@ def test_boosts_are_those_of_whole_words_for_many_words_at_random():
         assert total == pytest.approx(boost_by_definition(ids, weights), abs=1e-6)
 
 
-def test_finished_candidates_have_the_boost_in_their_score():
+def test_scores_of_finished_candidates_include_the_boost():
     weights = {(1, 2): 1.0, (2, 3, 1): 2.0, (3,): 0.5}
     settings = DecoderSettings(beam=4096, min_token_log_prob=-1e9, beam_width=1e9, hot_word_boost=1.5)
     search = BeamSearch(Vocabulary("abc"), settings, hot_words=HotWords(weights))
@@ -80,7 +80,7 @@ def test_finished_candidates_have_the_boost_in_their_score():
         assert boost == pytest.approx(1.5 * boost_by_definition(candidate.ids, weights), abs=1e-9)
 
 
-def test_a_word_that_is_begun_counts_until_the_utterance_ends():
+def test_an_incomplete_word_counts_until_the_utterance_ends():
     settings = DecoderSettings(beam=64, hot_word_boost=1.0)
     search = BeamSearch(Vocabulary("abc"), settings, hot_words=HotWords({(1, 2, 3): 1.0}))
     state = search.start()
@@ -90,7 +90,7 @@ def test_a_word_that_is_begun_counts_until_the_utterance_ends():
         assert best.score - best.acoustic == pytest.approx(boost)
 
 
-def test_a_boost_lets_the_hot_word_win_over_its_neighbour():
+def test_a_boosted_word_wins_over_a_more_probable_token():
     rows = np.array([[0.05, 0.9, 0.05, 0.0], [0.05, 0.0, 0.6, 0.35], [0.9, 0.05, 0.05, 0.0]])
     log_probs = np.log(np.maximum(rows, 1e-6)).astype(np.float32)[None]
     plain = BeamSearch(Vocabulary("abc"), DecoderSettings(beam=8))
@@ -99,7 +99,7 @@ def test_a_boost_lets_the_hot_word_win_over_its_neighbour():
     assert favoured.decode(log_probs, np.array([3]))[0][0].ids == (1, 3)
 
 
-def test_hanzi_are_matched_by_their_sound():
+def test_hanzi_are_matched_by_their_pinyin():
     words = HotWords.of(["银行", "", "北京大学\t2.5"], SYLLABLES, pinyin_of)
     yin_hang, beijing = ["yin2", "hang2"], ["bei3", "jing1", "da4", "xue2"]
     assert words.weights == {
@@ -109,17 +109,17 @@ def test_hanzi_are_matched_by_their_sound():
     assert HotWords.of(["吟航"], SYLLABLES, pinyin_of).weights == {tuple(SYLLABLES.encode(yin_hang)): 1.0}
 
 
-def test_words_of_one_sound_have_the_larger_weight():
+def test_homophones_get_the_larger_weight():
     words = HotWords.of(["银行\t2", "吟航\t3", "yin2 hang2"], SYLLABLES, pinyin_of)
     assert list(words.weights.values()) == [3.0]
 
 
-def test_a_word_may_be_given_as_tokens():
+def test_a_word_can_be_written_as_tokens():
     words = HotWords.of(["yin2 xing2\t0.5"], SYLLABLES)
     assert words.weights == {tuple(SYLLABLES.encode(["yin2", "xing2"])): 0.5}
 
 
-def test_words_of_a_vocabulary_of_characters_are_spelled():
+def test_words_are_spelled_in_a_vocabulary_of_characters():
     hanzi = Vocabulary("北京银行")
     assert HotWords.of(["北京 银行"], hanzi).weights == {(1, 2, 3, 4): 1.0}
     letters = Vocabulary([*"abcdnorw", "▁"])
@@ -128,11 +128,11 @@ def test_words_of_a_vocabulary_of_characters_are_spelled():
     }
 
 
-def test_words_of_a_vocabulary_of_words_are_looked_up():
+def test_words_are_split_at_spaces_in_a_vocabulary_of_words():
     assert HotWords.of(["new york"], Vocabulary(["new", "york", "old"])).weights == {(1, 2): 1.0}
 
 
-def test_words_that_cannot_be_used_are_named_together(tmp_path):
+def test_lines_that_cannot_be_used_are_listed_with_reasons(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("银行\n上海\n北京\tmuch\n北京\t-1\nABC\n\t2\nyin2 hang3\n", encoding="utf-8")
     hot_words = HotWords.load(path, SYLLABLES, pinyin_of)
@@ -150,14 +150,14 @@ def test_words_that_cannot_be_used_are_named_together(tmp_path):
         assert named in message
 
 
-def test_a_long_list_of_complaints_is_cut():
+def test_a_long_list_of_unusable_lines_is_shortened():
     with pytest.raises(UserError, match="25 hot words cannot be used") as raised:
         HotWords.of(["上海"] * 25, SYLLABLES, pinyin_of)
     assert str(raised.value).endswith("and 15 more")
 
 
-def test_a_list_without_words_is_refused(tmp_path):
+def test_a_list_without_words_is_an_error(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("\n\n", encoding="utf-8")
-    with pytest.raises(UserError, match="no hot words in it"):
+    with pytest.raises(UserError, match="no hot words"):
         HotWords.load(path, SYLLABLES, pinyin_of)

@@ -1,4 +1,4 @@
-"""Transcribes many recordings into a file; what was interrupted is resumed by the same call.
+"""Transcribes many recordings into a file; an interrupted call is resumed by repeating it.
 
 recognizer = Recognizer.load("runs/demo")
 num_failed = transcribe_to_file(recognizer, audio_files(["recordings"]), Path("out.jsonl"), "jsonl")
@@ -28,16 +28,16 @@ def transcribe_to_file(
     format_name: Format = "text",
     on_progress: OnProgress = ignore_progress,
 ) -> int:
-    """Write what is said in recordings to a file, and return how many of them could not be read.
+    """Write the transcripts of recordings to a file, and return how many recordings could not be read.
 
-    Results are kept beside the file until all are there: an interrupted call is resumed by the same call
-    with the same model, and the file is the one that would have been written without the interruption.
+    Results are kept beside the file until it is complete. To resume after an interruption, repeat the call
+    with the same model: the file equals that of an uninterrupted call.
 
     Args:
-        recognizer: of the audio; one that `Recognizer.load` returned, or else nothing is resumed.
-        sources: paths of the recordings, `-` for standard input.
-        out: path of the file.
-        format_name: of the file.
+        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        sources: paths of the recordings; `-` for standard input.
+        out: path of the file to write.
+        format_name: "text", "jsonl" or "csv".
         on_progress: receives how many recordings are done.
 
     Raises:
@@ -45,8 +45,8 @@ def transcribe_to_file(
     """
     refuse_bad_out(out, sources)
     with open_journal(out, _digest_of(recognizer), sources) as journal:
-        chunks = journal.left_of(recognizer.chunks(sources))
-        _log_found(journal, len(sources))
+        chunks = journal.remaining_chunks(recognizer.chunks(sources))
+        _log_resumed(journal, len(sources))
         num_before = journal.num_rows
 
         def report(work: Work) -> None:
@@ -54,34 +54,34 @@ def transcribe_to_file(
 
         for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, report), strict=True):
             for source, result in zip(chunk, results, strict=True):
-                log_trouble(source, result)
+                log_problem(source, result)
             journal.add(results)
         write_transcripts(out, format_name, sources, journal.results())
         return journal.num_failed
 
 
-def log_trouble(source: Path, result: Result) -> None:
-    """Log why a recording could not be read, or that nothing is said in it."""
+def log_problem(source: Path, result: Result) -> None:
+    """Log why a recording could not be read, or that it contains no speech."""
     if isinstance(result, UserError):
         logger.error("%s", result)
     elif not result.tokens:
-        logger.warning("%s: no speech was found in it", source)
+        logger.warning("%s: no speech found", source)
 
 
 def _digest_of(recognizer: Recognizer) -> str:
-    """Return a checksum of all that decides what is recognized; no other call's where that is not known."""
+    """Return a checksum of everything that affects the transcripts; a random one if that is unknown."""
     origin = recognizer.origin
     if origin is None or not all(path.is_file() for path in origin.files):
         return secrets.token_hex()
     return model_digest(origin.files, origin.decoder)
 
 
-def _log_found(journal: Journal, num_recordings: int) -> None:
-    """Log how much is there from a call that was interrupted."""
+def _log_resumed(journal: Journal, num_recordings: int) -> None:
+    """Log how many results of an interrupted call are reused, and why others are not."""
     reason = f"{journal.reason}; " if journal.reason else ""
     if journal.num_rows:
-        failed = f", {journal.num_failed:,} of them as errors" if journal.num_failed else ""
-        there = f"{journal.num_rows:,} of {num_recordings:,} recordings are there already{failed}; going on"
-        logger.info("%s: %s%s", journal.path, reason, there)
+        failed = f" ({journal.num_failed:,} with errors)" if journal.num_failed else ""
+        done = f"resuming after {journal.num_rows:,} of {num_recordings:,} recordings{failed}"
+        logger.info("%s: %s%s", journal.path, reason, done)
     elif reason:
-        logger.info("%s: %sbeginning anew", journal.path, reason)
+        logger.info("%s: %sstarting over", journal.path, reason)

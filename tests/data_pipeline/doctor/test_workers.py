@@ -14,9 +14,9 @@ import pytest
 import soundfile
 from helpers.corpora.defects import noise
 
-from data_pipeline.doctor.checkup import listen
+from data_pipeline.doctor.checkup import check_recording
 from data_pipeline.doctor.findings import KINDS
-from data_pipeline.doctor.listening import FILES_AT_ONCE, listen_to_all
+from data_pipeline.doctor.workers import FILES_AT_ONCE, check_recordings
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 NUM_MUTATED = 104
@@ -24,7 +24,7 @@ NUM_MUTATED = 104
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    """One sound in four containers."""
+    """Return the paths of one recording in four containers."""
     folder = tmp_path_factory.mktemp("recordings")
     paths = [folder / f"whole{suffix}" for suffix in SUFFIXES]
     for path in paths:
@@ -33,20 +33,20 @@ def recordings(tmp_path_factory):
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A file as disks, networks and programs leave it."""
+    """Return a file damaged as disks, networks and programs do."""
     data = bytearray(data)
-    way = rng.randrange(6)
-    if way == 0:  # bits flipped anywhere
+    kind = rng.randrange(6)
+    if kind == 0:  # bits flipped anywhere
         for _ in range(rng.randrange(1, 200)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    elif way == 1:  # cut
+    elif kind == 1:  # cut
         data = data[: rng.randrange(len(data))]
-    elif way == 2:  # another header
+    elif kind == 2:  # another header
         data[: rng.randrange(1, 60)] = rng.randbytes(rng.randrange(1, 60))
-    elif way == 3:  # a huge number where a size may stand
+    elif kind == 3:  # a huge number where a size may be
         place = rng.randrange(0, 64)
         data[place : place + 4] = struct.pack("<I", rng.choice([0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFEFFF, 1 << 30]))
-    elif way == 4:  # a hole
+    elif kind == 4:  # a hole
         begin = rng.randrange(len(data))
         data[begin : begin + 4096] = bytes(min(4096, len(data) - begin))
     else:  # bits flipped in the header
@@ -55,7 +55,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def test_mutated_files_are_each_judged(recordings, tmp_path):
+def test_every_mutated_file_gets_a_checkup(recordings, tmp_path):
     rng = random.Random(4)
     paths = []
     for number in range(NUM_MUTATED):
@@ -63,59 +63,62 @@ def test_mutated_files_are_each_judged(recordings, tmp_path):
         paths.append(tmp_path / f"{number}{whole.suffix}")
         paths[-1].write_bytes(mutated(whole.read_bytes(), rng))
     began = time.monotonic()
-    heard = dict(listen_to_all([str(path) for path in paths], limit_s=20.0))
+    checkups = dict(check_recordings([str(path) for path in paths], limit_s=20.0))
     assert time.monotonic() - began < 60
-    assert sorted(heard) == list(range(NUM_MUTATED))
-    for one in heard.values():
+    assert sorted(checkups) == list(range(NUM_MUTATED))
+    for one in checkups.values():
         assert one.problem in KINDS if one.problem else one.duration_s > 0 and one.digest
-    assert sum(bool(one.problem) for one in heard.values()) > NUM_MUTATED / 4
-    assert any(not one.problem for one in heard.values())
+    assert sum(bool(one.problem) for one in checkups.values()) > NUM_MUTATED / 4
+    assert any(not one.problem for one in checkups.values())
 
 
-def test_each_file_is_heard_once_and_as_it_is_alone(recordings):
+def test_files_checked_in_parallel_equal_files_checked_alone(recordings):
     paths = [str(recordings[place % 4]) for place in range(2 * FILES_AT_ONCE + 5)]
-    heard = list(listen_to_all(paths, num_workers=3))
-    assert sorted(place for place, _ in heard) == list(range(len(paths)))
-    alone = [listen(str(path)) for path in recordings]
-    assert all(one == alone[place % 4] for place, one in heard)
+    checkups = list(check_recordings(paths, num_workers=3))
+    assert sorted(place for place, _ in checkups) == list(range(len(paths)))
+    alone = [check_recording(str(path)) for path in recordings]
+    assert all(one == alone[place % 4] for place, one in checkups)
     assert alone[0].digest == alone[1].digest  # the same samples as WAV and FLAC
 
 
-def test_nothing_to_hear_needs_no_process():
-    assert list(listen_to_all([])) == []
+def test_checking_no_files_starts_no_process():
+    assert list(check_recordings([])) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
-def test_a_file_that_hangs_the_decoder_is_told_and_the_others_are_heard(recordings, tmp_path):
+def test_hanging_file_is_reported_and_others_are_checked(recordings, tmp_path):
     pipe = tmp_path / "hangs.wav"
-    os.mkfifo(pipe)  # opening it waits for a writer, who never comes
+    os.mkfifo(pipe)  # opening it waits for a writer, which never comes
     paths = [str(recordings[0]), str(pipe), str(recordings[1]), str(recordings[2])]
-    heard = dict(listen_to_all(paths, num_workers=1, limit_s=0.5))
-    assert heard[1].problem == "decoder-stopped"
-    assert "did not end within 0.5 s" in heard[1].detail
-    assert [heard[place].problem for place in (0, 2, 3)] == ["", "", ""]
+    checkups = dict(check_recordings(paths, num_workers=1, limit_s=0.5))
+    assert checkups[1].problem == "decoder-stopped"
+    assert "did not end within 0.5 s" in checkups[1].detail
+    assert [checkups[place].problem for place in (0, 2, 3)] == ["", "", ""]
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
 @pytest.mark.parametrize("num_deaths", [1, 2])
-def test_a_process_that_dies_takes_one_file_with_it_at_most(recordings, tmp_path, num_deaths):
+def test_killed_worker_loses_at_most_one_file(recordings, tmp_path, num_deaths):
     pipe = tmp_path / "waits.wav"
     os.mkfifo(pipe)
     paths = [str(recordings[0]), str(pipe), str(recordings[1])]
     stop = threading.Thread(target=kill_while_waiting, args=(pipe, recordings[0], num_deaths))
     stop.start()
-    heard = dict(listen_to_all(paths, num_workers=1))
+    checkups = dict(check_recordings(paths, num_workers=1))
     stop.join()
-    assert [heard[0].problem, heard[2].problem] == ["", ""]
-    if num_deaths == 1:  # by accident: another process hears it
-        assert heard[1].digest == heard[0].digest
+    assert [checkups[0].problem, checkups[2].problem] == ["", ""]
+    if num_deaths == 1:  # an accident: another process checks the file
+        assert checkups[1].digest == checkups[0].digest
     else:
-        assert (heard[1].problem, heard[1].detail) == ("decoder-stopped", "the decoder crashed (SIGKILL)")
+        assert (checkups[1].problem, checkups[1].detail) == (
+            "decoder-stopped",
+            "the decoder crashed (SIGKILL)",
+        )
 
 
 def kill_while_waiting(pipe, whole, num_deaths):
-    """Kill who listens to a pipe; once only if the next one is to find a recording in its place."""
+    """Kill the process that reads a pipe; if only once, put a recording in its place for the next one."""
     for _ in range(num_deaths):
         with pipe.open("wb"):  # waits for a reader
             if num_deaths == 1:

@@ -1,4 +1,4 @@
-"""Measure a trained model in one call: `asr evaluate` is this function behind a command line.
+"""Evaluates a run's best model on a manifest in one call: `asr evaluate` as a function.
 
 from asr import evaluate
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """What came of an evaluation.
+class EvaluatedRun:
+    """Holds the evaluation of a run and what follows from it.
 
     Attributes:
-        run: whose model it is.
+        run: the evaluated run.
         evaluation: hypotheses and losses of the set.
-        record: the same with the names of run and set and the decoder, as it is kept.
+        record: the evaluation as it is saved, with the run, the manifest and the decoder.
         scores: error rates with their intervals.
         doubtful: labels that are probably wrong, the most doubtful first.
         num_left_out: recordings of the set that could not be read.
@@ -59,27 +59,27 @@ def evaluate(
     simulate: bool = False,
     compared_with: EarlierEvaluation | None = None,
     on_progress: OnProgress = ignore_progress,
-) -> Evaluated:
-    """Measure the best model of a run on a manifest.
+) -> EvaluatedRun:
+    """Evaluate the best model of a run on a manifest.
 
     Recordings that cannot be read are left out, logged, and counted.
 
     Args:
-        run: its directory.
+        run: directory of the run.
         manifest: JSON Lines, such as data/mandarin_demo/test.jsonl.
-        choice: the decoder; None for what `asr tune-decoder` found, or else greedy decoding.
+        choice: the decoder; None for the one that `asr tune-decoder` saved, else greedy decoding.
         devices: how many, which, or "all"; None for one.
-        simulate: whether to cut the machine's one device into as many.
+        simulate: whether to split the machine's one device into that many logical devices.
         compared_with: an earlier evaluation, which must be of the same utterances.
-        on_progress: receives how far reading a language model and checking the recordings have come.
+        on_progress: receives the progress of reading a language model and of checking the recordings.
 
     Raises:
-        UserError: there is no trained run, nothing of the manifest can be read, a device does not exist, or
-            the earlier evaluation is of other utterances.
+        UserError: there is no trained run, no recording of the manifest can be read, a device does not exist,
+            or the earlier evaluation is of other utterances.
     """
     from asr.model.devices import start_devices
 
-    start_devices(devices, simulate=simulate)  # before TensorFlow is imported, which is talkative else
+    start_devices(devices, simulate=simulate)  # before the import of TensorFlow, to silence its logs
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
     from asr.recognition.recognizer import Recognizer
@@ -88,33 +88,33 @@ def evaluate(
     choice = choice or DecoderChoice(opened.decoder_settings())
     recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate, on_progress=on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
-    if compared_with is not None:  # before an hour of recognition
+    if compared_with is not None:  # fail before recognition, which may take an hour
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))
     evaluator = Evaluator(recognizer.listener, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
-    return evaluated_of(opened, manifest, evaluation, choice, num_left_out)
+    return evaluated_run(opened, manifest, evaluation, choice, num_left_out)
 
 
-def evaluate_on(
+def evaluate_on_devices(
     devices: Sequence[str],
     spread: Spread,
     run: Run,
     data: Dataset,
     manifest: Path,
     stop: StopRequest | None = None,
-) -> Evaluated:
-    """Measure the best model of a run on devices that are at work already, with the run's own decoder.
+) -> EvaluatedRun:
+    """Evaluate the best model of a run on devices that are already started, with the run's own decoder.
 
     Args:
-        devices: names, of which the first has the weights.
-        spread: puts a function of a batch on all of them.
-        run: which has a checkpoint.
+        devices: their names; the first one holds the weights.
+        spread: distributes a function of a batch over the devices.
+        run: with a checkpoint.
         data: the set.
         manifest: of the set.
-        stop: ends it after a batch.
+        stop: ends the evaluation after a batch.
 
     Raises:
-        Interrupted: a signal came.
+        Interrupted: a signal was received.
     """
     import tensorflow as tf
 
@@ -127,13 +127,13 @@ def evaluate_on(
         best = Recognizer.of_choice(run, choice)
     listener = Listener(best.model, spread, len(devices))
     evaluation = Evaluator(listener, best.vocabulary, best.decoder).evaluate(data, stop)
-    return evaluated_of(run, manifest, evaluation, choice)
+    return evaluated_run(run, manifest, evaluation, choice)
 
 
-def evaluated_of(
+def evaluated_run(
     run: Run, manifest: Path, evaluation: Evaluation, choice: DecoderChoice, num_left_out: int = 0
-) -> Evaluated:
-    """Return an evaluation with what follows from it: its record, its scores and its doubtful labels."""
-    record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.described())
+) -> EvaluatedRun:
+    """Complete an evaluation with its record, its error rates and its doubtful labels."""
+    record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.as_record())
     scores = scores_of(record.utterances, record.hypotheses)
-    return Evaluated(run, evaluation, record, scores, review_candidates(evaluation), num_left_out)
+    return EvaluatedRun(run, evaluation, record, scores, review_candidates(evaluation), num_left_out)

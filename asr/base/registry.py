@@ -1,0 +1,41 @@
+"""The parts that a setting chooses by name, and where each of them is: networks, feature kinds, decoders.
+
+A line here is all that a new part needs besides its own file; CONTRIBUTING.md shows one of each. Parts are
+named as "module:attribute", so that a configuration is checked without importing TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Parts: TypeAlias = Mapping[str, str]
+"""Names, and "module:attribute" of what each one stands for."""
+
+# of `model.family`; subclasses of asr.model.networks.network.Network
+NETWORKS: Parts = {
+    "separable": "asr.model.networks.separable:Separable",
+    "dcnn251bn": "asr.model.networks.dcnn:Dcnn",
+    "dcnn251": "asr.model.networks.dcnn:Dcnn",
+    "dcnn25": "asr.model.networks.dcnn:Dcnn",
+    "dcnn24": "asr.model.networks.dcnn:Dcnn",
+}
+
+# of `features.kind`; subclasses of asr.model.features.layer.FeatureLayer
+FEATURE_KINDS: Parts = {
+    "log_mel": "asr.model.features.log_mel:LogMel",
+    "spectrogram": "asr.model.features.spectrogram:Spectrogram",
+    "mfcc": "asr.model.features.mfcc:Mfcc",
+}
+
+# of `algorithm` in decoder.toml; called with the arguments of asr.recognition.decoding.decoder.make_decoder
+DECODERS: Parts = {
+    "prefix_beam": "asr.recognition.decoding.decoder:make_prefix_beam_decoder",
+}
+
+
+def load_part(parts: Parts, name: str) -> Any:
+    """Import and return the class or function that a name stands for."""
+    module, _, attribute = parts[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

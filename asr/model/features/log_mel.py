@@ -1,0 +1,66 @@
+"""Log-mel features, which `features.kind = "log_mel"`, the default, chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+from typing_extensions import override
+
+from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.config import FeatureConfig
+from asr.base.types import Tensor
+from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer, frames, power_spectrum
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class LogMel(FeatureLayer):
+    """Computes log energies in triangular mel bands from 20 Hz to 8 kHz, under a Hann window.
+
+    Args:
+        num_mels: number of bands.
+        normalize: see FeatureLayer.
+    """
+
+    def __init__(self, *, num_mels: int = 64, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_mels = num_mels
+        self._window = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
+        self._mel = mel_filters(num_mels, low_hz=20.0)
+
+    @classmethod
+    @override
+    def of(cls, config: FeatureConfig) -> LogMel:
+        return cls(num_mels=config.num_mels, normalize=config.normalize)
+
+    @property
+    def num_features(self) -> int:
+        """Return the number of bands."""
+        return self.num_mels
+
+    def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
+        """Map audio (B, S) to log energies (B, T, num_mels)."""
+        energies = ops.matmul(power_spectrum(frames(audio) * self._window), self._mel)
+        # one quantisation step of energy: silence is a floor, not minus infinity
+        return ops.log(energies + 1.0)
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_mels": self.num_mels}
+
+
+def mel_filters(num_mels: int, low_hz: float, high_hz: float = SAMPLE_RATE_HZ / 2) -> npt.NDArray[np.float32]:
+    """Return triangles (257, num_mels) that are equally spaced in mel: 2595 log10(1 + f / 700)."""
+    edges_mel = np.linspace(_mel(low_hz), _mel(high_hz), num_mels + 2)
+    edges_hz = 700 * (10 ** (edges_mel / 2595) - 1)
+    bins_hz = np.linspace(0, SAMPLE_RATE_HZ / 2, FFT_SIZE // 2 + 1)[:, None]  # (257, 1)
+    left, centre, right = edges_hz[:-2], edges_hz[1:-1], edges_hz[2:]
+    rising, falling = (bins_hz - left) / (centre - left), (right - bins_hz) / (right - centre)
+    return np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+
+
+def _mel(frequency_hz: float) -> float:
+    return float(2595 * np.log10(1 + frequency_hz / 700))

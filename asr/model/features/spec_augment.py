@@ -1,0 +1,110 @@
+"""SpecAugment, which hides bands of features in training and stretches the frequency axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+from typing_extensions import override
+
+from asr.base.config import AugmentConfig
+from asr.base.types import Tensor
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class SpecAugment(keras.layers.Layer):
+    """Changes features in training: warps the frequency axis and masks bands and frames.
+
+    First each clip's frequency axis is stretched by a factor of its own around 1, as another speaker's
+    vocal tract would (Jaitly & Hinton, 2013). Then bands of frequencies and of frames are set to 0, the
+    mean (Park et al., 2019, arXiv:1904.08779): each mask draws its width evenly from 0 to the widest, and
+    its place evenly from where it fits; no time mask is wider than `time_mask_share` of its clip.
+
+    Does nothing outside training.
+    """
+
+    def __init__(
+        self,
+        *,
+        frequency_warp: float,
+        frequency_masks: int,
+        frequency_mask_bands: int,
+        time_masks: int,
+        time_mask_frames: int,
+        time_mask_share: float,
+        seed: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.frequency_warp = frequency_warp
+        self.frequency_masks, self.frequency_mask_bands = frequency_masks, frequency_mask_bands
+        self.time_masks, self.time_mask_frames = time_masks, time_mask_frames
+        self.time_mask_share, self.seed = time_mask_share, seed
+        self._generator = keras.random.SeedGenerator(seed)
+
+    @classmethod
+    def from_augment(cls, config: AugmentConfig, seed: int) -> SpecAugment:
+        """Return the layer of a configuration."""
+        return cls(
+            frequency_warp=config.frequency_warp,
+            frequency_masks=config.frequency_masks,
+            frequency_mask_bands=config.frequency_mask_bands,
+            time_masks=config.time_masks,
+            time_mask_frames=config.time_mask_frames,
+            time_mask_share=config.time_mask_share,
+            seed=seed,
+            name="spec_augment",
+        )
+
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
+        """Change features (B, T, F) in training; return them as they are outside it."""
+        if not training:
+            return features
+        num_bands = features.shape[-1]
+        every_clip = ops.ones_like(num_frames)
+        if self.frequency_warp:
+            features = self._warp(features, num_bands)
+        if self.frequency_masks:
+            widest = ops.cast(every_clip * self.frequency_mask_bands, "float32")
+            keep = self._keep(self.frequency_masks, widest, every_clip * num_bands, num_bands)
+            features = features * keep[:, None, :]
+        if self.time_masks:
+            share = self.time_mask_share * ops.cast(num_frames, "float32")
+            widest = ops.minimum(float(self.time_mask_frames), share)
+            keep = self._keep(self.time_masks, widest, num_frames, ops.shape(features)[1])
+            features = features * keep[:, :, None]
+        return features
+
+    def _warp(self, features: Tensor, num_bands: int) -> Tensor:
+        """Read band f of each clip at f times its factor, between the two nearest bands."""
+        shape = (ops.shape(features)[0], 1, 1)
+        draw = keras.random.uniform(shape, -1.0, 1.0, seed=self._generator)
+        bands = np.arange(num_bands, dtype=np.float32)
+        places = ops.minimum(bands * (1.0 + self.frequency_warp * draw), float(num_bands - 1))  # (B, 1, F)
+        weights = ops.relu(1.0 - ops.abs(bands[:, None] - places))  # (B, F from, F to)
+        return ops.matmul(features, weights)
+
+    def _keep(self, num_masks: int, widest: Tensor, lengths: Tensor, size: Tensor) -> Tensor:
+        """Return (B, size), 0 under any of the masks and 1 elsewhere."""
+        shape = (ops.shape(lengths)[0], num_masks)
+        widths = ops.floor(keras.random.uniform(shape, seed=self._generator) * (widest[:, None] + 1))
+        room = ops.cast(lengths[:, None], "float32") - widths + 1
+        starts = ops.floor(keras.random.uniform(shape, seed=self._generator) * room)  # (B, masks)
+        places = ops.cast(ops.arange(size), "float32")[None, None]
+        masked = (places >= starts[..., None]) & (places < (starts + widths)[..., None])  # (B, masks, size)
+        return 1.0 - ops.cast(ops.any(masked, axis=1), "float32")
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "frequency_warp": self.frequency_warp,
+            "frequency_masks": self.frequency_masks,
+            "frequency_mask_bands": self.frequency_mask_bands,
+            "time_masks": self.time_masks,
+            "time_mask_frames": self.time_mask_frames,
+            "time_mask_share": self.time_mask_share,
+            "seed": self.seed,
+        }

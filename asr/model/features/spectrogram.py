@@ -1,0 +1,33 @@
+"""The spectrogram that the networks of ASRT take, which `features.kind = "spectrogram"` chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from asr.base.types import Tensor
+from asr.model.features.layer import WINDOW, FeatureLayer, frames
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class Spectrogram(FeatureLayer):
+    """Computes ASRT's spectrogram: log(1 + |FFT|) of 400 samples under a Hamming window, in bins of 40 Hz."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        phase = 2 * np.pi * np.arange(WINDOW) / (WINDOW - 1)
+        self._window = (0.54 - 0.46 * np.cos(phase)).astype(np.float32)
+
+    @property
+    def num_features(self) -> int:
+        """Return 200 bins; the 201st, at 8 kHz, is left out."""
+        return WINDOW // 2
+
+    def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
+        """Map audio (B, S) to a log spectrogram (B, T, 200)."""
+        spectrum = tf.signal.rfft(frames(audio) * self._window, [WINDOW])  # (B, T, 201) complex64
+        return ops.log1p(tf.abs(spectrum)[..., : self.num_features])

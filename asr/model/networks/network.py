@@ -1,0 +1,64 @@
+"""The base class of all networks: what each of them takes, returns and must define."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from typing_extensions import override
+
+from asr.base.config import ModelConfig
+from asr.base.types import Logits, Tensor
+from asr.base.vocabulary import Vocabulary
+from asr.model.features.layer import ReceptiveField
+from asr.model.networks.layers import BuiltByCall
+
+
+class Network(BuiltByCall, keras.Model):
+    """Maps features of clips of any length to logits.
+
+    A clip may be shorter than SUBSAMPLING: it has `num_output_frames`, often 0, and must not raise an error.
+    A clip's logits are the same alone and in a padded batch; weights and dropout masks follow from the seed.
+    All weights are those of layers within the network. Checkpoints know them by the names of the layers.
+    """
+
+    SUBSAMPLING: int
+    """Feature frames from one frame of logits to the next."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"name": "network", **kwargs})
+
+    @classmethod
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Network:
+        """Return the network of a configuration, its weights not yet created.
+
+        Args:
+            config: configuration of the model; networks use different keys of it.
+            vocabulary: vocabulary of the outputs, including the blank.
+            seed: seed of the initial weights, and of everything drawn in training.
+        """
+        raise NotImplementedError
+
+    def num_output_frames(self, num_frames: Any) -> Any:
+        """Return the frames of logits that a clip yields, for a number, an array or a tensor."""
+        raise NotImplementedError
+
+    def receptive_field(self) -> ReceptiveField | None:
+        """Return the feature frames that logits t depend on, around frame SUBSAMPLING * t.
+
+        None means the whole clip and is right for any network. With a bounded field, results of streams
+        equal those of whole recordings.
+        """
+        return None
+
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+        """Map features (B, T, F), 0 on padding, and num_frames (B,) to float32 logits.
+
+        `values` may have more frames than `num_output_frames` gives; those beyond it do not count.
+        """
+        raise NotImplementedError
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments of the constructor, from which Keras makes a saved network again."""
+        raise NotImplementedError

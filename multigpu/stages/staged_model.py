@@ -1,0 +1,301 @@
+"""Provides a Keras model whose layers are on several devices, for models that do not fit on one.
+
+from multigpu import StagedModel
+
+model = StagedModel(inner, [["stem", "block0"], ["block1", "head"]], devices=2, num_micro_batches=4)
+model.compile("adam", "mse")
+model.fit(x, y, batch_size=64)              # 16 rows at a time pass from device to device
+model.save("model.keras")                   # the plain inner model, without any devices
+
+`python -m multigpu check --stages 2` proves on the machine's devices that each stage runs on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from multigpu.devices import DeviceSpec, parse_devices
+from multigpu.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
+from multigpu.model_towers import LossAndGradients
+from multigpu.stages.balance import even_stages, measure_layers, sample_of
+from multigpu.stages.cut import cut
+from multigpu.stages.layer_graph import layer_graph
+from multigpu.stages.pipeline import LossOfOutputs, Pipeline
+from multigpu.stages.weights import place_weights, placed_optimizer
+from multigpu.stateless import with_masks
+from multigpu.towers import Structure, Tensor, as_tensors
+from multigpu.wrapped_model import WrappedModel
+
+
+class StagePlacement(NamedTuple):
+    """Describes what one device holds of a model."""
+
+    device: str
+    layers: list[str]  # names, in the order of their calls
+    num_parameters: int
+    weight_bytes: int
+
+
+class StagedModel(WrappedModel):
+    """Runs each stage of `inner`, some of its layers, on a device of its own; trains and saves `inner`.
+
+    The weights of a stage are on its device, and so are the optimiser's variables for them. Both passes of a
+    stage run there: each has a gradient tape for each micro-batch, in the scope of its device, and hands the
+    gradient of what it took back to the stage that made it.
+
+    A batch is cut into micro-batches, which differ by one row at most and follow each other through the
+    stages, so that all devices work at the same time; with S stages and M micro-batches, a device waits for
+    others (S - 1) / (M + S - 1) of the time. Stage k, counted from 0, holds the activations of at most S - k
+    micro-batches. Gradients are summed, each weighted by its rows, and applied once: the step equals that
+    of one device with the whole batch. So batch size and learning rate mean the same as there.
+
+    `inner` may be a functional or a Sequential model, whose tensors may skip stages, or a subclassed one with
+    a method `stages()` that returns layers, each of which is called with what the one before returned.
+
+    Losses are as for `ParallelModel`: any reduction except "none", masks and weights; values that layers pass
+    to `add_loss` must be means over rows. A loss that is a mean over unmasked frames or over sample weights
+    makes the micro-batches run stage by stage, so that all of them hold activations.
+
+    Batch normalisation uses the statistics of each micro-batch's rows, and its moving statistics take their
+    mean, weighted by their rows: one update a step. Layers made with `synchronized=True` use the statistics
+    of the whole batch, so that the step equals that of one device here, too; micro-batches then run stage by
+    stage.
+
+    Each micro-batch draws dropout masks of its own, the same whatever the devices; the first one draws those
+    that one device would.
+
+    `predict` and `evaluate` take batches of any size; training needs a row for each micro-batch. A call of
+    the model has no gradient: it would be computed outside of the stages. Use `loss_and_gradients`.
+
+    Args:
+        inner: the model; it keeps its weights and may be used on its own at any time.
+        stages: names of the layers of each stage; inputs, and operations that are not layers, need not be
+            named. Or the number of stages: then each layer is measured, forward and backward, and the model
+            cut where time and memory are most even.
+        devices: one for each stage, as `multigpu.devices.parse_devices` takes them.
+        num_micro_batches: number of parts of a batch, best several times the number of stages.
+        recompute: whether all stages but the last keep only what they took, and repeat the forward pass
+            before the backward pass, which takes less memory and more time.
+        sample: what `inner` is called with, a few rows, to measure layers by; needed for a number of stages
+            where the shapes of its inputs are not known.
+        name: name of the staged model.
+
+    Raises:
+        DeviceError: a device does not exist.
+        ValueError: the model cannot be cut in this way, or the numbers of stages and devices differ.
+        TypeError: `inner` has a `train_step` or `test_step` of its own, or is subclassed without a method
+            `stages`.
+    """
+
+    instead_of_own_step = "give compile a loss"
+
+    def __init__(
+        self,
+        inner: keras.Model,
+        stages: int | Sequence[Sequence[str]],
+        devices: DeviceSpec,
+        *,
+        num_micro_batches: int,
+        recompute: bool = False,
+        sample: Structure | None = None,
+        name: str | None = None,
+    ) -> None:
+        if num_micro_batches < 1:
+            raise ValueError(f"`num_micro_batches`: expected at least 1, received {num_micro_batches}")
+        super().__init__(inner, name or f"staged_{inner.name}")
+        self.devices = parse_devices(devices)
+        self.num_micro_batches, self.recompute = num_micro_batches, recompute
+        self._requested, self._sample = stages, sample
+        num_stages = stages if isinstance(stages, int) else len(stages)
+        if num_stages != len(self.devices):
+            raise ValueError(
+                f"expected a device for each of {num_stages} stages, received {len(self.devices)}: "
+                f"{', '.join(self.devices)}"
+            )
+        self._pipeline: Pipeline | None = None
+        if inner.built:
+            self.build_inner()
+        if inner.compiled:  # a loaded model continues with its optimiser's state
+            self.compile_as_inner()
+
+    def loss_and_gradients(
+        self, loss_of: LossOfOutputs, x: Structure, *rows: Structure, scale: Tensor | float = 1.0
+    ) -> LossAndGradients:
+        """Return the loss, outputs and gradients of a batch, each stage's computed on its own device.
+
+        A training loop of your own calls it::
+
+            def loss_of(predicted, y):
+                return tf.reduce_mean(keras.losses.mean_squared_error(y, predicted))
+
+            @tf.function
+            def step(x, y):
+                loss, predicted, gradients = staged.loss_and_gradients(loss_of, x, y)
+                optimizer.apply(gradients, staged.trainable_variables)
+
+        The optimiser should be that of `staged.place_optimizer(optimizer)`. The loss includes regularisers
+        and values that layers passed to `add_loss`.
+
+        Args:
+            loss_of: `loss_of(outputs, *rows)` returns the mean loss over these rows.
+            x: what the model is called with.
+            *rows: further tensors of the batch or structures of them, with rows.
+            scale: factor of the gradients, for loss scaling in mixed precision.
+        """
+        self.build_inner(x)
+        loss, (outputs, masks), gradients = self._stages.loss_and_gradients(loss_of, scale, x, *rows)
+        return LossAndGradients(loss, with_masks(outputs, masks), gradients)
+
+    def place_optimizer(self, optimizer: Any) -> Any:
+        """Return an optimiser that keeps its state and updates weights on the devices of the stages.
+
+        It is the same object, unless it has state already, which is copied.
+        """
+        return placed_optimizer(optimizer, self.inner.trainable_variables)
+
+    def placement(self) -> list[StagePlacement]:
+        """Return what each device holds of the model, stage by stage."""
+        return [
+            StagePlacement(
+                device,
+                [layer.name for layer in stage.layers],
+                sum(int(tf.size(variable.value)) for variable in stage.variables if _counts(variable)),
+                sum(variable.value.dtype.size * int(tf.size(variable.value)) for variable in stage.variables),
+            )
+            for stage, device in zip(self._stages.stages, self.devices, strict=True)
+        ]
+
+    @property
+    def _stages(self) -> Pipeline:
+        if self._pipeline is None:
+            raise ValueError(f"{self.inner.name}: not built yet, so it is not cut; call it on a batch first")
+        return self._pipeline
+
+    # what Keras calls
+
+    @override
+    def compile(
+        self, optimizer: Any = "rmsprop", *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
+    ) -> None:
+        """Compile the model as in Keras, and `inner` as well, so that it is saved with its optimiser's state.
+
+        Args:
+            optimizer: as in Keras.
+            *args: further arguments of `keras.Model.compile`.
+            jit_compile: not True, since XLA would put the whole step on one device.
+            **kwargs: further arguments of `keras.Model.compile`.
+
+        Raises:
+            TypeError: `inner` has a `compute_loss` of its own.
+            ValueError: `jit_compile` is True.
+        """
+        if jit_compile is True:
+            raise ValueError(
+                "jit_compile=True: XLA would put all stages on one device; leave jit_compile out"
+            )
+        self.inner.compile(optimizer, *args, jit_compile=False, **kwargs)
+        self.compile_as_inner()
+
+    @override
+    def compile_as_inner(self) -> None:
+        if type(self.inner).compute_loss is not keras.Model.compute_loss:
+            raise TypeError(
+                f"{type(self.inner).__name__} has a compute_loss of its own, which needs the weights of all "
+                "stages on one device; give compile a loss, or write a loop with "
+                "StagedModel.loss_and_gradients without compile"
+            )
+        self.inner.optimizer = self.place_optimizer(self.inner.optimizer)
+        super().compile_as_inner()
+
+    @override
+    def build_inner(self, *args: Structure, **kwargs: Structure) -> None:
+        """Create the inner model's variables if it has none, cut it, and move weights to their devices."""
+        with tf.init_scope():  # so that the weights have values, which can be moved, while a step is traced
+            super().build_inner(*args, **kwargs)
+        if self._pipeline is None and not are_weights_made_later():
+            with tf.init_scope():
+                graph = layer_graph(self.inner)
+                stages = cut(graph, self._layer_names(graph))
+                _check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
+                place_weights(self.inner, stages, self.devices)
+            self._pipeline = Pipeline(
+                self.inner, graph, stages, self.devices, self.num_micro_batches, recompute=self.recompute
+            )
+            optimizer = self.inner.optimizer if self.compiled else None
+            if optimizer is not None and optimizer.built:  # for the weights before they moved
+                with tf.init_scope():
+                    self.inner.optimizer = self.optimizer = self.place_optimizer(optimizer)
+
+    def _layer_names(self, graph: LayerGraph) -> Sequence[Sequence[str]]:
+        """Return the names of each stage's layers, measured where only the number of stages is given."""
+        if not isinstance(self._requested, int):
+            return self._requested
+        if self._sample is not None:
+            sample = self._sample
+        elif graph.input_names:
+            sample = sample_of(self.inner.input)
+        else:
+            raise ValueError(
+                f"`stages`: the shapes of the inputs of {self.inner.name} are not known, so its layers "
+                "cannot be measured; give a batch as `sample`, or the names of the layers of each stage"
+            )
+        with tf.device(self.devices[0]):
+            return even_stages(measure_layers(graph, as_tensors(sample)), self._requested)
+
+    @override
+    def call(self, inputs: Structure, training: bool | None = None) -> Structure:
+        """Return the outputs of the whole batch, without gradients."""
+        self.build_inner(inputs)
+        if self._pipeline is None:
+            return self.inner(inputs, training=training)  # for the shapes of the outputs
+        outputs, masks = self._stages.outputs(inputs, training=bool(training))
+        return with_masks(tf.nest.map_structure(_without_gradient, outputs), masks)
+
+    @override
+    def compute_step(
+        self, x: Structure, y: Structure, sample_weight: Structure, scale: Tensor | float
+    ) -> LossAndGradients:
+        return self._stages.loss_and_gradients(self._compiled_loss(), scale, x, y, sample_weight)
+
+    @override
+    def compute_losses(
+        self, x: Structure, y: Structure, sample_weight: Structure
+    ) -> tuple[Tensor, Structure]:
+        return self._stages.losses(self._compiled_loss(), x, y, sample_weight)
+
+    def _compiled_loss(self) -> Callable[..., Tensor]:
+        """Return the loss given to `compile`, as a function of outputs, labels and sample weights."""
+        losses = compiled_loss(self.inner)
+        return lambda outputs, y, sample_weight: losses(y, outputs, sample_weight) if losses else None
+
+
+def _check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:
+    """Raise an error if a subclassed model has weights that belong to none of its stages."""
+    known = {id(variable) for variable in variables}
+    strays = [weight.path for weight in inner.weights if id(weight) not in known]
+    if strays:
+        raise ValueError(
+            f"{type(inner).__name__}.stages: the weights {', '.join(strays[:3])} belong to none of its "
+            "layers; every weight must belong to a layer of one stage"
+        )
+
+
+def _counts(variable: Any) -> bool:
+    """Return whether a variable is a parameter of the model, not the state of a random generator."""
+    return bool(variable.value.dtype.is_floating)
+
+
+@tf.custom_gradient
+def _without_gradient(output: Tensor) -> Any:
+    def backward(_: Tensor) -> Tensor:
+        raise TypeError(
+            "gradients through a call of a StagedModel would be computed outside of its stages; use "
+            "StagedModel.loss_and_gradients"
+        )
+
+    return tf.identity(output), backward
