@@ -31,6 +31,7 @@ def twin(page: str) -> str:
     return "README.zh-CN.md" if page == "README.md" else page.replace("docs/", "docs/zh/", 1)
 
 
+_BLOCK = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # its language, its text
 _NAMES = dict.fromkeys(name for page in ENGLISH for name in (page, twin(page)))
 PAGES = [name for name in _NAMES if (ROOT / name).exists()]
 
@@ -80,7 +81,7 @@ def text_of(page: str) -> str:
 def blocks(page: str) -> Iterator[Block]:
     """Yield the fenced blocks of a page."""
     text = text_of(page)
-    for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for match in _BLOCK.finditer(text):
         yield Block(page, text.count("\n", 0, match.start()) + 2, match[1], match[2])
 
 
@@ -99,7 +100,7 @@ def commands(block: Block) -> Iterator[Command]:
 
 def without_blocks(page: str) -> str:
     """Return the prose of a page."""
-    return re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    return _BLOCK.sub("", text_of(page))
 
 
 def paragraphs(page: str) -> Iterator[str]:
@@ -116,5 +117,5 @@ def anchor(heading: str) -> str:
 
 def anchors(path: Path) -> set[str]:
     """Return the anchors of a Markdown file."""
-    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = _BLOCK.sub("", path.read_text(encoding="utf-8"))
     return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
