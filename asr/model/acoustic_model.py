@@ -20,6 +20,7 @@ from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers
 from asr.model.networks.layers import BuiltByCall
 from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, PartLayer, Passed
 
 
 def make_acoustic_model(
@@ -107,6 +108,28 @@ class AcousticModel(BuiltByCall, keras.Model):
         features = self.spec_augment(features, num_frames, training=training)
         logits: Logits = self.network(features, num_frames, training=training)
         return logits
+
+    def stages(self) -> list[keras.Layer]:
+        """Return the model as layers that follow each other, by which `multigpu.StagedModel` cuts it.
+
+        The first one takes (audio, num_samples), each other what the one before returned, and the last one
+        returns logits. They share the model's weights, which must exist.
+        """
+
+        def extract(audio: Tensor, num_samples: Tensor, training: bool) -> Passed:
+            features, num_frames = self.features(audio, num_samples)
+            return features, num_frames
+
+        def augment(features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+            return self.spec_augment(features, num_frames, training=training), num_frames
+
+        before = [
+            Part("features", [self.features], extract),
+            Part("spec_augment", [self.spec_augment], augment),
+        ]
+        policy = self.network.dtype_policy
+        parts = self.network.parts()
+        return [*(PartLayer(part) for part in before), *(PartLayer(part, policy) for part in parts)]
 
     @override
     def get_config(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ They follow the published layer tables of ASRT (github.com/nl8590687/ASRT_Speech
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import ReceptiveField, padding_mask
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, Passed, run_parts
 
 
 class Recipe(NamedTuple):
@@ -105,28 +107,59 @@ class Dcnn(Network):
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
         """Map features (B, T, F) and num_frames (B,) to logits with T // 8 frames."""
-        # clips with too few frames for the poolings yield one frame, which counts as padding
-        short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(features)[1], 0)
-        hidden = ops.pad(features, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
-        for index, (convolution, norm) in enumerate(zip(self._convolutions, self._norms, strict=True)):
-            mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]
-            hidden = convolution(hidden) * mask
-            if norm is not None:
-                hidden = norm(hidden, mask, training=training)
-            hidden = ops.relu(hidden)
-            if index % 2 == 1 and index // 2 < NUM_POOLED_PAIRS:
-                hidden = self._pool(hidden)
-                num_frames = num_frames // 2
-                # an odd last frame is dropped, as for the clip alone
-                hidden = (
-                    hidden * padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]
-                )
-            hidden = self._dropouts[index](hidden, training=training)
+        return Logits(*run_parts(self.parts(), features, num_frames, training))
+
+    @override
+    def parts(self) -> list[Part]:
+        convolutions = [
+            Part(
+                convolution.name,
+                [layer for layer in (convolution, norm, dropout) if layer is not None],
+                functools.partial(self._convolve, index),
+            )
+            for index, (convolution, norm, dropout) in enumerate(
+                zip(self._convolutions, self._norms, self._dropouts, strict=False)
+            )
+        ]
+        return [
+            *convolutions,
+            Part("dense", [self._dense, self._dropouts[-1]], self._mix),
+            Part("output", [self._output], self._to_logits),
+        ]
+
+    def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        """Apply a convolution, and the pooling and the dropout behind it."""
+        if index == 0:
+            # clips with too few frames for the poolings yield one frame, which counts as padding
+            short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(hidden)[1], 0)
+            hidden = ops.pad(hidden, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
+        norm = self._norms[index]
+        mask = _mask(hidden, num_frames)
+        hidden = self._convolutions[index](hidden) * mask
+        if norm is not None:
+            hidden = norm(hidden, mask, training=training)
+        hidden = ops.relu(hidden)
+        if index % 2 == 1 and index // 2 < NUM_POOLED_PAIRS:
+            hidden = self._pool(hidden)
+            num_frames = num_frames // 2
+            hidden = hidden * _mask(hidden, num_frames)  # an odd last frame is dropped, as for the clip alone
+        return self._dropouts[index](hidden, training=training), num_frames
+
+    def _mix(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        """Apply the dense layer to all channels and bands of a frame."""
         shape = ops.shape(hidden)
         hidden = ops.reshape(hidden, (shape[0], shape[1], hidden.shape[2] * hidden.shape[3]))
-        hidden = self._dropouts[-1](self._dense(hidden), training=training)
+        return self._dropouts[-1](self._dense(hidden), training=training), num_frames
+
+    def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
+        """Apply the output layer."""
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
     @override
     def get_config(self) -> dict[str, Any]:
         return {"family": self.family, "num_outputs": self.num_outputs, "seed": self.seed, "name": self.name}
+
+
+def _mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
+    """Return (B, T, 1, 1), 1 on real frames of hidden (B, T, F, C) and 0 on padding."""
+    return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import ReceptiveField
 from asr.model.networks.layers import BuiltByCall
+from asr.model.networks.parts import Part, Passed
 
 
 class Network(BuiltByCall, keras.Model):
@@ -57,6 +59,19 @@ class Network(BuiltByCall, keras.Model):
         `values` may have more frames than `num_output_frames` gives; those beyond it do not count.
         """
         raise NotImplementedError
+
+    def parts(self) -> Sequence[Part]:
+        """Return the network as parts, at whose ends it can be cut into stages on several devices.
+
+        Run one after the other, they compute what `call` does. Many small parts can be distributed most
+        evenly; a network that does not override this method is one part.
+        """
+
+        def whole(features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+            logits: Logits = self(features, num_frames, training=training)
+            return logits
+
+        return [Part(self.name, [self], whole)]
 
     @override
     def get_config(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the larger sizes a squeeze-and-excitation gate gives every frame information abo
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import ReceptiveField, padding_mask
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, SumOfParts
 from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, Passed, run_parts
 
 
 class Size(NamedTuple):
@@ -121,11 +123,24 @@ class Separable(Network):
         """Map features (B, T, F) and num_frames (B,) to logits with about T / 8 frames."""
         hidden = features  # 0 on padding
         for stage in self._stages:
-            num_frames = (num_frames + 1) // 2
-            hidden = stage(hidden, num_frames, training=training)
-        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
-        hidden = ops.relu(self._head(hidden, mask, training=training))
-        hidden = self._dropout(hidden, training=training)
+            hidden, num_frames = stage(hidden, num_frames, training=training)
+        return Logits(*run_parts(self._last_parts(), hidden, num_frames, training))
+
+    @override
+    def parts(self) -> list[Part]:
+        return [*(part for stage in self._stages for part in stage.parts()), *self._last_parts()]
+
+    def _last_parts(self) -> list[Part]:
+        return [
+            Part("head", [self._head, self._dropout], self._apply_head),
+            Part("output", [self._output], self._to_logits),
+        ]
+
+    def _apply_head(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        hidden = ops.relu(self._head(hidden, _mask(hidden, num_frames), training=training))
+        return self._dropout(hidden, training=training), num_frames
+
+    def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
     @override
@@ -168,16 +183,29 @@ class Stage(BuiltByCall, keras.layers.Layer):
         self._norm = MaskedBatchNorm(name="norm")
         self._blocks = [Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(blocks)]
 
-    def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
-        """Map (B, T, C) to (B, (T + 1) // 2, channels)."""
+    def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Passed:
+        """Map (B, T, C) and the frames of each row to (B, (T + 1) // 2, channels) and its frames."""
+        return run_parts(self.parts(), inputs, num_frames, training)
+
+    def parts(self) -> list[Part]:
+        """Return the convolution, and each block, as parts of the network."""
+        blocks = [
+            Part(f"{self.name}.{block.name}", [block], functools.partial(self._apply, block))
+            for block in self._blocks
+        ]
+        return [Part(f"{self.name}.down", [self._down, self._norm], self._subsample), *blocks]
+
+    def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
         side = STEM_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
         hidden = self._down(ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]]))
-        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
-        hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
-        for block in self._blocks:
-            hidden = block(hidden, mask, training=training)
-        return hidden
+        num_frames = (num_frames + 1) // 2
+        mask = _mask(hidden, num_frames)
+        return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
+
+    @staticmethod
+    def _apply(block: Block, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        return block(hidden, _mask(hidden, num_frames), training=training), num_frames
 
 
 class Block(BuiltByCall, keras.layers.Layer):
@@ -247,3 +275,8 @@ class Gate(keras.layers.Layer):
         count = ops.sum(ops.cast(mask, "float32"), axis=1)  # the sum over a long clip exceeds float16
         mean = ops.sum(ops.cast(inputs, "float32"), axis=1) / ops.maximum(count, 1.0)  # (B, C)
         return inputs * self._excite(self._squeeze(mean))[:, None]
+
+
+def _mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
+    """Return (B, T, 1), 1 on real frames of hidden (B, T, C) and 0 on padding."""
+    return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
