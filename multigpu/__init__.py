@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multigpu.stages.staged_model import StagedModel
     from multigpu.towers import data_parallelism
 
-ENGINES = ("single", "parallel-model", "mirrored", "multi-worker")
+ENGINES = ("single", "parallel-model", "mirrored", "multi-worker", "stages")
 """The names that `multigpu.engines.make_engine` takes."""
 
 __all__ = [

@@ -1,10 +1,13 @@
-"""Runs training steps on devices by one of several engines: single, parallel-model, mirrored, multi-worker.
+"""Runs training steps on devices by one of several engines, whose names are in `multigpu.ENGINES`.
 
 from multigpu.engines import make_engine
 
 engine = make_engine("parallel-model", devices)
 with engine.scope():
-    model, optimizer = ...                  # their variables
+    model = ...                             # its variables
+    model = engine.place(model)
+    optimizer = ...
+    optimizer.build(model.trainable_variables)
 step = engine.train_step(model, optimizer, loss_of, prepare, signature)
 loss, outputs, logs = step(num_rows, *batch)  # the loss of all rows, the outputs of this process's rows
 
@@ -17,9 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -29,97 +31,14 @@ from multigpu import ENGINES
 from multigpu.accumulation import check_no_synchronization, with_accumulation
 from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
+from multigpu.engine import Engine, Step, compiled_step
 from multigpu.errors import DeviceError
 from multigpu.model_towers import LossAndGradients
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.replicas import local_id, local_results, mirrored_strategy
 from multigpu.skipping import skip_nonfinite_loss
-from multigpu.towers import Structure, Tensor, cut_rows, data_parallelism, merge
-
-Step: TypeAlias = Callable[..., tuple[Tensor, Structure, Structure]]  # see `Engine.train_step`
-Prepare: TypeAlias = Callable[[list[Tensor]], tuple[list[Tensor], Structure]]
-T = TypeVar("T")
-
-
-class Engine(ABC):
-    """Defines where and how a training step runs.
-
-    Attributes:
-        name: one of `multigpu.ENGINES`.
-        devices: names of this process's devices.
-        worker: index of this process among those that train together.
-        num_workers: number of processes that train together.
-    """
-
-    name: str
-    worker, num_workers = 0, 1
-
-    def __init__(self, devices: Sequence[str]) -> None:
-        self.devices = tuple(devices)
-
-    @property
-    def num_devices(self) -> int:
-        """Return the number of devices of all workers."""
-        return len(self.devices) * self.num_workers
-
-    @property
-    def is_chief(self) -> bool:
-        """Return whether this process writes the files of training."""
-        return self.worker == 0
-
-    def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context in which the model and the optimiser must be created."""
-        scope: contextlib.AbstractContextManager[Any] = tf.device(self.devices[0])
-        return scope
-
-    @abstractmethod
-    def train_step(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        loss_of: LossOf,
-        prepare: Prepare,
-        signature: Sequence[tf.TensorSpec],
-        num_parts: int = 1,
-    ) -> Step:
-        """Return a compiled training step.
-
-        Where the loss or a gradient is not finite, an optimiser that skips such steps, as Keras's
-        `LossScaleOptimizer` does, leaves the weights and its own state unchanged.
-
-        Args:
-            model: created in the engine's scope.
-            optimizer: created and built in the engine's scope.
-            loss_of: (model, *rows) -> (mean loss over these rows, outputs).
-            prepare: gradients -> (gradients, logs); processes the gradients of the whole batch before the
-                optimiser applies them, for instance clips them, and returns what to log, such as their norm.
-                They come in the order of `model.trainable_variables`, scaled by the optimiser's
-                `scale_loss`.
-            signature: shapes and types of the batch's tensors.
-            num_parts: number of parts in which each device processes its rows, one after the other, with
-                the memory of one part; a model without batch statistics learns the same.
-
-        Returns:
-            (number of rows over all workers, *batch) -> (loss over all rows, outputs of this worker's,
-            logs of `prepare`).
-        """
-
-    def check_num_parts(self, model: keras.Model, num_parts: int) -> None:
-        """Raise a DeviceError if this engine cannot process batches of a model in that number of parts."""
-        return
-
-    def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
-        """Return a function that runs a row-wise function on all devices of this process."""
-        return functools.partial(data_parallelism, self.devices, function)
-
-    def own_rows(self, rows: Sequence[T]) -> list[T]:
-        """Return the rows that this worker reads; at least one, since all workers must take part."""
-        share = cut_rows(len(rows), self.num_workers)[self.worker]
-        return list(rows[share.start : share.start + share.num_processed])
-
-    def wait_for_all(self) -> None:
-        """Wait until every worker has called this method."""
-        return
+from multigpu.stages.engine import StagesEngine
+from multigpu.towers import Structure, Tensor, cut_rows, merge
 
 
 class SingleEngine(Engine):
@@ -146,7 +65,7 @@ class SingleEngine(Engine):
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, logs
 
-        return _compiled(step, signature)
+        return compiled_step(step, signature)
 
 
 class ParallelModelEngine(Engine):
@@ -171,7 +90,7 @@ class ParallelModelEngine(Engine):
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, logs
 
-        return _compiled(step, signature)
+        return compiled_step(step, signature)
 
 
 class MirroredEngine(Engine):
@@ -236,7 +155,7 @@ class MirroredEngine(Engine):
             shares = cut_rows(tf.shape(batch[0])[0], num_local)
             return losses[0], tf.nest.map_structure(own.own_rows_of, merge(outputs, shares)), logs[0]
 
-        return _compiled(step, signature)
+        return compiled_step(step, signature)
 
 
 class MultiWorkerEngine(MirroredEngine):
@@ -273,31 +192,34 @@ class MultiWorkerEngine(MirroredEngine):
         float(self.strategy.experimental_local_results(self.strategy.run(barrier))[0])
 
 
-def make_engine(name: str, devices: Sequence[str]) -> Engine:
+def make_engine(name: str, devices: Sequence[str], num_stages: int = 0) -> Engine:
     """Make the engine of a name.
 
     Args:
-        name: one of `multigpu.ENGINES`, or "" for the default of that number of devices.
+        name: one of `multigpu.ENGINES`, or "" for the default of that number of devices and stages.
         devices: names; ignored by `multi-worker`, which uses all devices of this process.
+        num_stages: number of stages that the engine `stages` cuts a model into; 0 means one a device.
 
     Raises:
-        DeviceError: the engine is unknown, or it cannot use these devices.
+        DeviceError: the engine is unknown, or it cannot use these devices, or so many stages.
     """
-    name = name or ("single" if len(devices) == 1 else "parallel-model")
+    name = name or ("stages" if num_stages else "single" if len(devices) == 1 else "parallel-model")
+    if num_stages and name != "stages":
+        raise DeviceError(
+            f"{name}: does not cut models into stages, received `stages` {num_stages}; choose the engine "
+            "stages, or leave `stages` out"
+        )
     if name == "multi-worker":
         return MultiWorkerEngine(find_cluster())
     devices = parse_devices(devices)
+    if name not in ENGINES:
+        raise DeviceError(f"unknown engine {name!r}; expected one of {', '.join(ENGINES)}")
     if (name == "single") != (len(devices) == 1):
         raise DeviceError(
             f"{name}: expected {'1 device' if name == 'single' else 'several devices'}, received "
             f"{', '.join(devices)}; choose other devices, or leave the engine out"
         )
+    if name == "stages":
+        return StagesEngine(devices, num_stages)
     engines = {"single": SingleEngine, "parallel-model": ParallelModelEngine, "mirrored": MirroredEngine}
-    if name not in engines:
-        raise DeviceError(f"unknown engine {name!r}; expected one of {', '.join(ENGINES)}")
     return engines[name](devices)
-
-
-def _compiled(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:
-    compiled: Step = tf.function(step, input_signature=[tf.TensorSpec((), tf.int32), *signature])
-    return compiled

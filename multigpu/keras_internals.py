@@ -90,7 +90,7 @@ class LayerGraph(NamedTuple):
 
     calls: tuple[LayerCall, ...]
     inputs: tuple[int, ...]  # keys of the model's inputs, as `standardize` returns them
-    input_names: tuple[str, ...]
+    input: Any  # symbolic tensors that the model is called with, None where they are not known
     outputs: tuple[int, ...]
     standardize: Callable[[Any], list[Any]]  # what a model is called with -> its inputs
     pack: Callable[[list[Any]], Any]  # values of the outputs -> what the model returns
@@ -109,7 +109,7 @@ def functional_graph(model: keras.Model) -> LayerGraph | None:
     return LayerGraph(
         calls=tuple(_call_of(node) for node in nodes if node.operation and not node.is_input),
         inputs=tuple(map(id, model.inputs)),
-        input_names=tuple(tensor.name for tensor in model.inputs),
+        input=model.input,
         outputs=tuple(map(id, model.outputs)),
         standardize=model._standardize_inputs,
         pack=lambda values: _unpack_single(keras.tree.pack_sequence_as(model.output, values)),

@@ -88,7 +88,8 @@ def _stages_of_names(graph: LayerGraph, names: Sequence[Sequence[str]]) -> dict[
             f"`stages`: expected a list of layer names for each stage, received {list(names)!r}; write "
             '[["first"], ["second", "third"]]'
         )
-    names = [[name for name in stage if name not in graph.input_names] for stage in names]
+    inputs = {tensor.name for tensor in keras.tree.flatten(graph.input) if tensor is not None}
+    names = [[name for name in stage if name not in inputs] for stage in names]
     layers = _layer_names(graph)
     known = {call.layer.name for call in graph.calls}
     if len(names) > len(layers):

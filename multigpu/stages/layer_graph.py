@@ -44,7 +44,7 @@ def _chain(layers: Sequence[keras.Layer]) -> LayerGraph:
         LayerCall(layer, (index,), (index + 1,), _call_in_chain(layer, index))
         for index, layer in enumerate(layers)
     )
-    return LayerGraph(calls, (0,), (), (len(calls),), lambda inputs: [inputs], lambda values: values[0])
+    return LayerGraph(calls, (0,), None, (len(calls),), lambda inputs: [inputs], lambda values: values[0])
 
 
 def _call_in_chain(layer: keras.Layer, index: int) -> Callable[[Mapping[int, Any], bool], Mapping[int, Any]]:

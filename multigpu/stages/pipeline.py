@@ -21,12 +21,12 @@ from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
 from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
 from multigpu.stages.cut import Stage
 from multigpu.stages.stage_run import Backward, Forward, Gradients, StageRun
-from multigpu.stateless import masks_of
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 HOST = "/CPU:0"  # where batches come from
 
-LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
+# (outputs, *rows) -> (() mean loss over these rows or None, what a step returns of these rows)
+Finish: TypeAlias = Callable[..., tuple[Tensor | None, Structure]]
 
 
 class Pipeline:
@@ -39,6 +39,7 @@ class Pipeline:
         devices: name of each stage's device.
         num_micro_batches: number of parts of a batch.
         recompute: whether all stages but the last repeat their forward pass before the backward pass.
+        adds_losses: whether the loss includes regularisers, and values that layers passed to `add_loss`.
     """
 
     def __init__(
@@ -49,38 +50,47 @@ class Pipeline:
         devices: Sequence[str],
         num_micro_batches: int,
         *,
-        recompute: bool,
+        recompute: bool = False,
+        adds_losses: bool = True,
     ) -> None:
         self.inner, self.graph, self.stages = inner, graph, list(stages)
-        self.devices, self.num_micro_batches, self.recompute = list(devices), num_micro_batches, recompute
+        self.devices, self.num_micro_batches = list(devices), num_micro_batches
+        self.recompute, self.adds_losses = recompute, adds_losses
         self._in_lockstep = False
 
-    def outputs(self, x: Structure, *, training: bool) -> Structure:
-        """Return the outputs of a batch."""
-        return self._forward(None, (x, ()), training=training)[1]
-
-    def losses(self, loss_of: LossOfOutputs, x: Structure, *rows: Structure) -> tuple[Tensor, Structure]:
-        """Return the loss of a batch and its outputs, computed as in evaluation.
+    def forward(
+        self, finish: Finish, x: Structure, *rows: Structure, training: bool
+    ) -> tuple[Tensor, Structure]:
+        """Return the loss of a batch, 0 without one, and what `finish` returns; no backward pass can follow.
 
         Args:
-            loss_of: (outputs, *rows) -> mean loss over these rows.
+            finish: runs on the last stage's device.
+            x: what the model is called with.
+            *rows: further tensors of the batch, with rows.
+            training: whether layers train.
+        """
+        return self._forward(finish, as_tensors((x, rows)), training=training)
+
+    def loss_and_gradients(
+        self, finish: Finish, scale: Tensor | float, x: Structure, *rows: Structure
+    ) -> LossAndGradients:
+        """Return the loss of a batch, what `finish` returns, and gradients.
+
+        Where the batch has fewer rows than micro-batches, the remaining ones repeat a row with a weight of 0.
+
+        Args:
+            finish: runs on the last stage's device.
+            scale: factor of the gradients.
             x: what the model is called with.
             *rows: further tensors of the batch, with rows.
         """
-        return self._forward(loss_of, (x, rows), training=False)
-
-    def loss_and_gradients(
-        self, loss_of: LossOfOutputs, scale: Tensor | float, x: Structure, *rows: Structure
-    ) -> LossAndGradients:
-        """Return the loss, outputs and gradients of a batch; see `StagedModel.loss_and_gradients`."""
         x, rows = as_tensors((x, rows))
         shares = share_out((x, rows), self.num_micro_batches)
-        self._check_rows(shares[0].num_rows)
         factors = [tf.cast(scale, tf.float64) * share.weight for share in shares]
         passes: list[list[Forward]] = []
 
         def step() -> list[list[Tensor | None]]:
-            runs, inputs = self._runs(loss_of, (x, rows), shares, training=True)
+            runs, inputs = self._runs(finish, (x, rows), shares, training=True)
             schedule = self._stage_by_stage if self._in_lockstep else self._one_forward_one_backward
             return schedule(runs, inputs, factors, passes)
 
@@ -89,7 +99,7 @@ class Pipeline:
         penalties = []
         for index, (stage, device) in enumerate(zip(self.stages, self.devices, strict=True)):
             with tf.device(device):
-                losses, more = _regularization(self._weights(stage), scale)
+                losses, more = self._regularization(stage, scale)
                 sums[index] = [sum_gradients(pair) for pair in zip(sums[index], more, strict=True)]
                 penalties += losses
         of_weight = {
@@ -166,15 +176,13 @@ class Pipeline:
         return sums
 
     def _forward(
-        self, loss_of: LossOfOutputs | None, batch: tuple[Structure, Structure], *, training: bool
+        self, finish: Finish, batch: tuple[Structure, Structure], *, training: bool
     ) -> tuple[Tensor, Structure]:
-        """Return the loss of a batch, 0 without one, and the outputs; no backward pass can follow."""
-        batch = as_tensors(batch)
         shares = share_out(batch, self.num_micro_batches)
         passes: list[list[Forward]] = []
 
         def step() -> None:
-            runs, inputs = self._runs(loss_of, batch, shares, training=training)
+            runs, inputs = self._runs(finish, batch, shares, training=training)
             passes.extend([] for _ in runs)
             for index, device in enumerate(self.devices):
                 calls = [
@@ -192,7 +200,7 @@ class Pipeline:
         penalties = []
         for stage, device in zip(self.stages, self.devices, strict=True):
             with tf.device(device):
-                penalties += _regularization(self._weights(stage), 1.0)[0] if loss_of else []
+                penalties += self._regularization(stage, 1.0)[0]
         return self._merge(passes, shares, penalties)
 
     def _synchronizing(self, step: Callable[[], Any], passes: list[list[Forward]]) -> Any:
@@ -210,7 +218,7 @@ class Pipeline:
 
     def _runs(
         self,
-        loss_of: LossOfOutputs | None,
+        finish: Finish,
         batch: tuple[Structure, Structure],
         shares: Sequence[Share],
         *,
@@ -234,7 +242,8 @@ class Pipeline:
                         len(self._weights(stage)),
                         training=training,
                         recompute=self.recompute and stage.index < last,
-                        finish=self._finish(loss_of, share, batch[1]) if stage.index == last else None,
+                        adds_losses=self.adds_losses,
+                        finish=self._finish(finish, share, batch[1]) if stage.index == last else None,
                     )
                     for stage, device in zip(self.stages, self.devices, strict=True)
                 ]
@@ -242,14 +251,19 @@ class Pipeline:
         return runs, inputs
 
     def _finish(
-        self, loss_of: LossOfOutputs | None, share: Share, rows: Structure
+        self, finish: Finish, share: Share, rows: Structure
     ) -> Callable[[Any], tuple[Tensor | None, Structure]]:
-        def finish(values: Any) -> tuple[Tensor | None, Structure]:
+        def of_values(values: Any) -> tuple[Tensor | None, Structure]:
             outputs = self.graph.pack([values[key] for key in self.graph.outputs])
-            loss = loss_of(outputs, *share.rows(rows)) if loss_of else None
-            return loss, (outputs, masks_of(outputs))
+            return finish(outputs, *share.rows(rows))
 
-        return finish
+        return of_values
+
+    def _regularization(
+        self, stage: Stage, scale: Tensor | float
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
+        weights = self._weights(stage)
+        return _regularization(weights, scale) if self.adds_losses else ([], [None] * len(weights))
 
     def _weights(self, stage: Stage) -> list[Any]:
         own = {id(variable) for variable in stage.variables}
@@ -269,17 +283,6 @@ class Pipeline:
         """Return the gradients of what a stage made for others."""
         return {key: above[key] for key in self.stages[index].outputs if key in above}
 
-    def _check_rows(self, num_rows: Tensor) -> None:
-        message = (
-            f"expected a batch of at least {self.num_micro_batches} rows, one for each micro-batch; take "
-            "larger batches, drop the remainder, or set `num_micro_batches` lower"
-        )
-        if not isinstance(num_rows, int):
-            with tf.device(HOST):
-                tf.debugging.assert_greater_equal(num_rows, self.num_micro_batches, message)
-        elif num_rows < self.num_micro_batches:
-            raise ValueError(f"{message}; received {num_rows}")
-
     def _write(self, passes: Sequence[Sequence[Forward]], shares: Sequence[Share]) -> None:
         for device, column in zip(self.devices, zip(*passes, strict=True), strict=True):
             write_updates(self.inner, [forward.updates for forward in column], shares, device)
@@ -294,11 +297,11 @@ class Pipeline:
                 of_one.append(forwards[-1].loss)
             losses.append(of_one)
         with tf.device(self.devices[-1]):
-            outputs, masks = merge([forwards[-1].outputs for forwards in passes], shares)
+            outputs = merge([forwards[-1].outputs for forwards in passes], shares)
             means = [weighted_mean(column, shares) for column in zip(*losses, strict=True)]
             dtype = means[-1].dtype if means else keras.config.floatx()
             terms = [tf.cast(term, dtype) for term in (*means, *penalties)]
-            return tf.add_n(terms) if terms else tf.zeros((), dtype), (outputs, masks)
+            return tf.add_n(terms) if terms else tf.zeros((), dtype), outputs
 
 
 def _regularization(

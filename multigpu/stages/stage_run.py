@@ -50,6 +50,7 @@ class StageRun:
         num_weights: number of trainable weights.
         training: whether layers train.
         recompute: whether the forward pass is repeated before the backward pass.
+        adds_losses: whether values that layers pass to `add_loss` are part of the loss.
         finish: of the last stage: values that it took or made -> (mean loss or None, outputs).
     """
 
@@ -63,11 +64,12 @@ class StageRun:
         *,
         training: bool,
         recompute: bool = False,
+        adds_losses: bool = True,
         finish: LossOfValues | None = None,
     ) -> None:
         self.stage, self.device = stage, device
         self._num_weights, self._training, self._recompute = num_weights, training, recompute
-        self._finish = finish
+        self._adds_losses, self._finish = adds_losses, finish
         self._tower = Tower.on(device, context, (), variables)
         self._tape: tf.GradientTape | None = None
         self._recorded: Forward | None = None
@@ -159,7 +161,7 @@ class StageRun:
 
         ran: TowerResult = self._tower.run(work, jit_compile=False)
         values, loss, outputs = ran.result
-        return Forward(values, loss, outputs, ran.added_losses, ran.updates)
+        return Forward(values, loss, outputs, ran.added_losses if self._adds_losses else [], ran.updates)
 
 
 def _copied(value: Structure) -> Structure:

@@ -13,7 +13,7 @@ model.save("model.keras")                   # the plain inner model, without any
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -25,11 +25,13 @@ from multigpu.model_towers import LossAndGradients
 from multigpu.stages.balance import even_stages, measure_layers, sample_of
 from multigpu.stages.cut import cut
 from multigpu.stages.layer_graph import layer_graph
-from multigpu.stages.pipeline import LossOfOutputs, Pipeline
+from multigpu.stages.pipeline import HOST, Finish, Pipeline
 from multigpu.stages.weights import place_weights, placed_optimizer
-from multigpu.stateless import with_masks
-from multigpu.towers import Structure, Tensor, as_tensors
+from multigpu.stateless import masks_of, with_masks
+from multigpu.towers import Structure, Tensor, as_tensors, share_out
 from multigpu.wrapped_model import WrappedModel
+
+LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
 
 
 class StagePlacement(NamedTuple):
@@ -148,7 +150,7 @@ class StagedModel(WrappedModel):
             scale: factor of the gradients, for loss scaling in mixed precision.
         """
         self.build_inner(x)
-        loss, (outputs, masks), gradients = self._stages.loss_and_gradients(loss_of, scale, x, *rows)
+        loss, (outputs, masks), gradients = self._step(loss_of, scale, x, *rows)
         return LossAndGradients(loss, with_masks(outputs, masks), gradients)
 
     def place_optimizer(self, optimizer: Any) -> Any:
@@ -167,11 +169,16 @@ class StagedModel(WrappedModel):
                 sum(int(tf.size(variable.value)) for variable in stage.variables if _counts(variable)),
                 sum(variable.value.dtype.size * int(tf.size(variable.value)) for variable in stage.variables),
             )
-            for stage, device in zip(self._stages.stages, self.devices, strict=True)
+            for stage, device in zip(self.pipeline.stages, self.devices, strict=True)
         ]
 
     @property
-    def _stages(self) -> Pipeline:
+    def pipeline(self) -> Pipeline:
+        """Return what runs the stages.
+
+        Raises:
+            ValueError: the model has no weights yet.
+        """
         if self._pipeline is None:
             raise ValueError(f"{self.inner.name}: not built yet, so it is not cut; call it on a batch first")
         return self._pipeline
@@ -237,8 +244,8 @@ class StagedModel(WrappedModel):
             return self._requested
         if self._sample is not None:
             sample = self._sample
-        elif graph.input_names:
-            sample = sample_of(self.inner.input)
+        elif graph.input is not None:
+            sample = sample_of(graph.input)
         else:
             raise ValueError(
                 f"`stages`: the shapes of the inputs of {self.inner.name} are not known, so its layers "
@@ -248,30 +255,65 @@ class StagedModel(WrappedModel):
             return even_stages(measure_layers(graph, as_tensors(sample)), self._requested)
 
     @override
-    def call(self, inputs: Structure, training: bool | None = None) -> Structure:
-        """Return the outputs of the whole batch, without gradients."""
-        self.build_inner(inputs)
+    def call(self, inputs: Structure, *more: Structure, training: bool | None = None) -> Structure:
+        """Return the outputs of the whole batch, without gradients.
+
+        Args:
+            inputs: what `inner` is called with.
+            *more: further arguments of `inner`; its first stage is called with a tuple of all.
+            training: whether layers train.
+        """
+        self.build_inner(inputs, *more)
         if self._pipeline is None:
-            return self.inner(inputs, training=training)  # for the shapes of the outputs
-        outputs, masks = self._stages.outputs(inputs, training=bool(training))
+            return self.inner(inputs, *more, training=training)  # for the shapes of the outputs
+        x = (inputs, *more) if more else inputs
+        _, (outputs, masks) = self.pipeline.forward(_without_loss, x, training=bool(training))
         return with_masks(tf.nest.map_structure(_without_gradient, outputs), masks)
 
     @override
     def compute_step(
         self, x: Structure, y: Structure, sample_weight: Structure, scale: Tensor | float
     ) -> LossAndGradients:
-        return self._stages.loss_and_gradients(self._compiled_loss(), scale, x, y, sample_weight)
+        return self._step(self._compiled_loss(), scale, x, y, sample_weight)
 
     @override
     def compute_losses(
         self, x: Structure, y: Structure, sample_weight: Structure
     ) -> tuple[Tensor, Structure]:
-        return self._stages.losses(self._compiled_loss(), x, y, sample_weight)
+        finish = _with_outputs(self._compiled_loss())
+        return self.pipeline.forward(finish, x, y, sample_weight, training=False)
+
+    def _step(
+        self, loss_of: LossOfOutputs, scale: Tensor | float, x: Structure, *rows: Structure
+    ) -> LossAndGradients:
+        x, rows = as_tensors((x, rows))
+        self._check_rows(share_out((x, rows), 1)[0].num_rows)
+        return self.pipeline.loss_and_gradients(_with_outputs(loss_of), scale, x, *rows)
+
+    def _check_rows(self, num_rows: Tensor) -> None:
+        message = (
+            f"expected a batch of at least {self.num_micro_batches} rows, one for each micro-batch; take "
+            "larger batches, drop the remainder, or set `num_micro_batches` lower"
+        )
+        if not isinstance(num_rows, int):
+            with tf.device(HOST):
+                tf.debugging.assert_greater_equal(num_rows, self.num_micro_batches, message)
+        elif num_rows < self.num_micro_batches:
+            raise ValueError(f"{message}; received {num_rows}")
 
     def _compiled_loss(self) -> Callable[..., Tensor]:
         """Return the loss given to `compile`, as a function of outputs, labels and sample weights."""
         losses = compiled_loss(self.inner)
         return lambda outputs, y, sample_weight: losses(y, outputs, sample_weight) if losses else None
+
+
+def _with_outputs(loss_of: LossOfOutputs) -> Finish:
+    """Return a function that returns the loss of some rows, and the outputs with their masks."""
+    return lambda outputs, *rows: (loss_of(outputs, *rows), (outputs, masks_of(outputs)))
+
+
+def _without_loss(outputs: Structure) -> tuple[None, Structure]:
+    return None, (outputs, masks_of(outputs))
 
 
 def _check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:

@@ -37,19 +37,23 @@ def placed_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
         variables: the model's trainable weights, on their devices.
     """
     if not optimizer.built:
-        _work_beside_weights(optimizer)
+        work_beside_weights(optimizer)
         return optimizer
     values = [variable.numpy() for variable in optimizer.variables]
     placed = type(optimizer).from_config(optimizer.get_config())
-    _work_beside_weights(placed)
+    work_beside_weights(placed)
     placed.build(list(variables))
     for variable, value in zip(placed.variables, values, strict=True):
         variable.assign(value)
     return placed
 
 
-def _work_beside_weights(optimizer: Any) -> None:
-    """Enter a weight's device wherever an optimiser creates a variable for it, updates it or decays it."""
+def work_beside_weights(optimizer: Any) -> None:
+    """Make an optimiser create its variables, update weights and decay them on the device of each weight.
+
+    Args:
+        optimizer: an optimiser of Keras, for weights on their devices; its methods are replaced.
+    """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     add, update = optimizer.add_variable_from_reference, optimizer.update_step
 

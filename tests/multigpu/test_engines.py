@@ -13,7 +13,7 @@ from multigpu.errors import DeviceError
 ROWS = [7, 6, 7, 1]  # uneven on two and on three devices, and fewer than devices
 SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
 # TensorFlow's collectives allow one size of MirroredStrategy in a process
-ENGINES = [("single", 1), ("parallel-model", 2), ("parallel-model", 3), ("mirrored", 2)]
+ENGINES = [("single", 1), ("parallel-model", 2), ("parallel-model", 3), ("mirrored", 2), ("stages", 3)]
 
 
 def batches(num_steps):
@@ -39,6 +39,7 @@ def make(engine):
         model = keras.Sequential(
             [keras.Input((6,)), hidden, keras.layers.LayerNormalization(), keras.layers.Dense(2)]
         )
+        model = engine.place(model)
         # unlike Adam, it distinguishes a gradient from three times the gradient
         optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
         optimizer.build(model.trainable_variables)
@@ -170,7 +171,8 @@ def make_skipping(engine, scale=1.0):
     """Return a model, and an optimiser that skips steps that are not finite."""
     with engine.scope():
         keras.utils.set_random_seed(1)
-        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(2)])
+        layers = [keras.layers.Dense(5), keras.layers.Dense(5), keras.layers.Dense(2)]
+        model = engine.place(keras.Sequential([keras.Input((6,)), *layers]))
         adam = keras.optimizers.Adam(0.01)
         optimizer = keras.optimizers.LossScaleOptimizer(adam, initial_scale=scale)
         optimizer.build(model.trainable_variables)
@@ -178,7 +180,9 @@ def make_skipping(engine, scale=1.0):
 
 
 @pytest.mark.parametrize("num_parts", [1, 2])
-@pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
+@pytest.mark.parametrize(
+    ("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2), ("stages", 2)]
+)
 def test_nonfinite_step_is_skipped_and_the_next_one_is_applied(name, num_devices, num_parts):
     engine = make_engine(name, available_devices()[:num_devices])
     model, optimizer = make_skipping(engine)
@@ -302,6 +306,7 @@ def test_workers_read_each_row_once_and_at_least_one_row():
         ("", ["/CPU:7"], "/CPU:7 requested"),
         ("horovod", ["/CPU:0", "/CPU:1"], "expected one of single, parallel-model"),
         ("multi-worker", ["/CPU:0"], "TF_CONFIG"),
+        ("stages", ["/CPU:0"], "expected several devices"),
     ],
 )
 def test_unavailable_engine_is_an_error(name, devices, words, monkeypatch):

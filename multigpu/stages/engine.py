@@ -1,0 +1,184 @@
+"""Trains a model in stages through the interface that all engines share."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from multigpu.engine import Engine, Prepare, Step, compiled_step
+from multigpu.errors import DeviceError
+from multigpu.keras_internals import layers_of
+from multigpu.parallel_model import LossOf
+from multigpu.skipping import skip_nonfinite_loss
+from multigpu.stages.pipeline import HOST, Finish, Pipeline
+from multigpu.stages.staged_model import StagedModel
+from multigpu.stages.weights import work_beside_weights
+from multigpu.towers import Structure, Tensor, as_tensors
+
+MICRO_BATCHES_PER_STAGE = 2
+
+
+class StagesEngine(Engine):
+    """Trains a model whose layers are on several devices of this process, through `StagedModel`.
+
+    A loss function must call the model exactly once, with `training=True`. What it computes before that call
+    runs where batches come from, the rest on the device of the last stage.
+
+    Each of `num_parts` parts of a batch is a group of micro-batches, so moving statistics are updated once a
+    step. Where a batch has fewer rows than micro-batches, some repeat a row with a weight of 0.
+
+    Args:
+        devices: names of this process's devices, at least two.
+        num_stages: number of stages; 0 means one a device.
+
+    Raises:
+        DeviceError: the devices cannot be divided into so many stages.
+    """
+
+    name = "stages"
+
+    def __init__(self, devices: Sequence[str], num_stages: int = 0) -> None:
+        super().__init__(devices)
+        self.num_stages = num_stages or len(self.devices)
+        if self.num_stages < 2 or len(self.devices) != self.num_stages:
+            raise DeviceError(
+                f"`stages`: expected a stage for each of {', '.join(self.devices)}, received "
+                f"{self.num_stages}"
+            )
+
+    @override
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which weights are made: in the host's memory, since no device has room."""
+        scope: contextlib.AbstractContextManager[Any] = tf.device(HOST)
+        return scope
+
+    @override
+    def place(self, model: keras.Model, sample: Structure | None = None) -> StagedModel:
+        """Cut a model where measured time and memory are most even, and move each stage to its device."""
+        num_micro_batches = MICRO_BATCHES_PER_STAGE * self.num_stages
+        try:
+            staged = StagedModel(
+                model, self.num_stages, self.devices, num_micro_batches=num_micro_batches, sample=sample
+            )
+            staged.placement()  # is an error if the model has no weights
+        except (TypeError, ValueError) as error:  # the model cannot be cut so
+            raise DeviceError(f"stages: {error}") from error
+        return staged
+
+    @override
+    def check_num_parts(self, model: keras.Model, num_parts: int) -> None:
+        if num_parts > 1 and any(getattr(layer, "synchronized", False) for layer in layers_of(model)):
+            raise DeviceError(
+                f"{self.name}: cannot process a batch in {num_parts} parts with synchronized batch "
+                "normalisation, which needs the activations of all of them; use one part"
+            )
+
+    @override
+    def train_step(
+        self,
+        model: Any,
+        optimizer: Any,
+        loss_of: LossOf,
+        prepare: Prepare,
+        signature: Sequence[tf.TensorSpec],
+        num_parts: int = 1,
+    ) -> Step:
+        if not isinstance(model, StagedModel):
+            raise DeviceError(f"stages: expected what StagesEngine.place returned, received {model.name}")
+        self.check_num_parts(model.inner, num_parts)
+        pipeline = _pipeline_of_steps(model.pipeline, num_parts)
+        first, loss_of = self.devices[0], skip_nonfinite_loss(loss_of)
+        work_beside_weights(optimizer)
+
+        def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
+            with tf.device(first):
+                scale = optimizer.scale_loss(1.0)
+            with tf.device(HOST):
+                x = _called_with(loss_of, batch)
+            loss, outputs, gradients = pipeline.loss_and_gradients(_finish(loss_of), scale, x, *batch)
+            with tf.device(first):
+                gradients, logs = prepare(gradients)
+                optimizer.apply(gradients, model.trainable_variables)
+            return loss, outputs, logs
+
+        return compiled_step(tf.autograph.experimental.do_not_convert(step), signature)
+
+    @override
+    def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:
+        """Return a function that runs on the last stage's device, and may call a model that was placed."""
+
+        def on_last(*args: Structure, **kwargs: Structure) -> Structure:
+            args, kwargs = as_tensors((args, kwargs))
+            with tf.device(self.devices[-1]):
+                return function(*args, **kwargs)
+
+        return on_last
+
+
+def _pipeline_of_steps(pipeline: Pipeline, num_parts: int) -> Pipeline:
+    """Return a pipeline whose loss is the loss function's alone, in `num_parts` times the micro-batches."""
+    own = copy.copy(pipeline)
+    own.num_micro_batches *= num_parts
+    own.adds_losses = False
+    return own
+
+
+class _Called(BaseException):
+    """Carries what a loss function called its model with; no Exception, so that nothing else catches it."""
+
+    def __init__(self, inputs: tuple[Structure, ...]) -> None:
+        super().__init__()
+        self.inputs = inputs
+
+
+class _StandIn:
+    """Is given to a loss function in place of its model.
+
+    Args:
+        answer: takes what the loss function calls the model with, and returns the outputs.
+    """
+
+    def __init__(self, answer: Callable[..., Structure]) -> None:
+        self.num_calls = 0
+        self._answer = answer
+
+    def __call__(self, *inputs: Structure, training: bool = False) -> Structure:
+        self.num_calls += 1
+        if not training:
+            raise ValueError("expected a loss function that calls the model with training=True")
+        return self._answer(*inputs)
+
+
+def _called_with(loss_of: LossOf, batch: Sequence[Tensor]) -> Structure:
+    """Return what a loss function calls its model with, for a batch."""
+
+    def answer(*inputs: Structure) -> Structure:
+        raise _Called(inputs)
+
+    try:
+        loss_of(_StandIn(answer), *batch)
+    except _Called as called:
+        return called.inputs if len(called.inputs) > 1 else called.inputs[0]
+    raise ValueError("expected a loss function that calls the model once, received one that never does")
+
+
+def _finish(loss_of: LossOf) -> Finish:
+    """Return the part of a loss function that follows the call of the model."""
+
+    def finish(outputs: Structure, *rows: Tensor) -> tuple[Tensor, Structure]:
+        model = _StandIn(lambda *_: outputs)
+        loss, results = loss_of(model, *rows)
+        if model.num_calls != 1:
+            raise ValueError(
+                "expected a loss function that calls the model once, received one that calls it "
+                f"{model.num_calls} times"
+            )
+        return loss, results
+
+    return finish
