@@ -201,7 +201,7 @@ def make_engine(name: str, devices: Sequence[str], num_stages: int = 0) -> Engin
         num_stages: number of stages that the engine `stages` cuts a model into; 0 means one a device.
 
     Raises:
-        DeviceError: the engine is unknown, or it cannot use these devices, or so many stages.
+        DeviceError: the engine is unknown, or it cannot use these devices or that many stages.
     """
     name = name or ("stages" if num_stages else "single" if len(devices) == 1 else "parallel-model")
     if num_stages and name != "stages":

@@ -38,7 +38,7 @@ class StagesEngine(Engine):
         num_stages: number of stages; 0 means one a device.
 
     Raises:
-        DeviceError: the devices cannot be divided into so many stages.
+        DeviceError: the devices cannot be divided into that many stages.
     """
 
     name = "stages"

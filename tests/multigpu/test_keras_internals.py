@@ -110,7 +110,7 @@ def test_functional_graph_lists_the_calls_of_layers_and_operations():
     graph = keras_internals.functional_graph(model)
     assert [call.layer.name for call in graph.calls][::2] == ["a", "b"]
     assert len(graph.calls) == 3
-    assert graph.input_names == ("x",)
+    assert [tensor.name for tensor in graph.input] == ["x"]
     values = dict(zip(graph.inputs, graph.standardize([X]), strict=True))
     for call in graph.calls:
         values.update(call.run(values, False))
