@@ -6,6 +6,13 @@ import pytest
 from data_pipeline.work import in_threads, one_ahead
 
 
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_results_of_threads_come_in_order():
     def slow_first(number):
         time.sleep(0.02 if number % 7 == 0 else 0)
@@ -43,10 +50,7 @@ def test_one_ahead_fetches_exactly_the_next_item():
 
     ahead = one_ahead(items())
     assert next(ahead) == 0
-    for _ in range(100):
-        if fetched == [0, 1]:
-            break
-        time.sleep(0.01)
+    until(lambda: len(fetched) > 1)
     assert fetched == [0, 1]  # and no more than one
     assert list(ahead) == [1, 2]
 
@@ -63,15 +67,11 @@ def test_error_in_fetching_is_raised_when_the_item_is_requested():
 
 
 def test_closed_iterators_leave_no_thread():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     ahead = one_ahead(range(10))
     next(ahead)
     ahead.close()
     results = in_threads(abs, range(10_000), "items", at_once=10)
     next(results)
     results.close()
-    for _ in range(100):
-        if threading.active_count() == before:
-            break
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    until(lambda: set(threading.enumerate()) <= before)

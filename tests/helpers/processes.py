@@ -1,10 +1,23 @@
-"""Watch the processes that a program under test starts."""
+"""Start programs that end at a certain point, and watch the processes that they start."""
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 LIMIT_S = 120  # far more than a busy machine needs
+
+KILL_AT_OPENING = """
+import os, signal, sys
+def kill_at_opening(event, arguments):
+    if event == "open" and str(arguments[0]).endswith({end_of_path!r}):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(kill_at_opening)
+"""
+
+
+def killed_at_opening(end_of_path: str, program: str) -> str:
+    """Return a Python program that is killed when it opens a file, before the file is made."""
+    return KILL_AT_OPENING.format(end_of_path=end_of_path) + program
 
 
 def children_of(pid: int) -> list[int]:

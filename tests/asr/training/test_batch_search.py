@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from helpers import ROOT
+from helpers.processes import LIMIT_S, children_of, wait_until_ended
 
 from asr.base.config import load_config
 from asr.base.types import UserError
@@ -158,10 +158,6 @@ def test_batch_search_continues_after_out_of_memory(clips, clip_config, tmp_path
         assert not worker.try_size(110.0).failure
 
 
-def children_of(pid):
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_tune_batch_leaves_no_process(clip_config, end):
@@ -170,9 +166,8 @@ def test_interrupted_tune_batch_leaves_no_process(clip_config, end):
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert program.stdout is not None
-    while "train.batch_s" not in program.stdout.readline():
-        pass
-    deadline = time.monotonic() + 30
+    assert any("train.batch_s" in line for line in program.stdout)
+    deadline = time.monotonic() + LIMIT_S
     while len(children := children_of(program.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(children) == 2  # the worker, and Python's resource tracker
@@ -180,9 +175,7 @@ def test_interrupted_tune_batch_leaves_no_process(clip_config, end):
         os.killpg(program.pid, end)  # as a terminal does
     else:
         program.kill()
-    _, said = program.communicate(timeout=60)
+    _, said = program.communicate(timeout=LIMIT_S)
     if end == signal.SIGINT:
         assert "Traceback" not in said
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline + 30
-        time.sleep(0.05)
+    wait_until_ended(children)

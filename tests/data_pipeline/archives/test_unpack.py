@@ -4,16 +4,17 @@ import io
 import os
 import random
 import shutil
+import signal
 import stat
 import struct
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 
 import pytest
 from helpers import ROOT
+from helpers.processes import killed_at_opening
 
 from asr.base.types import UserError
 from data_pipeline.archives.unpack import is_unpacked, unpack
@@ -400,19 +401,13 @@ PROGRAM = (
 
 
 def test_killed_unpacking_does_not_count_as_unpacked(place, tmp_path):
-    files = {"c/first": b"1", "c/long": bytes(100 << 20), "c/last": b"2"}
-    archive = tmp_path / "a.tgz"
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
-        for name, content in files.items():
-            tar.addfile(entry(name, content)[0], io.BytesIO(content))
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, archive, place], cwd=ROOT)
-    hidden = place / ".a.tgz.unpacking" / "c"
-    while not (hidden / "first").exists():
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
-    assert hidden.exists(), "unpacking finished before the kill: make a file longer"
+    files = {"c/first": b"1", "c/last": b"2"}
+    archive = write_tar(tmp_path / "a.tar", *(entry(*file) for file in files.items()))
+    program = killed_at_opening("c/last", PROGRAM)
+    process = subprocess.run([sys.executable, "-c", program, archive, place], cwd=ROOT)
+    assert process.returncode == -signal.SIGKILL
+    hidden = place / ".a.tar.unpacking" / "c"
+    assert [path.name for path in hidden.iterdir()] == ["first"]
     assert not (place / "c").exists()
     assert not is_unpacked(archive, place)
     unpack(archive, place)

@@ -114,11 +114,9 @@ def test_equal_speed_limits_are_the_factor():
 
 def test_speed_factors_of_100_000_clips_are_fast():
     keys = np.arange(100_000, dtype=np.uint64)
-    started = time.perf_counter()
+    started = time.thread_time()  # does not count what other processes take
     speed_factors(AugmentConfig(speed_min=0.9, speed_max=1.1), 1, 0, keys)
-    assert (
-        time.perf_counter() - started < 0.1
-    )  # 1 ms on an idle machine; a generator for each clip takes 1,000
+    assert time.thread_time() - started < 0.2  # 1 ms; a generator for each clip takes 1,000
 
 
 def test_utterance_keys_are_stable_and_distinct():
