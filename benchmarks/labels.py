@@ -1,0 +1,184 @@
+"""Measures the readings of polyphonic hanzi: CPP, THCHS-30 and the demo corpus, by the labels and two peers.
+
+    pip install g2pM
+    python benchmarks/labels.py --cpp FOLDER --thchs30 FOLDER
+
+FOLDER holds `dev.sent` and `dev.lb` of CPP (github.com/kakaobrain/g2pM: a sentence a line, its polyphone
+between two U+2581; the polyphone's reading), or `train.tsv` and `test.tsv` of THCHS-30 (a header, then text
+and toned pinyin of its makers). A part whose folder is not given is left out, g2pM where it is not installed.
+Digits and letters of CPP's sentences are left out for all. The makers of THCHS-30 wrote 一, 不 and the third
+tone as spoken: "without sandhi" leaves these syllables out. `--errors` lists what is read otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import statistics
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from common import seconds, show
+from pypinyin import Style, lazy_pinyin
+
+from asr.base.hanzi_text import HANZI, ONE_HANZI
+from asr.base.pinyin import read_syllable
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.labels import pinyin_of
+
+MARK = "\u2581"
+NOT_READ = re.compile(rf"[^{HANZI}{MARK}，。、；：！？]")
+SPELLINGS = {"r5": "er5", "n2": "en2", "n4": "en4"}
+RUNS = 3
+
+Reader = Callable[[str], Sequence[str]]
+
+
+class Sentence(NamedTuple):
+    """Holds a text, and what a person wrote for some of its hanzi.
+
+    Attributes:
+        text: hanzi and punctuation.
+        readings: toned syllables by the hanzi's index, punctuation not counted.
+    """
+
+    text: str
+    readings: dict[int, str]
+
+    @property
+    def hanzi(self) -> str:
+        """Return the text without punctuation."""
+        return "".join(ONE_HANZI.findall(self.text))
+
+
+class Result(NamedTuple):
+    """Holds one reader's errors.
+
+    Attributes:
+        num_all: readings compared.
+        errors: (neighbourhood, expected, received) with how often it was found.
+    """
+
+    num_all: int
+    errors: Counter[tuple[str, str, str]]
+
+    def __str__(self) -> str:
+        return f"{1 - self.errors.total() / self.num_all:8.2%}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the readings of polyphonic hanzi.")
+    parser.add_argument("--cpp", type=Path, metavar="FOLDER", help="CPP: dev.sent and dev.lb")
+    parser.add_argument("--thchs30", type=Path, metavar="FOLDER", help="THCHS-30: train.tsv and test.tsv")
+    parser.add_argument("--errors", action="store_true", help="list what the labels read otherwise")
+    arguments = parser.parse_args()
+    corpora = read_corpora(arguments.cpp, arguments.thchs30)
+    readers: dict[str, Reader] = {"labels": pinyin_of, "pypinyin alone": by_pypinyin, **peers()}
+    for name, sentences in corpora.items():
+        results = {reader: compared(sentences, read) for reader, read in readers.items()}
+        title = f"{name}: {len(sentences):,} sentences, {results['labels'].num_all:,} readings"
+        show(title, {reader: str(result) for reader, result in results.items()})
+        if arguments.errors:
+            for (place, expected, received), count in sorted(results["labels"].errors.items()):
+                print(f"{place}\t{expected}\t{received}\t{count}")
+    texts = [sentence.hanzi for sentence in itertools.chain(*corpora.values())]
+    mean = statistics.mean(map(len, texts))
+    show(
+        f"speed, one core, {len(texts):,} different sentences of {mean:.0f} hanzi on average",
+        {name: f"{speed(read, texts):8,.0f} sentences per second" for name, read in readers.items()},
+    )
+
+
+def read_corpora(cpp: Path | None, thchs30: Path | None) -> dict[str, list[Sentence]]:
+    corpora = {"demo, as synthesized": list(demo_sentences())}
+    if cpp:
+        corpora["CPP, dev part"] = list(cpp_sentences(cpp))
+    for part in ("train", "test") if thchs30 else ():
+        corpora[f"THCHS-30, {part}, without sandhi"] = list(thchs30_sentences(thchs30 / f"{part}.tsv"))
+    return corpora
+
+
+def peers() -> dict[str, Reader]:
+    """Return g2pM (Park and Lee, 2020, arXiv:2004.03136) if it is installed."""
+    try:
+        from g2pM import G2pM
+    except ImportError:
+        return {}
+    model = G2pM()
+
+    def read(text: str) -> list[str]:
+        pairs = zip(text, model(text, char_split=True), strict=True)
+        return [syllable for char, syllable in pairs if is_read(char)]
+
+    return {"g2pM": read}
+
+
+def is_read(char: str) -> bool:
+    return ONE_HANZI.fullmatch(char) is not None
+
+
+def by_pypinyin(text: str) -> list[str]:
+    hanzi = "".join(ONE_HANZI.findall(text))
+    return lazy_pinyin(hanzi, style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True, errors=list)
+
+
+def cpp_sentences(folder: Path) -> Iterator[Sentence]:
+    """Yield CPP's sentences, each with the reading of one polyphone."""
+    texts = (folder / "dev.sent").read_text(encoding="utf-8").splitlines()
+    labels = (folder / "dev.lb").read_text(encoding="utf-8").split()
+    for line, label in zip(texts, labels, strict=True):
+        before, polyphone, after = NOT_READ.sub("", line).split(MARK)
+        place = len(ONE_HANZI.findall(before))
+        yield Sentence(before + polyphone + after, {place: label})
+
+
+def thchs30_sentences(path: Path) -> Iterator[Sentence]:
+    """Yield sentences with the readings of their hanzi, without 一 and 不."""
+    for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+        text, syllables = line.split("\t")
+        pairs = enumerate(zip(text, syllables.split(), strict=True))
+        yield Sentence(text, {place: syllable for place, (char, syllable) in pairs if char not in "一不"})
+
+
+def demo_sentences() -> Iterator[Sentence]:
+    """Yield the demo corpus with the pinyin that it was synthesized from, without 一 and 不."""
+    for record in map(json.loads, zipfile.ZipFile(ARCHIVE).read("manifest.jsonl").decode().splitlines()):
+        pairs = enumerate(zip(record["text"], record["pinyin"].split(), strict=True))
+        yield Sentence(record["text"], {place: one for place, (char, one) in pairs if char not in "一不"})
+
+
+def compared(sentences: Iterable[Sentence], read: Reader) -> Result:
+    """Return how often a reader agrees with the corpus; third tones spoken as second ones are left out."""
+    num_all, errors = 0, Counter[tuple[str, str, str]]()
+    for sentence in sentences:
+        received, hanzi = read(sentence.text), sentence.hanzi
+        for place, expected in sentence.readings.items():
+            pair = spelled(expected), spelled(received[place])
+            if pair[1].endswith("3") and pair[0] == f"{pair[1][:-1]}2":
+                continue
+            num_all += 1
+            if pair[0] != pair[1]:
+                around = f"{hanzi[max(0, place - 4) : place]}[{hanzi[place]}]{hanzi[place + 1 : place + 5]}"
+                errors[around, *pair] += 1
+    return Result(num_all, errors)
+
+
+def spelled(syllable: str) -> str:
+    """Return a syllable in the spelling of the labels: `nu:3` becomes `nv3`, `r5` becomes `er5`."""
+    return "".join(read_syllable(SPELLINGS.get(syllable, syllable)) or (syllable,))
+
+
+def speed(read: Reader, texts: Sequence[str]) -> float:
+    """Return sentences per second, the median of some runs; the first sentence loads what is needed."""
+    read(texts[0])
+    times_s = [seconds(lambda: [read(text) for text in texts]) for _ in range(RUNS)]
+    return len(texts) / statistics.median(times_s)
+
+
+if __name__ == "__main__":
+    main()
