@@ -93,7 +93,8 @@ def _print_stages(found: StagesCheck, simulated: bool) -> None:
         seconds = "unknown" if work.compute_s is None else f"{work.compute_s * 1e3:.1f} ms"
         ops = f"{work.forward_ops:>11}  {work.backward_ops:>12}"
         layers = ", ".join(stage.layers)
-        print(f"{index:<5}  {stage.device:<10}  {stage.num_parameters:>10,}  {ops}  {seconds:>12}  {layers}")
+        devices = ", ".join(stage.devices)
+        print(f"{index:<5}  {devices:<10}  {stage.num_parameters:>10,}  {ops}  {seconds:>12}  {layers}")
     print("(ops are convolutions and matrix products of the executed graph)\n")
     num_placed = found.num_ops - len(found.misplaced)
     print(f"{num_placed} of {found.num_ops} ops of layers, of every kind, ran on the device of their stage")

@@ -34,7 +34,7 @@ def main() -> None:
     for index, stage in enumerate(model.placement()):
         megabytes = stage.weight_bytes / 2**20
         print(
-            f"{index:<5}  {stage.device:<8}  {len(stage.layers):>6}  {stage.num_parameters:>10,}  "
+            f"{index:<5}  {stage.devices[0]:<8}  {len(stage.layers):>6}  {stage.num_parameters:>10,}  "
             f"{megabytes:>5.1f} MiB  {stage.layers[0]}",
             flush=True,
         )

@@ -31,7 +31,7 @@ def main() -> None:
     stages = [["stem", "block0"], ["block1", "sum"], ["pool", "head"]]
     model = StagedModel(inner, stages, devices, num_micro_batches=4)
     for stage in model.placement():
-        print(f"{stage.device}  {stage.num_parameters:>6,} parameters  {', '.join(stage.layers)}")
+        print(f"{', '.join(stage.devices)}  {stage.num_parameters:>6,} parameters  {', '.join(stage.layers)}")
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     rng = np.random.default_rng(1)
     y = rng.integers(10, size=256)

@@ -21,7 +21,8 @@ from multigpu.check import Gradients, compiled, largest_difference, one_device
 from multigpu.devices import device_kind
 from multigpu.executed_graph import ExecutedGraph, executed_graph
 from multigpu.placement import DeviceWork, measure_work, misplaced_backward
-from multigpu.stages.staged_model import StagedModel, StagePlacement
+from multigpu.stages.placement import StagePlacement
+from multigpu.stages.staged_model import StagedModel
 from multigpu.towers import Tensor
 
 TOLERANCE = 1e-12  # largest relative difference of gradients, in double precision

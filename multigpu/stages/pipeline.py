@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import LayerGraph, clear_added_losses
+from multigpu.keras_internals import LayerGraph, clear_added_losses, layers_of
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
 from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
 from multigpu.stages.cut import Stage
@@ -57,6 +57,15 @@ class Pipeline:
         self.devices, self.num_micro_batches = list(devices), num_micro_batches
         self.recompute, self.adds_losses = recompute, adds_losses
         self._in_lockstep = False
+
+    def num_held(self, stage: Stage) -> int:
+        """Return the largest number of micro-batches whose activations a stage holds at a time."""
+        last = len(self.stages) - 1
+        if any(getattr(layer, "synchronized", False) for layer in layers_of(self.inner)):
+            return self.num_micro_batches
+        if self.recompute and stage.index < last:
+            return 1
+        return min(self.num_micro_batches, len(self.stages) - stage.index)
 
     def forward(
         self, finish: Finish, x: Structure, *rows: Structure, training: bool

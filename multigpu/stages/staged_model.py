@@ -13,7 +13,7 @@ model.save("model.keras")                   # the plain inner model, without any
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -22,25 +22,17 @@ from typing_extensions import override
 from multigpu.devices import DeviceSpec, parse_devices
 from multigpu.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
 from multigpu.model_towers import LossAndGradients
-from multigpu.stages.balance import even_stages, measure_layers, sample_of
+from multigpu.stages.balance import LayerCost, even_stages, measure_layers, sample_of
 from multigpu.stages.cut import cut
 from multigpu.stages.layer_graph import layer_graph
 from multigpu.stages.pipeline import HOST, Finish, Pipeline
+from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
 from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors, share_out
 from multigpu.wrapped_model import WrappedModel
 
 LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
-
-
-class StagePlacement(NamedTuple):
-    """Describes what one device holds of a model."""
-
-    device: str
-    layers: list[str]  # names, in the order of their calls
-    num_parameters: int
-    weight_bytes: int
 
 
 class StagedModel(WrappedModel):
@@ -120,6 +112,8 @@ class StagedModel(WrappedModel):
                 f"{', '.join(self.devices)}"
             )
         self._pipeline: Pipeline | None = None
+        self._costs: list[LayerCost] = []  # of a sample, where the layers were measured
+        self._sample_rows = 1
         if inner.built:
             self.build_inner()
         if inner.compiled:  # a loaded model continues with its optimiser's state
@@ -160,17 +154,23 @@ class StagedModel(WrappedModel):
         """
         return placed_optimizer(optimizer, self.inner.trainable_variables)
 
-    def placement(self) -> list[StagePlacement]:
-        """Return what each device holds of the model, stage by stage."""
-        return [
-            StagePlacement(
-                device,
-                [layer.name for layer in stage.layers],
-                sum(int(tf.size(variable.value)) for variable in stage.variables if _counts(variable)),
-                sum(variable.value.dtype.size * int(tf.size(variable.value)) for variable in stage.variables),
-            )
-            for stage, device in zip(self.pipeline.stages, self.devices, strict=True)
-        ]
+    def placement(self, optimizer: Any = None, num_rows: int | None = None) -> list[StagePlacement]:
+        """Return what each stage's devices hold of the model, stage by stage.
+
+        Args:
+            optimizer: one that is built for the model.
+            num_rows: number of rows of a batch, each like those of `sample`, by which activations are
+                estimated; by default those of `sample`.
+        """
+        pipeline = self.pipeline
+        num_samples = 1.0 if num_rows is None else num_rows / self._sample_rows
+        return stage_placements(
+            pipeline.stages,
+            [(device,) for device in self.devices],
+            optimizer,
+            self._costs,
+            [num_samples / pipeline.num_micro_batches * pipeline.num_held(s) for s in pipeline.stages],
+        )
 
     @property
     def pipeline(self) -> Pipeline:
@@ -251,8 +251,10 @@ class StagedModel(WrappedModel):
                 f"`stages`: the shapes of the inputs of {self.inner.name} are not known, so its layers "
                 "cannot be measured; give a batch as `sample`, or the names of the layers of each stage"
             )
-        with tf.device(self.devices[0]):
-            return even_stages(measure_layers(graph, as_tensors(sample)), self._requested)
+        sample = as_tensors(sample)
+        self._sample_rows = share_out(sample, 1)[0].num_rows
+        self._costs = measure_layers(graph, sample, self.devices[0])
+        return even_stages(self._costs, self._requested)
 
     @override
     def call(self, inputs: Structure, *more: Structure, training: bool | None = None) -> Structure:
@@ -325,11 +327,6 @@ def _check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:
             f"{type(inner).__name__}.stages: the weights {', '.join(strays[:3])} belong to none of its "
             "layers; every weight must belong to a layer of one stage"
         )
-
-
-def _counts(variable: Any) -> bool:
-    """Return whether a variable is a parameter of the model, not the state of a random generator."""
-    return bool(variable.value.dtype.is_floating)
 
 
 @tf.custom_gradient

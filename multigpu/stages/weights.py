@@ -77,6 +77,11 @@ def work_beside_weights(optimizer: Any) -> None:
     wrap_weight_decay(optimizer, decaying_beside)
 
 
+def bytes_of(variable: Any) -> int:
+    """Return the bytes of a variable."""
+    return int(tf.size(variable.value)) * int(variable.value.dtype.size)
+
+
 def _device_of(variable: Any) -> str:
     """Return the device of a variable of Keras or of TensorFlow."""
     device: str = (variable.value if isinstance(variable, keras.Variable) else variable).device

@@ -10,7 +10,7 @@ from multigpu.stages.layer_graph import layer_graph
 
 
 def costs(*pairs):
-    return [LayerCost([f"layer{place}"], seconds, memory) for place, (seconds, memory) in enumerate(pairs)]
+    return [LayerCost([f"layer{place}"], seconds, 0, memory) for place, (seconds, memory) in enumerate(pairs)]
 
 
 def sizes(stages):
@@ -38,20 +38,36 @@ def make(width=256):
 def test_layers_are_measured_without_a_change_of_the_model():
     model = make()
     before = model.get_weights()
-    found = measure_layers(layer_graph(model), np.ones((4, 256), np.float32))
+    found = measure_layers(layer_graph(model), np.ones((4, 256), np.float32), "/CPU:1")
     # operations belong to the layer before them; what is between two calls of a layer cannot be cut apart
     assert [cost.names for cost in found] == [["d0"], ["d1"], ["d2"], ["shared", "norm"], ["head"]]
     assert all(cost.seconds > 0 for cost in found)
-    assert found[0].memory_bytes == 4 * 4 * 256 * 257 + 4 * 4 * 256
+    assert [cost.weight_bytes for cost in found[:2]] == [4 * 256 * 257] * 2
+    # each ReLU leaves its output for the backward pass, and the first layer its input as well
+    rows = [cost.activation_bytes / (4 * 4 * 256) for cost in found]
+    assert rows[:3] == [2, 1, 1]
+    assert found[0].memory_bytes == 4 * found[0].weight_bytes + found[0].activation_bytes
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
 
 
 def test_number_of_stages_cuts_and_trains_the_model():
     staged = StagedModel(make(), 3, 3, num_micro_batches=2)
-    names = [name for one in staged.placement() for name in one.layers]
+    staged.compile("adam", "mse")
+    staged.optimizer.build(staged.trainable_variables)
+    found = staged.placement(staged.optimizer, num_rows=8)
+    names = [name for one in found for name in one.layers]
     assert names == ["d0", "d1", "d2", "shared", "norm", "head"]
-    assert all(one.layers for one in staged.placement())
-    staged.compile("sgd", "mse")
+    assert all(one.layers for one in found)
+    assert sum(one.time_share for one in found) == pytest.approx(1)
+    # Adam keeps two numbers for each weight, besides the step and the learning rate
+    num_trained = sum(weight.shape.num_elements() for weight in staged.trainable_variables)
+    assert sum(one.optimizer_bytes for one in found) == 2 * 4 * num_trained + 8 + 4
+    # both micro-batches are held by the first two stages, one by the last
+    of_four_rows = sum(
+        cost.activation_bytes for cost in measure_layers(layer_graph(make()), np.ones((4, 256)), "/CPU:0")
+    )
+    held = zip(found, [2, 2, 1], strict=True)
+    assert sum(one.activation_bytes * 2 / number for one, number in held) == 8 / 4 * of_four_rows
     assert np.isfinite(staged.train_on_batch(np.ones((4, 256)), np.ones((4, 1))))
 
 

@@ -10,7 +10,8 @@ from multigpu.check import one_device
 from multigpu.devices import available_devices
 from multigpu.placement import DeviceWork
 from multigpu.stages.check import StagesCheck, check_stages, loss_of
-from multigpu.stages.staged_model import StagedModel, StagePlacement
+from multigpu.stages.placement import StagePlacement
+from multigpu.stages.staged_model import StagedModel
 
 
 def naive_port(model, stages, devices, num_micro_batches):
@@ -81,7 +82,7 @@ def test_idle_time_is_the_mean_over_devices():
     def work(*busy):
         return DeviceWork("/CPU:0", 1, 1, (), 0, 0, 0, 0.0, None, busy)
 
-    placement = [StagePlacement("/CPU:0", ["a"], 1, 4)] * 2
+    placement = [StagePlacement(("/CPU:0",), ["a"], 1, 4, 0, None, None)] * 2
     found = StagesCheck(placement, [work((0, 4), (6, 10)), work((2, 6))], 1, [], [], {}, 4)
     assert found.idle == pytest.approx((0.2 + 0.6) / 2)
     assert found.bubble == pytest.approx(1 / 5)

@@ -87,12 +87,13 @@ def test_weights_and_state_of_the_optimiser_are_on_the_device_of_their_stage():
         for slot in ("momentum", "velocity")
     }
     placement = model.placement()
-    assert [(one.device, one.layers, one.num_parameters) for one in placement] == [
+    assert [(one.devices[0], one.layers, one.num_parameters) for one in placement] == [
         ("/CPU:0", ["a"], 24),
         ("/CPU:1", ["b"], 20),
         ("/CPU:2", ["c"], 10),
     ]
     assert placement[0].weight_bytes == 96
+    assert placement[0].activation_bytes is None  # named layers are not measured
 
 
 def test_saved_file_is_the_plain_model_and_training_continues_in_stages(tmp_path):
