@@ -84,10 +84,12 @@ class DataConfig:
 class FeatureConfig:
     """Describes what the model gets of the waveform, in windows of 25 ms every 10 ms at 16 kHz."""
 
-    # log_mel; spectrogram (ASRT's 200 bins); or mfcc (as python_speech_features computes them).
+    # log_mel; spectrogram (ASRT's 200 bins); mfcc (as python_speech_features computes them); or fbank (as
+    # Kaldi computes them, and with it runtimes such as sherpa-onnx).
     kind: Annotated[str, OneOf(FEATURE_KINDS)] = "log_mel"
-    # Number of mel bands of log_mel.
-    num_mels: Annotated[int, Range(4, 128)] = 64
+    # Number of mel bands of log_mel and fbank, up to 124 of fbank; 0 for 64 of log_mel, and for 80 of fbank,
+    # which is what runtimes expect.
+    num_mels: Annotated[int, Range(0, 128)] = 0
     # Normalise each band of each utterance to mean 0 and variance 1.
     normalize: bool = True
 

@@ -27,6 +27,7 @@ FEATURE_KINDS: Parts = {
     "log_mel": "asr.model.features.log_mel:LogMel",
     "spectrogram": "asr.model.features.spectrogram:Spectrogram",
     "mfcc": "asr.model.features.mfcc:Mfcc",
+    "fbank": "asr.model.features.fbank:Fbank",
 }
 
 # of `algorithm` in decoder.toml; called with the arguments of asr.recognition.decoding.decoder.make_decoder

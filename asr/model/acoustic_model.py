@@ -89,6 +89,11 @@ class AcousticModel(BuiltByCall, keras.Model):
         """Return the seconds from one frame of logits to the next."""
         return self.frame_samples / SAMPLE_RATE_HZ
 
+    @property
+    def first_middle_s(self) -> float:
+        """Return the second in the middle of the first window of features."""
+        return self.features.FIRST_MIDDLE / SAMPLE_RATE_HZ
+
     def receptive_field(self) -> ReceptiveField | None:
         """Return the samples that logits t depend on, around sample `frame_samples` t.
 

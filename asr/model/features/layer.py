@@ -37,6 +37,9 @@ class FeatureLayer(keras.layers.Layer):
         normalize: give each feature of each clip mean 0 and variance 1 over the clip's own frames.
     """
 
+    FIRST_MIDDLE = WINDOW // 2
+    """Sample in the middle of the first window."""
+
     def __init__(self, *, normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**{"name": "features", **kwargs})
         self.normalize = normalize

@@ -25,7 +25,9 @@ class LogMel(FeatureLayer):
         normalize: see FeatureLayer.
     """
 
-    def __init__(self, *, num_mels: int = 64, **kwargs: Any) -> None:
+    NUM_MELS = 64
+
+    def __init__(self, *, num_mels: int = NUM_MELS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_mels = num_mels
         self._window = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
@@ -34,7 +36,7 @@ class LogMel(FeatureLayer):
     @classmethod
     @override
     def of(cls, config: FeatureConfig) -> LogMel:
-        return cls(num_mels=config.num_mels, normalize=config.normalize)
+        return cls(num_mels=config.num_mels or cls.NUM_MELS, normalize=config.normalize)
 
     @property
     def num_features(self) -> int:

@@ -74,7 +74,8 @@ def align_recording(
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     quiet = quiet_steps(waveform)
-    starts, ends = token_intervals(alignment, frame_s, duration_s, quiet)
+    first_middle_s = recognizer.model.first_middle_s
+    starts, ends = token_intervals(alignment, frame_s, first_middle_s, duration_s, quiet)
     confidences = np.exp(alignment.log_probs)
     tokens = [
         TimedToken(token, float(start), float(end), float(confidence), text)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.ndimage
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.recognition.decoding.forced_alignment import TokenAlignment
 
 BOUNDARY_SHARE = 0.75  # of the way from a token's last frame to the next one's first
@@ -29,22 +29,22 @@ Seconds = npt.NDArray[np.float64]
 
 
 def token_intervals(
-    alignment: TokenAlignment, frame_s: float, duration_s: float, quiet: Bools
+    alignment: TokenAlignment, frame_s: float, first_middle_s: float, duration_s: float, quiet: Bools
 ) -> tuple[Seconds, Seconds]:
     """Return when each token begins and ends, in order and without overlap; pauses belong to no token.
 
     Args:
         alignment: of U tokens.
         frame_s: seconds from one frame to the next.
+        first_middle_s: the second that the first frame is about.
         duration_s: of the recording.
         quiet: see `quiet_steps`.
 
     Returns:
         (U,) and (U,) seconds.
     """
-    middle_s = WINDOW_SAMPLES / 2 / SAMPLE_RATE_HZ  # of the first frame
-    first = np.minimum(alignment.starts * frame_s + middle_s, duration_s)
-    last = np.minimum((alignment.ends - 1) * frame_s + middle_s, duration_s)
+    first = np.minimum(alignment.starts * frame_s + first_middle_s, duration_s)
+    last = np.minimum((alignment.ends - 1) * frame_s + first_middle_s, duration_s)
     starts, ends = np.maximum(first - LONGEST_LEAD_S, 0.0), np.minimum(last + LONGEST_TAIL_S, duration_s)
     boundaries = last[:-1] + BOUNDARY_SHARE * (first[1:] - last[:-1])
     starts[1:], ends[:-1] = np.maximum(starts[1:], boundaries), np.minimum(ends[:-1], boundaries)

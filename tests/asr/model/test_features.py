@@ -7,6 +7,7 @@ from asr.audio.recording import read_audio
 from asr.base.config import FeatureConfig
 from asr.base.registry import FEATURE_KINDS
 from asr.model.features import make_features
+from asr.model.features.fbank import Fbank
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import Mfcc
 from asr.model.features.spec_augment import SpecAugment
@@ -90,7 +91,7 @@ def test_normalized_features_have_mean_0_and_variance_1(waveforms):
 
 
 @pytest.mark.parametrize("num_samples", [400, 559, 560, 16000])
-@pytest.mark.parametrize("layer", [LogMel(), Mfcc()], ids=["log_mel", "mfcc"])
+@pytest.mark.parametrize("layer", [LogMel(), Mfcc(), Fbank()], ids=["log_mel", "mfcc", "fbank"])
 def test_num_frames_agrees_with_the_features(layer, num_samples):
     assert len(alone(layer, np.ones(num_samples, np.int16))) == layer.num_frames(num_samples)
 

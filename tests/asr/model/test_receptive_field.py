@@ -17,6 +17,7 @@ def bounded_models():
     kinds = [("separable", "xs", "log_mel"), ("separable", "s", "spectrogram"), ("separable", "xs", "mfcc")]
     return [
         *kinds,
+        ("separable", "xs", "fbank"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),

@@ -86,7 +86,7 @@ def test_a_stream_of_single_samples_equals_the_whole_recording(bounded, speech):
 
 @pytest.mark.parametrize(
     ("family", "size", "kind"),
-    [("separable", "xs", "mfcc"), ("dcnn24", "xs", "spectrogram")],
+    [("separable", "xs", "mfcc"), ("dcnn24", "xs", "spectrogram"), ("separable", "xs", "fbank")],
 )
 def test_streamed_logits_of_models_with_a_bounded_field_equal_the_whole_recording(family, size, kind, speech):
     recognizer = StreamingRecognizer(recognizer_of(family, size, kind))

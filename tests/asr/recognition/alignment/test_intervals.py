@@ -27,25 +27,25 @@ def quiet_between(*spans_s):
 
 
 def test_a_boundary_lies_nearer_to_the_later_token():
-    starts, ends = token_intervals(aligned([10, 14]), FRAME_S, 10.0, NO_QUIET)
+    starts, ends = token_intervals(aligned([10, 14]), FRAME_S, MIDDLE_S, 10.0, NO_QUIET)
     assert ends[0] == starts[1] == pytest.approx((10 + 0.75 * 4) * FRAME_S + MIDDLE_S)
 
 
 def test_a_token_ends_where_a_pause_begins_and_the_next_token_begins_where_the_pause_ends():
     quiet = quiet_between((0.5, 0.75), (1.1, 1.4), (1.6, 1.9), (2.3, 4.0))
-    starts, ends = token_intervals(aligned([10, 25]), FRAME_S, 10.0, quiet)  # at 0.81 and 2.01 s
+    starts, ends = token_intervals(aligned([10, 25]), FRAME_S, MIDDLE_S, 10.0, quiet)  # at 0.81 and 2.01 s
     np.testing.assert_allclose(starts, [0.75, 1.9])
     np.testing.assert_allclose(ends, [1.1, 2.3])
 
 
 def test_quiet_too_short_for_a_pause_does_not_end_a_token():
-    loud = token_intervals(aligned([10, 14]), FRAME_S, 10.0, NO_QUIET)
-    closure = token_intervals(aligned([10, 14]), FRAME_S, 10.0, quiet_between((0.90, 0.95)))
+    loud = token_intervals(aligned([10, 14]), FRAME_S, MIDDLE_S, 10.0, NO_QUIET)
+    closure = token_intervals(aligned([10, 14]), FRAME_S, MIDDLE_S, 10.0, quiet_between((0.90, 0.95)))
     np.testing.assert_array_equal(loud, closure)
 
 
 def test_without_pauses_the_length_of_a_token_is_limited():
-    starts, ends = token_intervals(aligned([10, 60]), FRAME_S, 10.0, NO_QUIET)
+    starts, ends = token_intervals(aligned([10, 60]), FRAME_S, MIDDLE_S, 10.0, NO_QUIET)
     assert ends[0] - starts[0] < 0.5
     assert ends[1] - starts[1] < 0.5
     assert starts[1] > 60 * FRAME_S - 0.15
@@ -56,7 +56,7 @@ def test_intervals_are_in_order_apart_and_inside_the_recording(seed):
     rng = np.random.default_rng(seed)
     frames = np.sort(rng.choice(125, 40, replace=False))
     quiet = np.repeat(rng.random(250) < 0.4, 4)
-    starts, ends = token_intervals(aligned(frames), FRAME_S, 10.0, quiet)
+    starts, ends = token_intervals(aligned(frames), FRAME_S, MIDDLE_S, 10.0, quiet)
     assert starts[0] >= 0
     assert ends[-1] <= 10.0
     assert (ends > starts).all()
@@ -66,7 +66,7 @@ def test_intervals_are_in_order_apart_and_inside_the_recording(seed):
 
 
 def test_an_empty_alignment_has_no_intervals():
-    starts, ends = token_intervals(aligned([]), FRAME_S, 10.0, NO_QUIET)
+    starts, ends = token_intervals(aligned([]), FRAME_S, MIDDLE_S, 10.0, NO_QUIET)
     assert len(starts) == len(ends) == 0
 
 
