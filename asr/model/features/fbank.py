@@ -45,7 +45,7 @@ class Fbank(FeatureLayer):
         normalize: see FeatureLayer.
 
     Raises:
-        UserError: there are so many bands that one has no frequency of the FFT in it.
+        UserError: a band is too narrow to contain a frequency of the FFT.
     """
 
     NUM_MELS = 80
