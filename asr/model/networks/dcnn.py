@@ -132,7 +132,8 @@ class Dcnn(Network):
         if index == 0:
             # clips with too few frames for the poolings yield one frame, which counts as padding
             short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(hidden)[1], 0)
-            hidden = ops.pad(hidden, [[0, 0], [0, short_of], [0, 0]])[..., None]  # (B, T, F, 1), 0 on padding
+            padded = ops.pad(hidden, [[0, 0], [0, short_of], [0, 0]])
+            hidden = ops.expand_dims(padded, -1)  # (B, T, F, 1), 0 on padding
         norm = self._norms[index]
         mask = _mask(hidden, num_frames)
         hidden = self._convolutions[index](hidden) * mask

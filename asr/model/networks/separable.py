@@ -198,7 +198,9 @@ class Stage(BuiltByCall, keras.layers.Layer):
     def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
         side = STEM_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
-        hidden = self._down(ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]]))
+        padded = ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]])
+        # otherwise LiteRT's converter would not know the number of channels
+        hidden = self._down(ops.reshape(padded, (ops.shape(inputs)[0], -1, inputs.shape[-1])))
         num_frames = (num_frames + 1) // 2
         mask = _mask(hidden, num_frames)
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
