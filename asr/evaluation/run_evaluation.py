@@ -25,7 +25,7 @@ from asr.runs.run import Run
 if TYPE_CHECKING:
     from asr.base.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
-    from asr.model.devices import Spread
+    from asr.model.devices import ModelDevices
     from data_pipeline.dataset import Dataset
 
 
@@ -57,6 +57,8 @@ def evaluate(
     choice: DecoderChoice | None = None,
     devices: str | int | None = None,
     simulate: bool = False,
+    engine: str = "",
+    stages: int = 0,
     compared_with: EarlierEvaluation | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> EvaluatedRun:
@@ -70,6 +72,8 @@ def evaluate(
         choice: the decoder; None for the one that `asr tune-decoder` saved, else greedy decoding.
         devices: how many, which, or "all"; None for one.
         simulate: whether to split the machine's one device into that many logical devices.
+        engine: "stages" puts different layers on different devices; empty for the whole model on each.
+        stages: number of stages; 0 for one a device.
         compared_with: an earlier evaluation, which must be of the same utterances.
         on_progress: receives the progress of reading a language model and of checking the recordings.
 
@@ -77,16 +81,17 @@ def evaluate(
         UserError: there is no trained run, no recording of the manifest can be read, a device does not exist,
             or the earlier evaluation is of other utterances.
     """
-    from asr.model.devices import start_devices
+    from asr.model.devices import start_model_devices
 
-    start_devices(devices, simulate=simulate)  # before the import of TensorFlow, to silence its logs
+    # before the import of TensorFlow, to silence its logs
+    on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
     from asr.recognition.recognizer import Recognizer
 
     opened, manifest = Run.open(Path(run)), Path(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
-    recognizer = Recognizer.of_choice(opened, choice, devices, simulate=simulate, on_progress=on_progress)
+    recognizer = Recognizer.of_choice(opened, choice, on, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))
@@ -96,8 +101,7 @@ def evaluate(
 
 
 def evaluate_on_devices(
-    devices: Sequence[str],
-    spread: Spread,
+    devices: ModelDevices,
     run: Run,
     data: Dataset,
     manifest: Path,
@@ -106,8 +110,7 @@ def evaluate_on_devices(
     """Evaluate the best model of a run on devices that are already started, with the run's own decoder.
 
     Args:
-        devices: their names; the first one holds the weights.
-        spread: distributes a function of a batch over the devices.
+        devices: on which the model runs.
         run: with a checkpoint.
         data: the set.
         manifest: of the set.
@@ -116,17 +119,12 @@ def evaluate_on_devices(
     Raises:
         Interrupted: a signal was received.
     """
-    import tensorflow as tf
-
     from asr.evaluation.evaluator import Evaluator
-    from asr.model.listener import Listener
     from asr.recognition.recognizer import Recognizer
 
     choice = DecoderChoice(run.decoder_settings())
-    with tf.device(devices[0]):
-        best = Recognizer.of_choice(run, choice)
-    listener = Listener(best.model, spread, len(devices))
-    evaluation = Evaluator(listener, best.vocabulary, best.decoder).evaluate(data, stop)
+    best = Recognizer.of_choice(run, choice, devices)
+    evaluation = Evaluator(best.listener, best.vocabulary, best.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 
 

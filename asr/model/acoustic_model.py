@@ -71,6 +71,12 @@ class AcousticModel(BuiltByCall, keras.Model):
         """Create every weight, by calling the model on a second of silence."""
         self(np.zeros((1, SAMPLE_RATE_HZ), np.int16), np.array([SAMPLE_RATE_HZ], np.int32))
 
+    def sample(self, num_clips: int = 4, duration_s: float = 4.0) -> tuple[Tensor, Tensor]:
+        """Return what the model may be called with to measure it: noise, (B, S) int16, and (B,) int32."""
+        num_samples = round(duration_s * SAMPLE_RATE_HZ)
+        audio = np.random.default_rng(0).integers(-1000, 1000, (num_clips, num_samples), np.int16)
+        return audio, np.full(num_clips, num_samples, np.int32)
+
     def num_output_frames(self, num_samples: Any) -> Any:
         """Return the frames of logits of a clip, for a number, an array or a tensor."""
         return self.network.num_output_frames(self.features.num_frames(num_samples))

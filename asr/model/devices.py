@@ -1,9 +1,10 @@
 """Select the devices to compute on, as users name them: "2", "0,2", "all".
 
-devices = start_devices("0,2")
-with tf.device(devices[0]):
+devices = start_model_devices("0,2")
+with devices.scope():
     model = make_acoustic_model(config, vocabulary)
-step = spread_over(devices)(step)         # each device gets its share of a batch's rows
+placed = devices.place(model)             # is called in place of the model
+step = devices.spread(step)               # each device gets its share of a batch's rows
 """
 
 from __future__ import annotations
@@ -11,16 +12,24 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 from asr.base.types import UserError
 from multigpu import quiet
 from multigpu.errors import DeviceError
 
 ONE_DEVICE = "1"
+HOST = "/CPU:0"
+STAGES = "stages"
 
 Spread: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Turns a function of a batch into the same function over several devices."""
+
+
+Place: TypeAlias = Callable[[Any], Any]
+"""Moves a model's weights to their devices, and returns what to call in its place."""
 
 
 def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,11 +60,118 @@ def spread_over(devices: Sequence[str]) -> Spread:
     return lambda function: functools.partial(data_parallelism, devices, function)
 
 
+class ModelEngine(Protocol):
+    """Defines what running a model needs of an engine of `multigpu.engines`."""
+
+    @property
+    def name(self) -> str:
+        """Return the engine's name."""
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """Return the names of this process's devices."""
+
+    def place(self, model: Any, sample: Any = None) -> Any:
+        """Move a model's weights to their devices, and return what to call in its place."""
+
+    def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of a batch that runs on all devices."""
+
+
+@dataclass(frozen=True)
+class ModelDevices:
+    """Says on which devices a model runs, and how they share the work.
+
+    Attributes:
+        names: of the devices.
+        made_on: name of the device on which weights are made; empty for TensorFlow's default.
+        spread: turns a function of a batch into one that uses all devices.
+        place: moves the weights of a model that has been made, and returns what to call in its place.
+    """
+
+    names: tuple[str, ...]
+    made_on: str = ""
+    spread: Spread = on_one_device
+    place: Place = lambda model: model
+
+    @classmethod
+    def of_engine(cls, engine: ModelEngine) -> ModelDevices:
+        """Return the devices of an engine; those of stages together may have more memory than one."""
+
+        def place(model: Any) -> Any:
+            with device_errors_as_user_errors(STAGES):
+                return engine.place(model, model.sample())
+
+        made_on = HOST if engine.name == STAGES else engine.devices[0]
+        return cls(tuple(engine.devices), made_on, engine.spread, place)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the context in which the model must be made."""
+        import tensorflow as tf
+
+        return tf.device(self.made_on) if self.made_on else contextlib.nullcontext()
+
+
+def start_model_devices(
+    devices: str | int | None = None, *, simulate: bool = False, engine: str = "", stages: int = 0
+) -> ModelDevices:
+    """Start TensorFlow, and return the devices on which a model is to run without being trained.
+
+    Args:
+        devices: see `start_devices`.
+        simulate: see `start_devices`.
+        engine: "stages" for layers on several devices; empty for the whole model on each.
+        stages: number of stages; 0 for one a device.
+
+    Raises:
+        UserError: a device does not exist, or they cannot be divided into that many stages.
+    """
+    engine, devices = engine_of_stages(engine, devices, stages)
+    names = start_devices(devices, simulate=simulate)
+    if engine == STAGES:
+        from multigpu.engines import make_engine
+
+        with device_errors_as_user_errors(STAGES):
+            return ModelDevices.of_engine(make_engine(engine, names, stages))
+    if engine:
+        raise UserError(f"`engine={engine}`: expected `engine={STAGES}` or none, since nothing is trained")
+    return ModelDevices(names, names[0], spread_over(names)) if devices is not None else ModelDevices(names)
+
+
+def engine_of_stages(engine: str, devices: str | int | None, stages: int) -> tuple[str, str | int | None]:
+    """Return the engine and the devices that a number of stages implies where they are not given.
+
+    Args:
+        engine: name of an engine; empty for the default.
+        devices: see `start_devices`.
+        stages: number of stages; 0 if none is given.
+
+    Raises:
+        UserError: there cannot be that number of stages, or another engine is given.
+    """
+    if not stages:
+        return engine, devices
+    if engine not in ("", STAGES):
+        raise UserError(
+            f"`stages={stages}`: `engine={engine}` keeps the whole model on each device; leave one of the "
+            f"two out, or use `engine={STAGES}`"
+        )
+    if stages < 2:
+        raise UserError(f"`stages={stages}`: expected at least 2; leave it out for a model on one device")
+    return STAGES, stages if devices is None else devices
+
+
 @contextlib.contextmanager
 def device_errors_as_user_errors(parameter: str) -> Iterator[None]:
-    """Raise a `DeviceError` of `multigpu` as a mistake in a parameter or a setting."""
+    """Raise a `DeviceError` of `multigpu` as a mistake in a parameter or a setting.
+
+    Args:
+        parameter: its name, which the message then begins with, unless it begins with another parameter.
+    """
     try:
         yield
     except DeviceError as error:
+        if str(error).startswith("`"):
+            raise UserError(str(error)) from None
         name = parameter if "." in parameter else f"`{parameter}`"  # a setting, or a parameter
         raise UserError(f"{name}: {error}") from None

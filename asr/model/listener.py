@@ -28,6 +28,9 @@ BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
 FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
 BYTES_AT_ONCE = 64 << 20
 
+Placed: TypeAlias = Callable[..., Logits]
+"""Maps audio and num_samples to logits; see `asr.model.devices.ModelDevices.place`."""
+
 Reduce: TypeAlias = Callable[..., Any]
 """Maps (logits, *other parts of a batch) to tensors in the graph, so that (B, T, V) stays on the device."""
 
@@ -39,10 +42,19 @@ class Listener:
         model: maps audio to logits.
         spread: runs a function of a batch on several devices.
         num_devices: number of these devices.
+        placed: what is called in place of the model where its layers are on several devices; None for the
+            model itself.
     """
 
-    def __init__(self, model: AcousticModel, spread: Spread = on_one_device, num_devices: int = 1) -> None:
+    def __init__(
+        self,
+        model: AcousticModel,
+        spread: Spread = on_one_device,
+        num_devices: int = 1,
+        placed: Placed | None = None,
+    ) -> None:
         self.model, self.num_devices, self._spread = model, num_devices, spread
+        self._placed = placed or model
 
     def compiled(
         self, reduce: Reduce, signature: Sequence[tf.TensorSpec] = AUDIO_SIGNATURE
@@ -55,7 +67,7 @@ class Listener:
         """
 
         def step(audio: Tensor, num_samples: Tensor, *others: Tensor) -> Any:
-            return reduce(self.model(audio, num_samples), *others)
+            return reduce(self._placed(audio, num_samples), *others)
 
         traced: Callable[..., Any] = tf.function(self._spread(step), input_signature=tuple(signature))
         return traced

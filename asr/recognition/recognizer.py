@@ -8,7 +8,6 @@ print(recognizer.transcribe("question.mp3").text)
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from asr.audio.opening import LongRecording, Opened, open_recording
 from asr.audio.recording import AudioSource, Waveform, pad_waveforms
@@ -29,7 +27,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.wording import duration
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.model.devices import spread_over, start_devices
+from asr.model.devices import ModelDevices, start_model_devices
 from asr.model.listener import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, Listener
 from asr.recognition.decoder_choice import DecoderChoice
 from asr.recognition.decoding.decoder import Decoder, GreedyDecoder
@@ -74,6 +72,8 @@ class Recognizer:
         devices: str | int | None = None,
         *,
         simulate: bool = False,
+        engine: str = "",
+        stages: int = 0,
         settings: DecoderSettings | None = None,
         hot_words: HotWords | None = None,
         write_hanzi: bool = True,
@@ -85,6 +85,9 @@ class Recognizer:
             run: its path.
             devices: how many to use, such as 2; which, such as "0,2"; or "all". None for one.
             simulate: whether to split the machine's one device into that many logical devices.
+            engine: "stages" puts different layers on different devices, for a model that does not fit on
+                one; empty for the whole model on each.
+            stages: number of stages; 0 for one a device.
             settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
             hot_words: words that the decoder favours.
             write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
@@ -100,33 +103,31 @@ class Recognizer:
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model)
-        return cls.of_choice(opened, choice, devices, simulate=simulate)
+        on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
+        return cls.of_choice(opened, choice, on)
 
     @classmethod
     def of_choice(
         cls,
         run: Run,
         choice: DecoderChoice,
-        devices: str | int | None = None,
-        *,
-        simulate: bool = False,
+        devices: ModelDevices | None = None,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
-        """Load the best model of a run with a decoder of your choice.
+        """Load the best model of a run with a decoder and on devices of your choice.
 
         Args:
             run: the opened run.
             choice: the decoder.
-            devices: see `load`.
-            simulate: see `load`.
+            devices: on which the model runs; None for one.
             on_progress: receives how much of a language model has been read.
         """
-        names = start_devices(devices, simulate=simulate)
+        devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
-        with tf.device(names[0]) if devices is not None else contextlib.nullcontext():
+        with devices.scope():
             model, checkpoint = _best_model(run, vocabulary)
-        listener = Listener(model, spread_over(names), len(names)) if devices is not None else Listener(model)
+        listener = Listener(model, devices.spread, len(devices.names), devices.place(model))
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
         origin = Origin((*described_by, *choice.files()), choice.identity())
         return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)

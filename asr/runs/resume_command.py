@@ -16,7 +16,12 @@ def asr_command() -> str:
 
 
 def resume_command(
-    directory: Path, devices: str | int | None = None, *, simulate: bool = False, engine: str = ""
+    directory: Path,
+    devices: str | int | None = None,
+    *,
+    simulate: bool = False,
+    engine: str = "",
+    stages: int = 0,
 ) -> str:
     """Return the command that resumes a run on the same devices.
 
@@ -25,8 +30,10 @@ def resume_command(
         devices: see `asr.training.train.train`, as for the other arguments.
         simulate: whether to split the machine's one device.
         engine: how devices share the work.
+        stages: number of parts into which the model is cut; 0 if none was given.
     """
     options = ["--gpus", str(devices)] if devices is not None else []
     options += ["--engine", engine] if engine else []
+    options += ["--stages", str(stages)] if stages else []
     options += ["--simulate"] if simulate else []
     return shlex.join([*shlex.split(asr_command()), "train", str(directory), "--resume", *options])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asr.base.config import Config
 from asr.base.types import UserError, Utterance
 from asr.base.work import OnProgress, ignore_progress
+from asr.model.devices import ModelDevices
 from asr.training.batch_search import (
     USABLE_SHARE,
     Started,
@@ -48,6 +49,7 @@ class DeviceChoice(NamedTuple):
     devices: str | int | None = None
     simulate: bool = False
     engine: str = ""
+    stages: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def tune_batch(
     *,
     simulate: bool = False,
     engine: str = "",
+    stages: int = 0,
     limit_bytes: float | None = None,
     on_data: Callable[[str, int, float], None] = lambda *_: None,
     on_trial: Callable[[Trial], None] = lambda _: None,
@@ -115,6 +118,7 @@ def tune_batch(
         devices: how many, which, or "all"; None for one.
         simulate: whether to split the machine's single device into that many.
         engine: one of `multigpu.ENGINES` except multi-worker; empty for the default.
+        stages: number of stages of the engine "stages", which it implies; 0 for one a device.
         limit_bytes: memory that may be used if the device is the CPU; None for most of the free memory.
         on_data: receives the training manifest, its number of utterances and its seconds of audio.
         on_trial: receives each trial when it is done.
@@ -131,7 +135,7 @@ def tune_batch(
     on_data(config.data.train, len(utterances), total_s)
     limit_bytes = USABLE_SHARE * available_bytes() if limit_bytes is None else limit_bytes
     trials = []
-    choice = DeviceChoice(devices, simulate, engine)
+    choice = DeviceChoice(devices, simulate, engine, stages)
     with (
         tempfile.TemporaryDirectory() as folder,
         Worker(serve, config, choice, folder, limit_bytes=limit_bytes) as worker,
@@ -165,7 +169,9 @@ def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder
 
 def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
     """Make the trainer that `asr train` would make, without checking every recording."""
-    engine = start_engine(devices.devices, simulate=devices.simulate, engine=devices.engine)
+    engine = start_engine(
+        devices.devices, simulate=devices.simulate, engine=devices.engine, stages=devices.stages
+    )
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
     from asr.training.data import make_vocabulary
@@ -178,7 +184,8 @@ def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[
         model = make_acoustic_model(config, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_s, augmenter)
-    setup = TrainingSetup(config, vocabulary, model, data, data)
+    placed = ModelDevices.of_engine(engine).place(model)
+    setup = TrainingSetup(config, vocabulary, model, data, data, placed=placed)
     return Trainer(engine, setup, Run(folder)), data
 
 

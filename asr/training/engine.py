@@ -9,22 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from asr.base.types import Tensor, UserError
-from asr.model.devices import device_errors_as_user_errors, start_devices
+from asr.model.devices import ModelEngine, device_errors_as_user_errors, engine_of_stages, start_devices
 from multigpu import quiet
 
 logger = logging.getLogger(__name__)
 
 
-class Engine(Protocol):
-    """Runs training steps on devices; `multigpu.engines.Engine` documents every method."""
-
-    @property
-    def name(self) -> str:
-        """Return the engine's name."""
-
-    @property
-    def devices(self) -> Sequence[str]:
-        """Return the names of this process's devices."""
+class Engine(ModelEngine, Protocol):
+    """Runs training steps on devices; `multigpu.engine.Engine` documents every method."""
 
     @property
     def num_devices(self) -> int:
@@ -56,9 +48,6 @@ class Engine(Protocol):
     ) -> Callable[..., tuple[Tensor, Any, Any]]:
         """Return a compiled step: (number of rows, *batch) -> (loss, outputs, second result of `prepare`)."""
 
-    def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of a batch that runs on all devices."""
-
     def own_rows(self, rows: Sequence[int]) -> list[int]:
         """Return the rows of a batch that this process reads."""
 
@@ -69,17 +58,22 @@ class Engine(Protocol):
         """Wait until every process has called this method."""
 
 
-def start_engine(devices: str | int | None = None, *, simulate: bool = False, engine: str = "") -> Engine:
+def start_engine(
+    devices: str | int | None = None, *, simulate: bool = False, engine: str = "", stages: int = 0
+) -> Engine:
     """Start TensorFlow, and return the engine that trains on some devices.
 
     Args:
         devices: how many, which, or "all"; see `asr.model.devices.start_devices`.
         simulate: whether to split the machine's single device into that many.
         engine: one of `multigpu.ENGINES`; empty for the default for that many devices.
+        stages: number of stages of the engine "stages", which it implies; 0 for one a device.
 
     Raises:
-        UserError: a device does not exist, or the processes of a multi-worker run cannot connect.
+        UserError: a device does not exist, they cannot be divided into that many stages, or the processes of
+            a multi-worker run cannot connect.
     """
+    engine, devices = engine_of_stages(engine, devices, stages)
     if engine == "multi-worker":
         if devices is not None or simulate:
             raise UserError(
@@ -91,7 +85,7 @@ def start_engine(devices: str | int | None = None, *, simulate: bool = False, en
     from multigpu.engines import make_engine
 
     with device_errors_as_user_errors("engine"):
-        return make_engine(engine, names)
+        return make_engine(engine, names, stages)
 
 
 def _join_workers() -> Engine:

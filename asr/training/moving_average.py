@@ -14,7 +14,7 @@ from asr.base.types import Tensor
 
 
 class MovingAverage:
-    """Averages weights and batch statistics over the steps of training.
+    """Averages weights and batch statistics over the steps of training, each on the device of the weight.
 
     At first the decay is lower, (1 + steps) / (10 + steps), so that the random initial weights are soon
     forgotten.
@@ -22,14 +22,15 @@ class MovingAverage:
     Args:
         model: with its weights created.
         decay: share of the average that a step keeps.
-        device: name of the device that holds the average.
     """
 
-    def __init__(self, model: Any, decay: float, device: str) -> None:
-        self.decay, self.device = decay, device
+    def __init__(self, model: Any, decay: float) -> None:
+        self.decay = decay
         self._weights = model.weights
-        with tf.device(device):
-            self.variables = [tf.Variable(np.asarray(weight).copy()) for weight in self._weights]
+        self.variables = []
+        for weight in self._weights:
+            with tf.device(weight.value.device):
+                self.variables.append(tf.Variable(np.asarray(weight).copy()))
 
     def update(self, step: int) -> None:
         """Update the average with the weights after a step.
@@ -55,9 +56,9 @@ class MovingAverage:
     def _update(self) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((), tf.float32)])
         def update(step: Tensor) -> None:
-            with tf.device(self.device):
-                share = 1 - tf.minimum(self.decay, (1 + step) / (10 + step))
-                for average, weight in zip(self.variables, self._weights, strict=True):
+            share = 1 - tf.minimum(self.decay, (1 + step) / (10 + step))
+            for average, weight in zip(self.variables, self._weights, strict=True):
+                with tf.device(average.device):
                     average.assign_sub(share * (average - tf.convert_to_tensor(weight.value)))
 
         return update

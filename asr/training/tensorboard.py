@@ -26,7 +26,6 @@ from asr.audio.recording import Waveform, read_audio
 from asr.base.types import Logits, Tensor, UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import EvaluationData
-from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import CLIP_SIGNATURE, Listener
 from asr.pages.pictures import spectrogram_picture
 from asr.runs.progress import EpochMetrics
@@ -106,14 +105,14 @@ class TensorBoard:
         self._flush()
 
     def utterances(
-        self, model: AcousticModel, vocabulary: Vocabulary, data: EvaluationData, num: int, epoch: int
+        self, listener: Listener, vocabulary: Vocabulary, data: EvaluationData, num: int, epoch: int
     ) -> None:
         """Write the model's output for a few utterances after an epoch; their audio is written once per run.
 
         Changes neither the model nor the state of any random generator.
 
         Args:
-            model: audio -> logits.
+            listener: the model.
             vocabulary: of its outputs.
             data: the dev set; the same utterances, from short to long, are shown after every epoch.
             num: maximum number of utterances; 0 for none.
@@ -121,8 +120,8 @@ class TensorBoard:
         """
         if num == 0:
             return
-        if self._shown is None or self._shown.model is not model:
-            self._shown = ShownUtterances(model, vocabulary, spread_over_lengths(data.utterances, num))
+        if self._shown is None or self._shown.listener is not listener:
+            self._shown = ShownUtterances(listener, vocabulary, spread_over_lengths(data.utterances, num))
         write_once(self._constants / f"{PREFIX}.recordings", self._shown.recordings)
         self._epochs.write(epoch, self._shown.alignments(epoch))
         self._flush()
@@ -141,15 +140,15 @@ class ShownUtterances:
     """Makes the TensorBoard points of a few utterances.
 
     Args:
-        model: audio -> logits.
+        listener: the model.
         vocabulary: of its outputs.
         utterances: to show; their recordings are kept in memory.
     """
 
-    def __init__(self, model: AcousticModel, vocabulary: Vocabulary, utterances: Sequence[Utterance]) -> None:
-        self.model, self.vocabulary, self.utterances = model, vocabulary, utterances
+    def __init__(self, listener: Listener, vocabulary: Vocabulary, utterances: Sequence[Utterance]) -> None:
+        self.listener, self.vocabulary, self.utterances = listener, vocabulary, utterances
         self.waveforms: list[Waveform] = [read_audio(utterance.audio_path) for utterance in utterances]
-        self._probabilities = Listener(model).compiled(_probabilities_of, CLIP_SIGNATURE)
+        self._probabilities = listener.compiled(_probabilities_of, CLIP_SIGNATURE)
 
     def recordings(self) -> list[Any]:
         """Return the points of each utterance's sound and spectrogram."""
@@ -176,7 +175,8 @@ class ShownUtterances:
     def alignment(self, utterance: Utterance, waveform: Waveform) -> Alignment:
         """Return the alignment of an utterance by the model's current weights."""
         probabilities = self._probabilities(waveform[None], np.array([len(waveform)], np.int32))
-        return alignment_of(np.asarray(probabilities), utterance.tokens, self.vocabulary, self.model.frame_s)
+        frame_s = self.listener.model.frame_s
+        return alignment_of(np.asarray(probabilities), utterance.tokens, self.vocabulary, frame_s)
 
     def _pairs(self) -> list[tuple[Utterance, Waveform]]:
         return list(zip(self.utterances, self.waveforms, strict=True))

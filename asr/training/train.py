@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asr.base.config import Config, load_config
 from asr.base.interrupt import StopRequest, stop_signals
 from asr.base.types import UserError
-from asr.model.devices import device_errors_as_user_errors
+from asr.model.devices import ModelDevices, device_errors_as_user_errors
 from asr.runs.average import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
@@ -81,6 +81,7 @@ def train(
     devices: str | int | None = None,
     simulate: bool = False,
     engine: str = "",
+    stages: int = 0,
     profile: bool = False,
     observer: TrainingObserver | None = None,
 ) -> Trained:
@@ -95,6 +96,8 @@ def train(
         devices: how many, such as 2; which, such as "0,2"; or "all". None for one.
         simulate: whether to split the machine's single device into that many.
         engine: how devices share the work, one of `multigpu.ENGINES`; empty for the default.
+        stages: number of parts into which the model is cut for the engine "stages", which it implies; 0 for
+            one a device. With several times as many devices, each row of them trains on its share of a batch.
         profile: whether to profile a few steps on the devices, for TensorBoard.
         observer: receives the progress of training.
 
@@ -110,9 +113,9 @@ def train(
         raise UserError(f"train.runs_dir: expected a folder, {directory.parent} is a file; name another")
     if engine != "multi-worker":  # with which another process may have created it already
         Run.refuse_existing(directory)
-    command = resume_command(directory, devices=devices, simulate=simulate, engine=engine)
+    command = resume_command(directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
     session = _Session(Run(directory), config, observer, command, profile, resumes=False)
-    return session.train(start_engine(devices, simulate=simulate, engine=engine))
+    return session.train(start_engine(devices, simulate=simulate, engine=engine, stages=stages))
 
 
 def resume(
@@ -122,6 +125,7 @@ def resume(
     devices: str | int | None = None,
     simulate: bool = False,
     engine: str = "",
+    stages: int = 0,
     profile: bool = False,
     observer: TrainingObserver | None = None,
 ) -> Trained:
@@ -133,6 +137,7 @@ def resume(
         devices: see `train`.
         simulate: see `train`.
         engine: see `train`.
+        stages: see `train`.
         profile: see `train`.
         observer: see `train`.
 
@@ -152,9 +157,9 @@ def resume(
             f"another run from it, with train.init_from={old.directory} and another `name`"
         )
     config = load_config(old.directory / "config.toml", overrides)
-    command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine)
+    command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
     session = _Session(old, config, observer, command, profile, resumes=True)
-    return session.train(start_engine(devices, simulate=simulate, engine=engine))
+    return session.train(start_engine(devices, simulate=simulate, engine=engine, stages=stages))
 
 
 def run_directory(config: Config, name: str) -> Path:
@@ -233,7 +238,8 @@ class _Session:
         train_data, left_out = training_data(config, vocabulary, model, on_work)
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
-        setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks)
+        placed = ModelDevices.of_engine(engine).place(model)
+        setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks, placed)
         return _Prepared(setup, train_data, dev_data, test_data, left_out)
 
     def _make_trainer(self, engine: Engine, prepared: _Prepared, stop: StopRequest) -> Trainer:
@@ -271,9 +277,8 @@ class _Session:
         from asr.report.files import write_report_files
 
         engine, manifest = trainer.engine, Path(trainer.config.data.test)
-        evaluated = evaluate_on_devices(
-            engine.devices, engine.spread, self.run, test_data, manifest, trainer.stop
-        )
+        devices = ModelDevices.of_engine(engine)
+        evaluated = evaluate_on_devices(devices, self.run, test_data, manifest, trainer.stop)
         trainer.stop.raise_if_requested()
         return Trained(self.run, evaluated, write_report_files(evaluated, self.run.report_path))
 

@@ -97,6 +97,7 @@ class TrainingSetup:
         train_data: batches by epoch.
         dev_data: batches to evaluate on after every epoch.
         callbacks: Keras callbacks, called as `Model.fit` would call them.
+        placed: what the engine's `place` returned for the model; None for the model itself.
     """
 
     config: Config
@@ -105,6 +106,7 @@ class TrainingSetup:
     train_data: TrainingData
     dev_data: EvaluationData
     callbacks: Sequence[keras.callbacks.Callback] = ()
+    placed: Any = None
 
 
 class Trainer:
@@ -133,8 +135,10 @@ class Trainer:
         self.train_data, self.dev_data, self.vocabulary = setup.train_data, setup.dev_data, setup.vocabulary
         self.stop = stop or StopRequest()
         self.observer = observer if observer and engine.is_chief else TrainingObserver()
-        listener = Listener(model, engine.spread, engine.num_devices)
+        self.placed = setup.placed or model
+        listener = Listener(model, engine.spread, engine.num_devices, self.placed)
         self.evaluator = Evaluator(listener, setup.vocabulary)
+        self._one_by_one = Listener(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
         self.progress = Progress(data_checksum=setup.train_data.checksum)
         self.num_epochs = config.train.epochs
@@ -145,7 +149,7 @@ class Trainer:
             self.optimizer.build(model.trainable_variables)
         self.average = None
         if config.train.ema_decay:
-            self.average = MovingAverage(model, config.train.ema_decay, engine.devices[0])
+            self.average = MovingAverage(model, config.train.ema_decay)
         self.trouble = TroubleWatch(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
@@ -333,7 +337,7 @@ class Trainer:
             self._pictures_at_s = metrics.train_s
             num = self.config.train.tensorboard_utterances
             with self._decoding_weights():
-                self.board.utterances(self.model, self.vocabulary, self.dev_data, num, metrics.epoch)
+                self.board.utterances(self._one_by_one, self.vocabulary, self.dev_data, num, metrics.epoch)
 
     def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
         """Put the weights to decode with into the model for a context: the moving average if there is one."""
@@ -410,7 +414,7 @@ class Trainer:
 
     @functools.cached_property
     def _compiled_step(self) -> Step:
-        return make_step(self.engine, self.model, self.optimizer, self.config.train)
+        return make_step(self.engine, self.placed, self.optimizer, self.config.train)
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         seed = self.config.train.seed

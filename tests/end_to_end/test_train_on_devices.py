@@ -49,9 +49,10 @@ def on_one_device(clip_config):
 
 
 MIRRORED = pytest.param(["--gpus", "2", "--engine", "mirrored"], marks=pytest.mark.slow)
+STAGES = pytest.param(["--gpus", "2", "--engine", "stages"], marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("options", [["--gpus", "2,1"], MIRRORED])
+@pytest.mark.parametrize("options", [["--gpus", "2,1"], MIRRORED, STAGES])
 def test_training_on_several_devices_equals_training_on_one(clip_config, on_one_device, options, capsys):
     run = train(clip_config, re.sub(r"\W", "", "".join(options)), *SAME_STEPS, *options)
     output = capsys.readouterr()
@@ -60,7 +61,7 @@ def test_training_on_several_devices_equals_training_on_one(clip_config, on_one_
     assert_same_weights(run, on_one_device)
 
 
-@pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED])
+@pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED, STAGES])
 def test_run_resumes_within_an_epoch_on_another_number_of_devices(
     clip_config, on_one_device, monkeypatch, options
 ):
@@ -69,7 +70,7 @@ def test_run_resumes_within_an_epoch_on_another_number_of_devices(
             os.kill(os.getpid(), signal.SIGTERM)
         return train_step(trainer, batch, num_rows)
 
-    train_step, name = Trainer.train_step, f"moved{len(options)}"
+    train_step, name = Trainer.train_step, f"moved{options[-1]}"
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train_step", stop_in_the_second_step)
         assert main(["train", str(clip_config), "--name", name, *SAME_STEPS, *options]) == 143
@@ -93,6 +94,23 @@ def test_missing_devices_are_an_error_that_lists_the_available_ones(clip_config,
 def test_incompatible_device_options_are_refused(clip_config, options, capsys):
     assert main(["train", str(clip_config), "--name", "none", *options]) == 2
     assert "--gpus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--stages", "1"], "--stages 1: expected at least 2"),
+        (["--stages", "2", "--engine", "mirrored", "--gpus", "2"], "--stages 2: --engine mirrored keeps"),
+        (["--stages", "2", "--engine", "multi-worker"], "--stages 2: --engine multi-worker keeps"),
+        (["--stages", "2", "--gpus", "3"], "--stages: expected"),
+        (["--stages", "7"], "7 devices requested"),
+        (["--engine", "stages"], "--engine: stages: expected several devices"),
+    ],
+)
+def test_impossible_stages_are_refused_before_the_run_exists(clip_config, options, words, capsys):
+    assert main(["train", str(clip_config), "--name", "none", *options]) == 2
+    assert words in capsys.readouterr().err
+    assert not (clip_config.parent / "runs" / "none").exists()
 
 
 def start_workers(config, name, *options):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.cli.commands import add_override_argument
-from asr.cli.options.devices import add_device_arguments, add_engine_argument
+from asr.cli.options.devices import add_device_arguments, add_engine_arguments
 
 if TYPE_CHECKING:
     from asr.training.observer import TrainingObserver
@@ -33,7 +33,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", action="store_true", help="profile a few steps on the devices, for TensorBoard"
     )
     add_device_arguments(parser)
-    add_engine_argument(parser)
+    add_engine_arguments(parser)
 
 
 def train_command(arguments: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
     from asr.base.config import find_config, load_config
     from asr.training.train import resume, run_directory, train
 
-    how = {key: getattr(arguments, key) for key in ("devices", "simulate", "engine", "profile")}
+    how = {key: getattr(arguments, key) for key in ("devices", "simulate", "engine", "stages", "profile")}
     if arguments.resume and arguments.name is None and (Path(arguments.config) / "config.toml").exists():
         return resume(arguments.config, arguments.overrides, observer=observer, **how)
     path = find_config(arguments.config)

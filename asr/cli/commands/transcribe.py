@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, get_args
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
-from asr.cli.options.devices import add_device_arguments
+from asr.cli.options.devices import add_device_arguments, add_stages_argument
 from asr.cli.progress_bars import ProgressBars
-from asr.model.devices import start_devices
+from asr.model.devices import STAGES, start_model_devices
 from asr.recognition.transcripts import Format
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_decoder_arguments(parser)
     add_device_arguments(parser)
+    parser.add_argument(
+        "--engine",
+        choices=[STAGES],
+        default="",
+        help="stages: different layers on different devices, for a model that does not fit on one (default: "
+        "the whole model on each, which transcribes its share)",
+    )
+    add_stages_argument(parser)
 
 
 def transcribe_command(arguments: argparse.Namespace) -> int:
@@ -57,14 +65,17 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         refuse_bad_out(arguments.out, sources)
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
-    start_devices(arguments.devices, simulate=arguments.simulate)
+    devices = start_model_devices(
+        arguments.devices,
+        simulate=arguments.simulate,
+        engine=arguments.engine,
+        stages=arguments.stages,
+    )
     from asr.recognition.recognizer import Recognizer
     from asr.recognition.resumable_transcription import transcribe_to_file
 
     with ProgressBars() as bars:
-        recognizer = Recognizer.of_choice(
-            run, choice, arguments.devices, simulate=arguments.simulate, on_progress=bars
-        )
+        recognizer = Recognizer.of_choice(run, choice, devices, bars)
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
     with ProgressBars(shown=shown, delay_s=0.0) as bars:
         if arguments.out:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from asr.cli.commands import EXIT_MISTAKE, add_override_argument
-from asr.cli.options.devices import add_device_arguments, add_engine_argument
+from asr.cli.options.devices import add_device_arguments, add_engine_arguments
 
 if TYPE_CHECKING:
     from asr.training.batch_search import Trial
@@ -20,7 +20,7 @@ def add_tune_batch_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", help="a TOML file, or the name of one in configs/")
     add_override_argument(parser, "model.size=s")
     add_device_arguments(parser)
-    add_engine_argument(parser)
+    add_engine_arguments(parser)
 
 
 def tune_batch_command(arguments: argparse.Namespace) -> int:
@@ -36,6 +36,7 @@ def tune_batch_command(arguments: argparse.Namespace) -> int:
             arguments.devices,
             simulate=arguments.simulate,
             engine=arguments.engine,
+            stages=arguments.stages,
             on_data=_print_head,
             on_trial=lambda trial: print(_row(trial), flush=True),
             on_progress=bars,

@@ -1,4 +1,4 @@
-"""Declare `--gpus`, `--simulate` and `--engine` for the commands that accept them."""
+"""Declare `--gpus`, `--simulate`, `--engine` and `--stages` for the commands that accept them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,26 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare `--engine`, how devices share the work."""
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--engine`, how devices share the work, and `--stages`."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="",
-        help="how devices share the work (default: parallel-model for several; multi-worker joins a run of "
-        "several processes, which TF_CONFIG or Slurm lists)",
+        help="how devices share the work (default: parallel-model for several; stages puts different layers "
+        "on different devices, for a model that does not fit on one; multi-worker joins a run of several "
+        "processes, which TF_CONFIG or Slurm lists)",
+    )
+    add_stages_argument(parser)
+
+
+def add_stages_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--stages`, the number of parts into which the model is cut."""
+    parser.add_argument(
+        "--stages",
+        type=int,
+        default=0,
+        metavar="N",
+        help="cut the model into N stages, as --engine stages does (default: one a device); with --gpus 2N, "
+        "two such rows of devices share each batch",
     )

@@ -1,7 +1,9 @@
 """Test `asr transcribe` on several devices, and with interruptions."""
 
+import collections
 import csv
 import io
+import math
 import os
 import shutil
 import signal
@@ -224,16 +226,31 @@ def test_several_devices_give_the_transcripts_of_one(trained_run, folder, whole,
     assert any(text for _, text in transcripts)
 
 
-def test_more_devices_than_recordings_give_correct_transcripts(one_device, trained_run, clips):
-    three_devices = Recognizer.load(trained_run, devices=3)
+@pytest.fixture(scope="module", params=[{"devices": 3}, {"stages": 2}], ids=str)
+def several_devices(request, trained_run):
+    return Recognizer.load(trained_run, **request.param)
+
+
+def test_more_devices_than_recordings_give_correct_transcripts(one_device, several_devices, clips):
     waveforms = [read_audio(clip.audio_path) for clip in clips[:5]]
     for num in (1, 2, 4, 5):
         alone, spread = (
-            r.transcribe_waveforms(waveforms[:num], "abcde"[:num]) for r in (one_device, three_devices)
+            r.transcribe_waveforms(waveforms[:num], "abcde"[:num]) for r in (one_device, several_devices)
         )
         for a, b in zip(alone, spread, strict=True):
             assert (a.utterance_id, a.tokens, a.times_s) == (b.utterance_id, b.tokens, b.times_s)
             assert a.score == pytest.approx(b.score, abs=1e-3)
+
+
+def test_weights_of_a_model_in_stages_are_divided_among_the_devices(trained_run, clips, capsys):
+    model = Recognizer.load(trained_run, stages=3).model
+    sizes = collections.Counter()
+    for weight in model.weights:
+        sizes[weight.value.device[-1]] += math.prod(weight.shape)
+    assert set(sizes) == set("012")
+    assert max(sizes.values()) < 0.8 * model.count_params()
+    assert main(["transcribe", str(trained_run), clips[0].audio_path, "--stages", "20", "--gpus", "2"]) == 2
+    assert "--stages: expected" in capsys.readouterr().err
 
 
 def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeypatch):

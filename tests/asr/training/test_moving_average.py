@@ -23,7 +23,7 @@ def values(variables):
 
 
 def test_moving_average_decays_faster_at_first(model):
-    average = MovingAverage(model, 0.5, "/CPU:0")
+    average = MovingAverage(model, 0.5)
     expected = 0.0
     for step in range(1, 40):
         fill(model, step)
@@ -35,7 +35,7 @@ def test_moving_average_decays_faster_at_first(model):
 
 
 def test_model_has_the_average_within_the_context_and_its_own_weights_after(model):
-    average = MovingAverage(model, 0.9, "/CPU:0")
+    average = MovingAverage(model, 0.9)
     fill(model, 7.0)
     with average.in_model():
         assert values(model.weights) == {0.0}
@@ -47,4 +47,4 @@ def test_model_has_the_average_within_the_context_and_its_own_weights_after(mode
 
 
 def test_moving_average_includes_batch_statistics(model):
-    assert len(MovingAverage(model, 0.9, "/CPU:0").variables) == len(model.weights) == 6
+    assert len(MovingAverage(model, 0.9).variables) == len(model.weights) == 6
