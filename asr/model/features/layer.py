@@ -21,6 +21,7 @@ from asr.base.types import Tensor
 WINDOW = WINDOW_SAMPLES
 HOP = 160  # samples in 10 ms
 FFT_SIZE = 512
+NORMALIZATION_EPSILON = 1e-3  # is added to variances
 
 
 class ReceptiveField(NamedTuple):
@@ -127,4 +128,4 @@ def normalize_frames(features: Tensor, mask: Tensor) -> Tensor:
     mean = ops.sum(features * mask, axis=1, keepdims=True) / count
     centred = (features - mean) * mask
     variance = ops.sum(ops.square(centred), axis=1, keepdims=True) / count
-    return centred * ops.rsqrt(variance + 1e-3)
+    return centred * ops.rsqrt(variance + NORMALIZATION_EPSILON)

@@ -30,8 +30,8 @@ class LogMel(FeatureLayer):
     def __init__(self, *, num_mels: int = NUM_MELS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_mels = num_mels
-        self._window = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
-        self._mel = mel_filters(num_mels, low_hz=20.0)
+        self.window = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
+        self.mel = mel_filters(num_mels, low_hz=20.0)
 
     @classmethod
     @override
@@ -45,7 +45,7 @@ class LogMel(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to log energies (B, T, num_mels)."""
-        energies = ops.matmul(power_spectrum(frames(audio) * self._window), self._mel)
+        energies = ops.matmul(power_spectrum(frames(audio) * self.window), self.mel)
         # one quantisation step of energy: silence is a floor, not minus infinity
         return ops.log(energies + 1.0)
 

@@ -24,6 +24,9 @@ from asr.model.features.layer import (
 )
 
 
+EPSILON = float(np.finfo(float).eps)  # python_speech_features takes it in place of an energy of 0
+
+
 @keras.saving.register_keras_serializable("polyphone")
 class Mfcc(FeatureLayer):
     """Computes 13 mel cepstra with first and second differences, equal to `python_speech_features`.
@@ -39,12 +42,12 @@ class Mfcc(FeatureLayer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._mel = get_filterbanks(self.NUM_MELS, FFT_SIZE, SAMPLE_RATE_HZ).T.astype(np.float32)
+        self.mel = get_filterbanks(self.NUM_MELS, FFT_SIZE, SAMPLE_RATE_HZ).T.astype(np.float32)
         n, k = np.arange(self.NUM_MELS)[:, None], np.arange(self.NUM_CEPSTRA)[None]
         dct = np.cos(np.pi * k * (2 * n + 1) / (2 * self.NUM_MELS)) * np.sqrt(2 / self.NUM_MELS)
         dct[:, 0] /= np.sqrt(2)
         lift = 1 + self.LIFTER / 2 * np.sin(np.pi * np.arange(self.NUM_CEPSTRA) / self.LIFTER)
-        self._dct = (dct * lift).astype(np.float32)  # (26, 13)
+        self.dct = (dct * lift).astype(np.float32)  # (26, 13)
 
     @property
     def num_features(self) -> int:
@@ -66,7 +69,7 @@ class Mfcc(FeatureLayer):
         emphasised = emphasised * padding_mask(num_samples, ops.shape(audio)[1])
         power = power_spectrum(frames(ops.pad(emphasised, [[0, 0], [0, HOP - 1]]))) / FFT_SIZE
         log_energy = log_or_epsilon(ops.sum(power, axis=-1, keepdims=True))
-        cepstra = ops.matmul(log_or_epsilon(ops.matmul(power, self._mel)), self._dct)
+        cepstra = ops.matmul(log_or_epsilon(ops.matmul(power, self.mel)), self.dct)
         cepstra = ops.concatenate([log_energy, cepstra[..., 1:]], axis=-1)
         num_frames = self.num_frames(num_samples)
         first = differences(cepstra, num_frames)
@@ -85,5 +88,5 @@ def differences(features: Tensor, num_frames: Tensor) -> Tensor:
 
 
 def log_or_epsilon(values: Tensor) -> Tensor:
-    """Return logarithms, 0 taken as the machine epsilon of a double, as python_speech_features does."""
-    return ops.log(ops.where(values == 0, float(np.finfo(float).eps), values))
+    """Return logarithms, with `EPSILON` in place of 0."""
+    return ops.log(ops.where(values == 0, EPSILON, values))

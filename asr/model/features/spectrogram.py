@@ -20,7 +20,7 @@ class Spectrogram(FeatureLayer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         phase = 2 * np.pi * np.arange(WINDOW) / (WINDOW - 1)
-        self._window = (0.54 - 0.46 * np.cos(phase)).astype(np.float32)
+        self.window = (0.54 - 0.46 * np.cos(phase)).astype(np.float32)
 
     @property
     def num_features(self) -> int:
@@ -29,5 +29,5 @@ class Spectrogram(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to a log spectrogram (B, T, 200)."""
-        spectrum = tf.signal.rfft(frames(audio) * self._window, [WINDOW])  # (B, T, 201) complex64
+        spectrum = tf.signal.rfft(frames(audio) * self.window, [WINDOW])  # (B, T, 201) complex64
         return ops.log1p(tf.abs(spectrum)[..., : self.num_features])

@@ -45,7 +45,7 @@ def test_mfcc_equals_python_speech_features(waveforms):
 
 def test_log_mel_finds_a_tone_in_its_band():
     layer = LogMel(num_mels=64)
-    centres_hz = np.argmax(layer._mel, axis=0) * 16000 / 512
+    centres_hz = np.argmax(layer.mel, axis=0) * 16000 / 512
     for tone_hz in (400, 1000, 3000):
         tone = (8000 * np.sin(2 * np.pi * tone_hz * np.arange(8000) / 16000)).astype(np.int16)
         loudest = alone(layer, tone).mean(axis=0).argmax()

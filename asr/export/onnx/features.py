@@ -1,0 +1,118 @@
+"""Write feature layers as ONNX nodes: audio (B, S) on the int16 scale to features (B, T, F)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from asr.base.types import UserError
+from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.layers import padding_mask
+from asr.export.onnx.spectrum import add_frames, add_power_spectrum, bins, by_column
+from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
+from asr.model.features.log_mel import LogMel
+from asr.model.features.mfcc import EPSILON, Mfcc
+from asr.model.features.spectrogram import Spectrogram
+
+
+def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: Value) -> tuple[Value, Value]:
+    """Add the nodes of a feature layer.
+
+    Args:
+        graph: to add them to.
+        layer: the layer.
+        audio: (B, S) float samples on the int16 scale.
+        num_samples: (B,) int64.
+
+    Returns:
+        features (B, T, F), 0 on padding, and num_frames (B,) int64, at least 0.
+
+    Raises:
+        UserError: no function writes this kind of features.
+    """
+    with graph.scope(layer.name):
+        if type(layer) not in KINDS:
+            raise UserError(
+                f"{graph.path}: no ONNX exporter for features of kind {type(layer).__name__}; write one, see "
+                "KINDS in asr/export/onnx/features.py"
+            )
+        audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
+        with graph.scope("num_frames"):
+            num_frames = graph.op("Max", layer.num_frames(num_samples), [0])
+        features = KINDS[type(layer)](graph, layer, audio, num_samples, num_frames)
+        mask = padding_mask(graph, num_frames, features, axis=1, rank=3)
+        if layer.normalize:
+            with graph.scope("normalize"):
+                return _normalized(graph, features, mask, num_frames), num_frames
+        return features * mask, num_frames
+
+
+def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -> Value:
+    """Give each feature mean 0 and variance 1 over the frames where the mask is 1."""
+    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=1), 1.0), [1, 2])
+    mean = graph.op("ReduceSum", features * mask, [1]) / count
+    centred = (features - mean) * mask
+    variance = graph.op("ReduceSum", centred * centred, [1]) / count
+    return centred / graph.op("Sqrt", variance + NORMALIZATION_EPSILON)
+
+
+def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:
+    power = add_power_spectrum(graph, add_frames(graph, audio), layer.window, FFT_SIZE)
+    energies = graph.op("MatMul", power, graph.constant("mel", by_column(layer.mel, FFT_SIZE)))
+    return graph.op("Log", energies + 1.0)
+
+
+def _add_spectrogram(
+    graph: Graph, layer: Spectrogram, audio: Value, num_samples: Value, num_frames: Value
+) -> Value:
+    power = add_power_spectrum(graph, add_frames(graph, audio), layer.window, WINDOW)
+    numbers = bins(WINDOW).tolist()
+    columns = np.array([numbers.index(number) for number in range(layer.num_features)], np.int64)
+    chosen = graph.op("Gather", power, graph.constant("bins", columns), axis=2)
+    return graph.op("Log", graph.op("Sqrt", chosen) + 1.0)
+
+
+def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_frames: Value) -> Value:
+    first, rest = graph.slice(audio, 1, 0, 1), graph.slice(audio, 1, 1, None)
+    before = graph.slice(audio, 1, 0, -1)
+    emphasised = graph.op("Concat", first, rest - before * layer.PREEMPHASIS, axis=1)
+    # the first sample of the padding would keep an echo of the clip's last one
+    emphasised *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
+    frames = add_frames(graph, graph.op("Pad", emphasised, [0, 0, 0, HOP - 1]))
+    power = add_power_spectrum(graph, frames, np.ones(WINDOW, np.float32), FFT_SIZE)
+    # the first column is the energy of all bins
+    every_bin = np.ones((FFT_SIZE // 2 + 1, 1), np.float32)
+    filters = by_column(np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE, FFT_SIZE)
+    energies = graph.op("MatMul", power, graph.constant("mel", filters))  # (B, T, 1 + 26)
+    floor = graph.op("Where", graph.op("Equal", energies, 0.0), EPSILON, energies)
+    logs = graph.op("Log", floor)
+    matrix = np.zeros((1 + layer.NUM_MELS, layer.NUM_CEPSTRA), np.float32)
+    matrix[0, 0], matrix[1:, 1:] = 1.0, layer.dct[:, 1:]
+    cepstra = graph.op("MatMul", logs, graph.constant("dct", matrix))  # (B, T, 13)
+    slopes = _differences(graph, cepstra, num_frames)
+    return graph.op("Concat", cepstra, slopes, _differences(graph, slopes, num_frames), axis=2)
+
+
+def _differences(graph: Graph, features: Value, num_frames: Value) -> Value:
+    """Return slopes over two frames to each side, the first and last frame repeated beyond the ends."""
+    with graph.scope("differences"):
+        size = graph.op("Squeeze", graph.size(features, 1), [0])
+        places = graph.op("Unsqueeze", graph.op("Range", 0, size, 1), [0])  # (1, T)
+        last = graph.op("Unsqueeze", graph.op("Max", num_frames - [1], [0]), [1])  # (B, 1)
+        total = None
+        for offset in (-2, -1, 1, 2):
+            neighbours = graph.op("Min", graph.op("Max", places + offset, 0), last)  # (B, T)
+            neighbour = graph.op("GatherND", features, graph.op("Unsqueeze", neighbours, [2]), batch_dims=1)
+            part = neighbour * (offset / 10.0)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+
+KINDS: dict[type, Callable[..., Value]] = {
+    LogMel: _add_log_mel,
+    Spectrogram: _add_spectrogram,
+    Mfcc: _add_mfcc,
+}
+"""By the class of a feature layer, the function that adds what its `compute` does."""

@@ -1,0 +1,44 @@
+"""Write an acoustic model as one ONNX graph: audio in, logits out, with the features inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+from asr.audio.recording import INT16_SCALE
+from asr.export.onnx import dcnn, separable  # noqa: F401  (they register what writes their layers)
+from asr.export.onnx.features import add_features
+from asr.export.onnx.graph import Graph
+from asr.export.onnx.layers import add_layer
+from asr.model.acoustic_model import AcousticModel
+
+
+def onnx_model(
+    model: AcousticModel, num_outputs: int, metadata: Mapping[str, str] | None = None
+) -> onnx.ModelProto:
+    """Return a model as an ONNX graph.
+
+    Its inputs are `audio`, (B, S) float32 samples at 16 kHz from -1 to 1 (16-bit samples divided by 32768),
+    and `num_samples`, (B,) int64, each at most S; its outputs `logits`, (B, T, V) float32, and `num_frames`,
+    (B,) int64. A row's logits are the same alone and in a padded batch; those from its `num_frames` on are
+    padding. A row shorter than a window of 25 ms has no frame.
+
+    Args:
+        model: with the weights to export.
+        num_outputs: V.
+        metadata: what a viewer shows beside the graph.
+
+    Raises:
+        UserError: a layer has no exporter; the message names it.
+    """
+    graph = Graph()
+    audio = graph.input("audio", np.float32, ("batch", "samples"))
+    num_samples = graph.input("num_samples", np.int64, ("batch",))
+    scaled = audio * INT16_SCALE
+    features, num_frames = add_features(graph, model.features, scaled, num_samples)
+    logits, num_frames = add_layer(graph, model.network, features, num_frames)
+    graph.output("logits", logits, np.float32, ("batch", "frames", num_outputs))
+    graph.output("num_frames", num_frames, np.int64, ("batch",))
+    return graph.model(model.name, dict(metadata or {}))

@@ -1,0 +1,69 @@
+"""Write the separable networks as ONNX nodes, as `asr/model/networks/separable.py` computes them.
+
+Frames of padding are set to 0 once behind each convolution over several frames; where the model does it more
+often, that changes no real frame.
+"""
+
+from __future__ import annotations
+
+from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.layers import add_layer, add_pointwise, inner_layers, padding_mask, writes
+from asr.model.networks.separable import STEM_KERNEL, Block, Gate, SeparableConvolution, Separable, Stage
+
+
+@writes(Separable)
+def add_separable(
+    graph: Graph, network: Separable, features: Value, num_frames: Value
+) -> tuple[Value, Value]:
+    """Map features (B, T, F) to logits (B, T', V), and the number of frames."""
+    inner = inner_layers(network)
+    hidden = graph.op("Transpose", features, perm=[0, 2, 1])  # (B, F, T)
+    for name in sorted(name for name in inner if name.startswith("stage")):
+        hidden, num_frames = add_layer(graph, inner[name], hidden, num_frames)
+    hidden = graph.op("Relu", add_layer(graph, inner["head"], hidden))
+    hidden = graph.op("Transpose", hidden, perm=[0, 2, 1])  # (B, T', C)
+    return add_layer(graph, inner["output"], hidden), num_frames
+
+
+@writes(Stage)
+def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> tuple[Value, Value]:
+    """Map (B, C, T) to (B, C', T'), and the number of frames, half as many."""
+    inner = inner_layers(stage)
+    num_frames = (num_frames + [1]) // [2]
+    side = STEM_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
+    hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
+    mask = padding_mask(graph, num_frames, hidden, axis=2, rank=3)
+    hidden = graph.op("Relu", hidden) * mask
+    for name in sorted(name for name in inner if name.startswith("block")):
+        hidden = add_layer(graph, inner[name], hidden, mask, num_frames)
+    return hidden, num_frames
+
+
+@writes(Block)
+def add_block(graph: Graph, block: Block, inputs: Value, mask: Value, num_frames: Value) -> Value:
+    """Map (B, C, T) to the same shape."""
+    inner = inner_layers(block)
+    hidden = inputs
+    for index, name in enumerate(sorted(name for name in inner if name.startswith("conv"))):
+        hidden = add_layer(graph, inner[name], graph.op("Relu", hidden) * mask if index else hidden)
+    if "gate" in inner:
+        hidden = add_layer(graph, inner["gate"], hidden * mask, num_frames)
+    return graph.op("Relu", inputs + hidden) * mask
+
+
+@writes(SeparableConvolution)
+def add_separable_convolution(graph: Graph, layer: SeparableConvolution, values: Value) -> Value:
+    """Map (B, C, T) to (B, C', T)."""
+    inner = inner_layers(layer)
+    filtered = add_layer(graph, inner["depthwise"], values)
+    return add_pointwise(graph, inner["pointwise"], filtered, inner["norm"])
+
+
+@writes(Gate)
+def add_gate(graph: Graph, gate: Gate, values: Value, num_frames: Value) -> Value:
+    """Scale the channels of (B, C, T), 0 on padding, by their means over the whole clip."""
+    inner = inner_layers(gate)
+    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=1), 1.0), [1])
+    mean = graph.op("ReduceSum", values, [2], keepdims=0) / count  # (B, C)
+    scale = add_layer(graph, inner["excite"], add_layer(graph, inner["squeeze"], mean))
+    return values * graph.op("Unsqueeze", scale, [2])
