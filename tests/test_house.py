@@ -8,7 +8,7 @@ import sys
 import pytest
 from helpers import ROOT, house
 
-MAX_NAMES_OF_ASR = 14
+MAX_NAMES_OF_ASR = 15
 # modules that must start fast, without importing TensorFlow
 LIGHT = [
     "asr",
@@ -22,6 +22,10 @@ LIGHT = [
     "asr.evaluation.significance",
     "asr.evaluation.tables",
     "asr.evaluation.written_text",
+    "asr.export",
+    "asr.export.format",
+    "asr.export.onnx.format",
+    "asr.export.worker",
     "asr.model.devices",
     "asr.pages.pictures",
     "asr.recognition.decoder_choice",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -55,7 +56,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _flush_folder(path.parent)
+        _flush(path.parent)
     except OSError as error:
         raise cannot_write(path, what, error) from None
     finally:
@@ -63,10 +64,45 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make a renaming survive a power cut, on systems that allow a folder to be opened."""
+@contextlib.contextmanager
+def whole_folder(path: Path, what: str) -> Iterator[Path]:
+    """Make a folder that gets its name once it is complete and on the disk; else nothing remains.
+
+    Args:
+        path: of the new folder.
+        what: kind of the folder, for the error, such as "run directory".
+
+    Yields:
+        the folder to write to, beside the new one.
+
+    Raises:
+        UserError: something of that name exists, or the folder cannot be written.
+    """
+    refuse_existing(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as hidden:
+            made = Path(hidden) / path.name
+            made.mkdir()
+            yield made
+            for file in made.rglob("*"):
+                _flush(file)
+            made.rename(path)
+        _flush(path.parent)
+    except OSError as error:
+        raise cannot_write(path, what, error) from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise a UserError where a file or folder exists that the parameter `out` names."""
+    if path.exists() or path.is_symlink():
+        raise UserError(f"{path}: already exists; remove it, or choose another `out`")
+
+
+def _flush(path: Path) -> None:
+    """Make a file or a renaming survive a power cut, on systems that allow a folder to be opened."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -1,4 +1,4 @@
-"""The parts that a setting chooses by name, and where each of them is: networks, feature kinds, decoders.
+"""The parts that are chosen by name, and where each is: networks, feature kinds, decoders, export formats.
 
 A line here is all that a new part needs besides its own file; CONTRIBUTING.md shows one of each. Parts are
 named as "module:attribute", so that a configuration is checked without importing TensorFlow.
@@ -33,6 +33,11 @@ FEATURE_KINDS: Parts = {
 # of `algorithm` in decoder.toml; called with the arguments of asr.recognition.decoding.decoder.make_decoder
 DECODERS: Parts = {
     "prefix_beam": "asr.recognition.decoding.decoder:make_prefix_beam_decoder",
+}
+
+# of `asr export`; each is an asr.export.format.Format
+EXPORT_FORMATS: Parts = {
+    "onnx": "asr.export.onnx.format:ONNX",
 }
 
 

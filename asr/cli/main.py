@@ -25,6 +25,7 @@ from asr.cli.commands.compare import add_compare_arguments, compare_command
 from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
 from asr.cli.commands.download import add_download_arguments, download_command
 from asr.cli.commands.evaluate import add_evaluate_arguments, evaluate_command
+from asr.cli.commands.export import add_export_arguments, export_command
 from asr.cli.commands.inspect import add_inspect_arguments, inspect_command
 from asr.cli.commands.labels import add_labels_arguments, labels_command
 from asr.cli.commands.lm import add_lm_arguments, lm_command
@@ -65,6 +66,7 @@ COMMANDS = (
         tune_decoder_command,
     ),
     Command("transcribe", "transcribe recordings", add_transcribe_arguments, transcribe_command),
+    Command("export", "write a model for other runtimes", add_export_arguments, export_command),
     Command("align", "find when each syllable of a known text is spoken", add_align_arguments, align_command),
     Command("lm", "train, inspect and evaluate language models", add_lm_arguments, lm_command),
     Command("runs", "list runs, their state, and how to resume them", add_runs_arguments, runs_command),

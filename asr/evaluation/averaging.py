@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.files import refuse_existing
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
-from asr.runs.average import Average, Origin, average_best, refuse_existing, write_average, write_origin
+from asr.runs.average import Average, Origin, average_best, write_average, write_origin
 from asr.runs.run import Run
 
 if TYPE_CHECKING:

@@ -20,11 +20,20 @@ MAX_LISTED = 3
 
 
 def evaluation_data(
-    manifest: Path, vocabulary: Vocabulary, on_progress: OnProgress = ignore_progress
+    manifest: Path,
+    vocabulary: Vocabulary,
+    on_progress: OnProgress = ignore_progress,
+    num_clips: int | None = None,
 ) -> tuple[Dataset, int]:
     """Return the readable part of a manifest, and the number of recordings that cannot be read.
 
     Recordings that are left out are logged with the reason. Tokens unknown to the model count as errors.
+
+    Args:
+        manifest: path of the manifest.
+        vocabulary: of the model.
+        on_progress: receives how many recordings have been checked.
+        num_clips: number of utterances, evenly spread over the manifest; None for all.
 
     Raises:
         UserError: no recording can be read, or no utterance has a label.
@@ -35,6 +44,8 @@ def evaluation_data(
     from data_pipeline.manifest import read_manifest
 
     utterances = read_manifest(manifest)
+    if num_clips is not None and num_clips < len(utterances):
+        utterances = [utterances[place * len(utterances) // num_clips] for place in range(num_clips)]
     problems = check_audio(utterances, on_progress=on_progress)
     readable = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
     log_left_out([problem for problem in problems if problem], len(utterances), str(manifest))

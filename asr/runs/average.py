@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from asr.base.files import cannot_write, whole_file
+from asr.base.files import whole_file, whole_folder
 from asr.base.types import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint, write_weights
 from asr.runs.progress import EpochMetrics, Progress, best_first
@@ -113,23 +112,11 @@ def write_average(run: Run, average: Average, target: Path) -> None:
     Raises:
         UserError: the target exists, or cannot be written.
     """
-    refuse_existing(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
-            made = Run.create(Path(folder) / target.name, run.config(), run.vocabulary())
-            path = made.epoch_checkpoint(max(average.epochs))
-            write_weights(path, average.weights, average.progress)
-            write_origin(made.directory, Origin(str(run.directory), average.epochs))
-            made.directory.rename(target)
-    except OSError as error:
-        raise cannot_write(target, "run directory", error) from None
-
-
-def refuse_existing(target: Path) -> None:
-    """Raise a UserError where a file or folder exists."""
-    if target.exists() or target.is_symlink():
-        raise UserError(f"{target}: already exists; remove it, or choose another `out`")
+    with whole_folder(target, "run directory") as folder:
+        made = Run.create(folder, run.config(), run.vocabulary())
+        path = made.epoch_checkpoint(max(average.epochs))
+        write_weights(path, average.weights, average.progress)
+        write_origin(made.directory, Origin(str(run.directory), average.epochs))
 
 
 def write_origin(directory: Path, origin: Origin) -> None:

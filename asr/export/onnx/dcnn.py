@@ -11,7 +11,7 @@ from asr.model.networks.dcnn import DCNN_FAMILY, NUM_POOLED_PAIRS, Dcnn
 def add_dcnn(graph: Graph, network: Dcnn, features: Value, num_frames: Value) -> tuple[Value, Value]:
     """Map features (B, T, F) to logits (B, T', V), and the number of frames."""
     inner = inner_layers(network)
-    missing = graph.op("Max", graph.op("Sub", [2**NUM_POOLED_PAIRS], graph.size(features, 1)), [0])
+    missing = graph.op("Max", graph.op("Sub", 2**NUM_POOLED_PAIRS, graph.size(features, 1)), 0)
     pads = graph.op("Concat", [0, 0, 0, 0], missing, [0], axis=0)
     hidden = graph.op("Unsqueeze", graph.op("Pad", features, pads), [1])  # (B, 1, T, F)
     mask = padding_mask(graph, num_frames, hidden, axis=2, rank=4)
@@ -20,7 +20,7 @@ def add_dcnn(graph: Graph, network: Dcnn, features: Value, num_frames: Value) ->
         hidden = graph.op("Relu", convolved) * mask
         if index % 2 == 1 and index // 2 < NUM_POOLED_PAIRS:
             hidden = add_layer(graph, inner["pool"], hidden)
-            num_frames = num_frames // [2]
+            num_frames = num_frames // 2
             mask = padding_mask(graph, num_frames, hidden, axis=2, rank=4)
             hidden *= mask  # an odd last frame is dropped, as for the clip alone
     hidden = graph.op("Transpose", hidden, perm=[0, 2, 3, 1])  # (B, T', F', C)

@@ -39,7 +39,7 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
             )
         audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
         with graph.scope("num_frames"):
-            num_frames = graph.op("Max", layer.num_frames(num_samples), [0])
+            num_frames = graph.op("Max", layer.num_frames(num_samples), 0)
         features = KINDS[type(layer)](graph, layer, audio, num_samples, num_frames)
         mask = padding_mask(graph, num_frames, features, axis=1, rank=3)
         if layer.normalize:
@@ -82,8 +82,8 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     frames = add_frames(graph, graph.op("Pad", emphasised, [0, 0, 0, HOP - 1]))
     power = add_power_spectrum(graph, frames, np.ones(WINDOW, np.float32), FFT_SIZE)
     # the first column is the energy of all bins
-    every_bin = np.ones((FFT_SIZE // 2 + 1, 1), np.float32)
-    filters = by_column(np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE, FFT_SIZE)
+    every_bin = np.ones_like(layer.mel[:, :1])
+    filters = by_column(np.concatenate([every_bin, layer.mel], axis=1), FFT_SIZE) / np.float32(FFT_SIZE)
     energies = graph.op("MatMul", power, graph.constant("mel", filters))  # (B, T, 1 + 26)
     floor = graph.op("Where", graph.op("Equal", energies, 0.0), EPSILON, energies)
     logs = graph.op("Log", floor)
@@ -99,7 +99,7 @@ def _differences(graph: Graph, features: Value, num_frames: Value) -> Value:
     with graph.scope("differences"):
         size = graph.op("Squeeze", graph.size(features, 1), [0])
         places = graph.op("Unsqueeze", graph.op("Range", 0, size, 1), [0])  # (1, T)
-        last = graph.op("Unsqueeze", graph.op("Max", num_frames - [1], [0]), [1])  # (B, 1)
+        last = graph.op("Unsqueeze", graph.op("Max", num_frames - 1, 0), [1])  # (B, 1)
         total = None
         for offset in (-2, -1, 1, 2):
             neighbours = graph.op("Min", graph.op("Max", places + offset, 0), last)  # (B, T)

@@ -144,7 +144,9 @@ class Graph:
         constants = list(self._constants.values())
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, constants)
         opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="Polyphone")
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="Polyphone"
+        )
         helper.set_model_props(model, metadata or {})
         onnx.checker.check_model(model, full_check=True)
         return model

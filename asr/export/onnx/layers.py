@@ -22,7 +22,7 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 Array = npt.NDArray[Any]
 
 WRITERS: dict[type, Callable[..., Any]] = {}
-"""By the class of a layer, the function (graph, layer, its inputs) that adds its nodes and returns its outputs."""
+"""By a layer's class, the function (graph, layer, inputs) that adds its nodes and returns its outputs."""
 
 
 def writes(*kinds: type) -> Callable[[Writer], Writer]:
@@ -133,7 +133,8 @@ def add_conv1d(
         norm: a normalisation to fold in.
     """
     kernel, bias = folded(layer, norm)  # (K, C, C')
-    pads = pads or _pads(layer, layer.kernel_size[0])
+    own_pads = _pads(layer, layer.kernel_size[0])
+    pads = own_pads if pads is None else pads
     convolved = _conv(graph, values, kernel.transpose(2, 1, 0), bias, strides=layer.strides, pads=pads)
     return _activated(graph, layer, convolved)
 
@@ -154,8 +155,6 @@ def add_conv2d(
 def add_depthwise_conv1d(graph: Graph, layer: keras.layers.DepthwiseConv1D, values: Value) -> Value:
     """Filter each channel of (B, C, T)."""
     kernel = np.asarray(layer.kernel)  # (K, C, 1)
-    if layer.depth_multiplier != 1:
-        raise UserError(f"{graph.path}: depth_multiplier: expected 1, received {layer.depth_multiplier}")
     bias = np.asarray(layer.bias) if layer.use_bias else None
     pads = _pads(layer, kernel.shape[0])
     convolved = _conv(
@@ -181,7 +180,7 @@ def add_dense(graph: Graph, layer: keras.layers.Dense, values: Value) -> Value:
 
 
 def add_pointwise(graph: Graph, layer: keras.layers.Dense, values: Value, norm: MaskedBatchNorm) -> Value:
-    """Add a dense layer over the channels of (B, C, T), a convolution of one frame, with its normalisation."""
+    """Add a dense layer over the channels of (B, C, T), as a convolution of one frame, with its norm."""
     with graph.scope(layer.name):
         kernel, bias = folded(layer, norm)  # (C, C')
         convolved = _conv(graph, values, kernel.T[..., None], bias, strides=(1,), pads=(0, 0))
@@ -231,13 +230,21 @@ def _conv(
 
 
 def _pads(layer: keras.layers.Layer, kernel_size: int) -> tuple[int, int]:
-    """Return the zeros before and behind one axis that the layer's padding means."""
+    """Return the zeros before and behind one axis of a convolution; refuse what no function here writes."""
+    expected = {"data_format": "channels_last", "groups": 1, "depth_multiplier": 1}
+    received = {name: getattr(layer, name, value) for name, value in expected.items()}
+    received["dilation_rate"] = max(layer.dilation_rate)
+    for name, value in (expected | {"dilation_rate": 1}).items():
+        if received[name] != value:
+            raise UserError(
+                f"{layer.name}: {name}: expected {value!r} to export it, received {received[name]!r}"
+            )
     if layer.padding == "valid":
         return 0, 0
     if layer.padding != "same" or set(layer.strides) != {1}:
         raise UserError(
-            f"{layer.name}: no ONNX exporter for padding={layer.padding!r} with strides {layer.strides}; expected "
-            "padding='valid', or 'same' without strides"
+            f"{layer.name}: no ONNX exporter for padding={layer.padding!r} with strides {layer.strides}; "
+            "expected padding='valid', or 'same' without strides"
         )
     return (kernel_size - 1) // 2, kernel_size // 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from asr.export.onnx.graph import Graph, Value
 from asr.export.onnx.layers import add_layer, add_pointwise, inner_layers, padding_mask, writes
-from asr.model.networks.separable import STEM_KERNEL, Block, Gate, SeparableConvolution, Separable, Stage
+from asr.model.networks.separable import STEM_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
 
 
 @writes(Separable)
@@ -29,7 +29,7 @@ def add_separable(
 def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> tuple[Value, Value]:
     """Map (B, C, T) to (B, C', T'), and the number of frames, half as many."""
     inner = inner_layers(stage)
-    num_frames = (num_frames + [1]) // [2]
+    num_frames = (num_frames + 1) // 2
     side = STEM_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
     hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
     mask = padding_mask(graph, num_frames, hidden, axis=2, rank=3)

@@ -23,10 +23,10 @@ REST = WINDOW % HOP  # a window is two hops and a half
 def add_frames(graph: Graph, audio: Value) -> Value:
     """Cut audio (B, S) into overlapping windows (B, T, 400), at least one, every 160 samples."""
     with graph.scope("frames"):
-        missing = graph.op("Max", graph.op("Sub", [WINDOW], graph.size(audio, 1)), [0])
-        behind = missing + [HOP - REST]
+        missing = graph.op("Max", graph.op("Sub", WINDOW, graph.size(audio, 1)), 0)
+        behind = missing + (HOP - REST)
         padded = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], behind, axis=0))
-        whole = graph.size(padded, 1) // [HOP] * [HOP]
+        whole = graph.size(padded, 1) // HOP * HOP
         hops = graph.op("Slice", padded, [0], whole, [1])
         hops = graph.op("Reshape", hops, [0, -1, HOP])  # (B, T + 2, 160)
         first, second = graph.slice(hops, 1, 0, -2), graph.slice(hops, 1, 1, -1)
@@ -69,8 +69,9 @@ def add_power_spectrum(graph: Graph, frames: Value, window: npt.NDArray[np.float
 def bins(size: int) -> npt.NDArray[np.int64]:
     """Return which bin of a transform each column of `add_power_spectrum` is; some bins appear twice."""
     rows, columns = np.arange(size // Q // 2 + 1)[:, None], np.arange(Q)[None]
-    numbers = (rows + size // Q * columns).reshape(-1)
-    return np.minimum(numbers, size - numbers)
+    numbers: npt.NDArray[np.int64] = (rows + size // Q * columns).reshape(-1)
+    folded: npt.NDArray[np.int64] = np.minimum(numbers, size - numbers)
+    return folded
 
 
 def by_column(filters: npt.NDArray[np.float32], size: int) -> npt.NDArray[np.float32]:

@@ -23,7 +23,6 @@ from asr.model.features.layer import (
     power_spectrum,
 )
 
-
 EPSILON = float(np.finfo(float).eps)  # python_speech_features takes it in place of an energy of 0
 
 

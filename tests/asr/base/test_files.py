@@ -1,6 +1,6 @@
 import pytest
 
-from asr.base.files import read_lines, whole_file
+from asr.base.files import read_lines, whole_file, whole_folder
 from asr.base.types import UserError
 
 
@@ -33,5 +33,24 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     with (
         pytest.raises(UserError, match=r"file/a\.txt: cannot write this list"),
         whole_file(tmp_path / "file" / "a.txt", "list"),
+    ):
+        pass
+
+
+def test_a_folder_is_made_completely_or_not_at_all(tmp_path):
+    path = tmp_path / "deep" / "folder"
+    with pytest.raises(TypeError), whole_folder(path, "list") as folder:
+        (folder / "a.txt").write_bytes("")
+    assert not list(path.parent.iterdir())
+    with whole_folder(path, "list") as folder:
+        (folder / "a.txt").write_text("a")
+        assert not path.exists()
+    assert (path / "a.txt").read_text() == "a"
+    assert [p.name for p in path.parent.iterdir()] == ["folder"]
+    with pytest.raises(UserError, match=r"folder: already exists"), whole_folder(path, "list"):
+        pass
+    with (
+        pytest.raises(UserError, match=r"file/a: cannot write this list"),
+        whole_folder(path / "a.txt" / "file/a", "list"),
     ):
         pass

@@ -1,0 +1,13 @@
+"""A model leaves: a run becomes a folder that other runtimes understand, and is compared with the original.
+
+from asr.export import export
+
+exported = export("runs/demo", "demo-onnx", format="onnx")
+print(exported.parity.max_logit_difference)
+"""
+
+from __future__ import annotations
+
+from asr.export.exporting import Exported, ParityError, export
+
+__all__ = ["Exported", "ParityError", "export"]

@@ -1,0 +1,55 @@
+"""Describe a trained model as JSON, for programs that run it without Polyphone: `model.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES
+from asr.base.version import __version__
+from asr.base.vocabulary import BLANK, BLANK_ID
+from asr.recognition.recognizer import Recognizer
+from asr.runs.run import Run
+
+FILE = "model.json"
+
+
+def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
+    """Return what is known of a run's best model.
+
+    Returns:
+        rates, frames, the blank, the unit of the tokens, the run and its settings, and how many samples
+        before and after sample `frame_samples` t its logits t depend on (null for the whole clip).
+    """
+    model, vocabulary = recognizer.model, recognizer.vocabulary
+    assert recognizer.origin is not None
+    checkpoint = recognizer.origin.files[0]
+    field = model.receptive_field()
+    config = run.config()
+    best = [metrics for metrics in run.metrics() if metrics.best]
+    return {
+        "polyphone": __version__,
+        "run": run.directory.resolve().name,
+        "checkpoint": checkpoint.name,
+        "dev_error_rate": best[-1].dev_error if best else None,
+        "sample_rate_hz": SAMPLE_RATE_HZ,
+        "shortest_clip_samples": WINDOW_SAMPLES,
+        "frame_samples": model.frame_samples,
+        "frame_s": model.frame_s,
+        "receptive_field_samples": None if field is None else field._asdict(),
+        "unit": vocabulary.unit,
+        "blank": BLANK,
+        "blank_id": BLANK_ID,
+        "num_tokens": len(vocabulary),
+        "features": dataclasses.asdict(config.features),
+        "model": dataclasses.asdict(config.model),
+    }
+
+
+def write_about(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write what `describe` returned, and more, as `model.json`."""
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (folder / FILE).write_text(f"{text}\n", encoding="utf-8")

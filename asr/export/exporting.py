@@ -1,0 +1,162 @@
+"""Export a run in one call: write the model in a format, run it, and compare it with the trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asr.base.files import refuse_existing, whole_folder
+from asr.base.registry import EXPORT_FORMATS, load_part
+from asr.base.types import UserError
+from asr.base.wording import listed
+from asr.base.work import OnProgress, ignore_progress
+from asr.export.format import Bounds, Format, Settings, TrainedModel
+
+if TYPE_CHECKING:
+    from asr.evaluation.evaluator import EvaluationData
+    from asr.export.parity import Parity
+    from asr.recognition.recognizer import Recognizer
+    from asr.runs.run import Run
+
+DEFAULT_FORMAT = "onnx"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Holds what an export made.
+
+    Attributes:
+        folder: the folder.
+        format: name of its format.
+        parity: how the exported model compares with the trained one.
+        bounds: how far it may be from it.
+    """
+
+    folder: Path
+    format: str
+    parity: Parity
+    bounds: Bounds
+
+
+class ParityError(UserError):
+    """Raised when an exported model differs from the trained one by more than its bounds allow.
+
+    Attributes:
+        parity: what was measured.
+        bounds: what was allowed.
+    """
+
+    def __init__(self, out: Path, parity: Parity, bounds: Bounds) -> None:
+        self.parity, self.bounds = parity, bounds
+        reasons = "; ".join(parity.beyond(bounds))
+        super().__init__(f"{out}: not written, because the exported model is not the trained one: {reasons}")
+
+
+def export(
+    run: str | Path,
+    out: str | Path,
+    format: str = DEFAULT_FORMAT,  # noqa: A002 (as the option of the command)
+    *,
+    quantize: str = "",
+    manifest: str | Path | None = None,
+    clips: int | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> Exported:
+    """Export the best model of a run, and compare what was exported with it.
+
+    Args:
+        run: directory of the run.
+        out: the folder to make; it is complete, or not there.
+        format: a name in `asr.base.registry.EXPORT_FORMATS`.
+        quantize: "int8" for a smaller model, where the format has it; "" for float32.
+        manifest: clips to compare on; None for the run's test set.
+        clips: number of clips to compare on, evenly spread over the set; None for all.
+        on_progress: receives the progress of checking the clips and of the comparison.
+
+    Raises:
+        ParityError: the outputs differ by more than the format allows.
+        UserError: there is no trained run, the format does not exist or cannot take the model, a package is
+            missing, no clip can be read, or the folder exists or cannot be written.
+    """
+    made, target, settings = format_of(format), Path(out), Settings(quantize)
+    bounds = made.bounds_of(format, quantize)
+    if clips is not None and clips < 1:
+        raise UserError(f"`clips`: expected 1 or more, received {clips}")
+    refuse_existing(target)
+    made.require_packages()
+    trained, data, path = _trained_model(Path(run), manifest, clips, on_progress)
+    from asr.export.about import write_about
+    from asr.export.parity import measure
+
+    with whole_folder(target, "exported model") as folder:
+        written = made.write(trained, folder, settings)
+        about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
+        write_about(folder, about)
+        parity = measure(
+            trained.recognizer,
+            data,
+            made.runtime,
+            folder,
+            manifest=path,
+            size_bytes=sum((folder / name).stat().st_size for name in written.model_files),
+            on_progress=on_progress,
+        )
+        if parity.beyond(bounds):
+            raise ParityError(target, parity, bounds)
+        write_about(folder, {**about, "parity": parity.as_json()})
+    return Exported(target, format, parity, bounds)
+
+
+def format_of(name: str) -> Format:
+    """Return a format by its name.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    if name not in EXPORT_FORMATS:
+        known = listed(list(EXPORT_FORMATS), len(EXPORT_FORMATS))
+        raise UserError(f"`format`: expected one of {known}, received {name!r}")
+    found: Format = load_part(EXPORT_FORMATS, name)
+    return found
+
+
+def _trained_model(
+    directory: Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
+) -> tuple[TrainedModel, EvaluationData, Path]:
+    """Return a run's best model, the clips to compare on, and the path of their manifest."""
+    from asr.runs.run import Run
+
+    run = Run.open(directory)
+    run.best_checkpoint()
+    path = _manifest(run, manifest)
+    from asr.model.devices import start_devices
+
+    start_devices()  # before the import of TensorFlow, to silence its logs
+    from asr.evaluation.data import evaluation_data
+    from asr.export.about import describe
+
+    recognizer = _recognizer(run)
+    data, _ = evaluation_data(path, recognizer.vocabulary, on_progress, clips)
+    return TrainedModel(run, recognizer, describe(run, recognizer)), data, path
+
+
+def _manifest(run: Run, manifest: str | Path | None) -> Path:
+    if manifest is not None:
+        return Path(manifest)
+    path = Path(run.config().data.test)
+    if not path.is_file():
+        raise UserError(
+            f"{run.directory}: its test set, {path}, is not there, and an export is compared with the "
+            "trained model on clips; name another list of clips by `manifest`"
+        )
+    return path
+
+
+def _recognizer(run: Run) -> Recognizer:
+    """Return the best model of a run, with greedy decoding."""
+    from asr.base.decoder_settings import DecoderSettings
+    from asr.recognition.decoder_choice import DecoderChoice
+    from asr.recognition.recognizer import Recognizer
+
+    return Recognizer.of_choice(run, DecoderChoice(DecoderSettings(), write_hanzi=False))

@@ -1,0 +1,152 @@
+"""Define what a format of export is; `asr.base.registry.EXPORT_FORMATS` lists them.
+
+A format writes a model to a folder, and names the runtime that runs what it wrote. `asr.export.exporting`
+does the rest: the folder gets its name only after its outputs were compared with the trained model's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from asr.base.types import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from asr.recognition.recognizer import Recognizer
+    from asr.runs.run import Run
+
+LARGEST_LOGIT_DIFFERENCE = 1e-3
+EXTRA_ERRORS = 0.003  # 0.3 points
+
+Waveform: TypeAlias = "npt.NDArray[np.int16]"  # (S,) at 16 kHz
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """Holds what a format exports.
+
+    Attributes:
+        run: the run directory.
+        recognizer: its best model, with greedy decoding.
+        about: what `model.json` says about it.
+    """
+
+    run: Run
+    recognizer: Recognizer
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Says how far an exported model's outputs may be from the trained model's.
+
+    Attributes:
+        logit_difference: largest difference of a logit; None where the runtime gives none.
+        same_tokens: whether the tokens of every clip must be the same.
+        extra_errors: largest increase of the error rate; None for any. On small sets, three errors more are
+            allowed.
+    """
+
+    logit_difference: float | None = LARGEST_LOGIT_DIFFERENCE
+    same_tokens: bool = False
+    extra_errors: float | None = None
+
+
+class Settings(NamedTuple):
+    """Holds the settings of an export that concern the format.
+
+    Attributes:
+        quantize: name of a quantization; empty for none.
+    """
+
+    quantize: str = ""
+
+
+class Written(NamedTuple):
+    """Holds what a format says about the folder that it wrote.
+
+    Attributes:
+        model_files: names of the files that a program loads to run the model, whose size is reported.
+        about: what `model.json` says besides `TrainedModel.about`.
+    """
+
+    model_files: Sequence[str]
+    about: Mapping[str, Any]
+
+
+class Outputs(NamedTuple):
+    """Holds what a runtime made of a clip.
+
+    Attributes:
+        logits: (T, V) float32; None if the runtime gives none.
+        tokens: what it recognized; None to take the greedy tokens of the logits.
+    """
+
+    logits: npt.NDArray[np.float32] | None
+    tokens: tuple[str, ...] | None = None
+
+
+class Runtime(Protocol):
+    """Runs an exported model; its class is called with the folder, in a process that has no TensorFlow.
+
+    Attributes:
+        takes_batches: whether `run` takes several clips, which it pads to the longest.
+    """
+
+    takes_batches: bool
+
+    def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:
+        """Return the outputs of clips; of one clip unless `takes_batches`."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """Describes a format; the module that defines one must not import what the format needs.
+
+    Attributes:
+        about: what the folder holds, in a few words.
+        write: called with the model, an empty folder and the settings; writes all files but `model.json`. It
+            raises a UserError that names the layer if the format cannot take it.
+        runtime: "module:class" of a `Runtime`.
+        packages: modules that writing and running need, besides those of the installation.
+        extra: extra of the installation that contains them.
+        bounds: what is checked.
+        quantizations: names that `quantize` may have, each with what is checked then.
+    """
+
+    about: str
+    write: Callable[[TrainedModel, Path, Settings], Written]
+    runtime: str
+    packages: tuple[str, ...] = ()
+    extra: str = "export"
+    bounds: Bounds = Bounds()
+    quantizations: Mapping[str, Bounds] | None = None
+
+    def require_packages(self) -> None:
+        """Raise a UserError that names the extra if a package is missing."""
+        missing = [name for name in self.packages if importlib.util.find_spec(name.split(".")[0]) is None]
+        if missing:
+            raise UserError(
+                f"{', '.join(missing)}: not installed, which this export needs; "
+                f"pip install 'polyphone[{self.extra}]'"
+            )
+
+    def bounds_of(self, name: str, quantize: str) -> Bounds:
+        """Return what is checked with a quantization.
+
+        Raises:
+            UserError: the format has no such quantization.
+        """
+        if not quantize:
+            return self.bounds
+        known = self.quantizations or {}
+        if quantize not in known:
+            choices = f"expected {' or '.join(known)}" if known else "this format has none"
+            raise UserError(f"`quantize`: {choices} for the format {name}, received {quantize!r}")
+        return known[quantize]

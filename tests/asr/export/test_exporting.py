@@ -1,0 +1,159 @@
+"""Test that an export is compared with the trained model, and is complete or not there."""
+
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from asr.base.types import EditCounts, UserError
+from asr.cli.main import main
+from asr.export import ParityError, export
+from asr.export.format import Bounds
+from asr.export.onnx import bundle
+from asr.export.parity import Parity, largest_difference
+
+
+@pytest.fixture(scope="module")
+def exported(trained_run, tmp_path_factory):
+    return export(trained_run, tmp_path_factory.mktemp("export") / "out")
+
+
+def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):
+    parity = exported.parity
+    assert parity.num_clips == 4
+    assert 0 < parity.max_logit_difference < 1e-3
+    assert parity.num_same_tokens == 4
+    assert parity.exported == parity.trained
+    assert parity.load_s > 0
+    assert 10e6 < parity.peak_memory_bytes < 2e9
+
+
+def test_folder_says_what_the_model_is_and_how_it_compares(exported, trained_run):
+    about = json.loads((exported.folder / "model.json").read_text("utf-8"))
+    assert about["run"] == trained_run.name
+    assert about["frame_s"] == 0.08
+    assert about["blank_id"] == 0
+    assert about["parity"]["largest_logit_difference"] == exported.parity.max_logit_difference
+    assert about["parity"]["size_bytes"] == (exported.folder / "model.onnx").stat().st_size
+    tokens = (exported.folder / "tokens.txt").read_text("utf-8").splitlines()
+    assert tokens[0] == "<blank> 0"
+    assert len(tokens) == about["num_tokens"]
+
+
+def test_model_that_differs_is_not_written_and_the_status_is_1(trained_run, tmp_path, capsys, monkeypatch):
+    written = bundle.onnx_model
+
+    def with_another_bias(*arguments):
+        model = written(*arguments)
+        (bias,) = (one for one in model.graph.initializer if one.name == "network/output/bias")
+        bias.raw_data = (np.frombuffer(bias.raw_data, np.float32) + np.float32(0.01)).tobytes()
+        return model
+
+    monkeypatch.setattr(bundle, "onnx_model", with_another_bias)
+    assert main(["export", str(trained_run), str(tmp_path / "out"), "--clips", "2"]) == 1
+    printed = capsys.readouterr().out
+    assert "logits differ by up to 0.01" in printed
+    assert "2 of 2" in printed
+    assert not list(tmp_path.iterdir())
+
+
+def damaged_run(run, folder, *names):
+    """Return a copy of a run without some of its files."""
+    copy = folder / "run"
+    shutil.copytree(run, copy)
+    for name in names:
+        for path in copy.glob(name):
+            path.unlink()
+    return copy
+
+
+def test_mistakes_are_found_before_anything_is_written(trained_run, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match="no checkpoint yet"):
+        export(damaged_run(trained_run, tmp_path, "checkpoints/*"), out)
+    with pytest.raises(UserError, match="no run here"):
+        export(tmp_path / "none", out)
+    with pytest.raises(UserError, match=r"`format`: expected one of onnx.*received 'tape'"):
+        export(trained_run, out, "tape")
+    with pytest.raises(UserError, match="`quantize`: expected int8"):
+        export(trained_run, out, quantize="int3")
+    with pytest.raises(UserError, match="`clips`: expected 1 or more"):
+        export(trained_run, out, clips=0)
+    with pytest.raises(UserError, match=r"none\.jsonl"):
+        export(trained_run, out, manifest=tmp_path / "none.jsonl")
+    config = tmp_path / "run/config.toml"
+    config.write_text(config.read_text("utf-8").replace("dev.jsonl", "gone.jsonl"), "utf-8")
+    (tmp_path / "run/checkpoints/epoch-0001.npz").touch()
+    with pytest.raises(UserError, match=r"gone\.jsonl, is not there.*`manifest`"):
+        export(tmp_path / "run", out)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"not installed.*polyphone\[export\]"):
+        export(trained_run, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_existing_folder_is_left_alone(trained_run, tmp_path, capsys):
+    assert main(["export", str(trained_run), str(tmp_path)]) == 2
+    assert "already exists; remove it" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_full_disk_is_reported_and_leaves_nothing(trained_run, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bundle.onnx, "save", full)
+    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
+        export(trained_run, tmp_path / "out", clips=1)
+    assert not list(tmp_path.iterdir())
+
+
+def parity(**changes):
+    values = {
+        "manifest": "test.jsonl",
+        "num_clips": 10,
+        "audio_s": 20.0,
+        "token": "syllable",
+        "max_logit_difference": 1e-4,
+        "num_same_tokens": 10,
+        "trained": EditCounts(10, 0, 0, 10_000),
+        "exported": EditCounts(10, 0, 0, 10_000),
+        "size_bytes": 1,
+        "load_s": 1.0,
+        "run_s": 1.0,
+        "peak_memory_bytes": 1,
+    }
+    return Parity(**values | changes)
+
+
+def test_each_bound_is_checked():
+    strict = Bounds(same_tokens=True, extra_errors=0.003)
+    assert parity().beyond(strict) == []
+    for changes, part in (
+        ({"max_logit_difference": 0.0011}, "logits differ"),
+        ({"max_logit_difference": float("nan")}, "logits differ"),
+        ({"num_same_tokens": 9}, "tokens of 1 clip differ"),
+        ({"exported": EditCounts(41, 0, 0, 10_000)}, "error rate is 0.41%"),
+    ):
+        (sentence,) = parity(**changes).beyond(strict)
+        assert part in sentence
+    assert parity(exported=EditCounts(40, 0, 0, 10_000)).beyond(strict) == []
+    few = {"trained": EditCounts(0, 0, 0, 20), "exported": EditCounts(3, 0, 0, 20)}
+    assert parity(**few).beyond(strict) == []
+
+
+def test_parity_error_keeps_what_was_measured(tmp_path):
+    error = ParityError(tmp_path / "out", parity(num_same_tokens=7), Bounds(same_tokens=True))
+    assert error.parity.num_same_tokens == 7
+    assert "3 clips differ" in str(error)
+
+
+def test_largest_difference_of_logits():
+    logits = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    assert largest_difference(logits, logits) == 0
+    assert largest_difference(logits, logits + np.array([0, 0, 0.5])) == 0.5
+    assert largest_difference(logits, logits[:1]) == np.inf
+    assert np.isnan(largest_difference(logits, logits * np.nan))
+    assert largest_difference(logits[:0], logits[:0]) == 0
