@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
-from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.graph import TO_THE_END, Graph, Value
 from asr.export.onnx.layers import padding_mask
 from asr.export.onnx.spectrum import add_frames, add_power_spectrum, bins, by_column
+from asr.model.features.fbank import AFTER, BEFORE, Fbank
 from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
@@ -94,6 +96,33 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     return graph.op("Concat", cepstra, slopes, _differences(graph, slopes, num_frames), axis=2)
 
 
+def _add_fbank(graph: Graph, layer: Fbank, audio: Value, num_samples: Value, num_frames: Value) -> Value:
+    audio = _mirrored(graph, audio / INT16_SCALE, num_samples)
+    before = graph.op("Pad", graph.slice(audio, 1, 0, -1), [0, 1, 0, 0])
+    rest = 1 - layer.PREEMPHASIS
+    # audio - 0.97 * before; written as this, it is precise in spite of an offset
+    emphasised = audio - before + before * rest
+    channel = graph.op("Unsqueeze", audio, [1])
+    means = graph.op("AveragePool", channel, kernel_shape=[WINDOW], strides=[HOP])  # (B, 1, T)
+    frames = add_frames(graph, emphasised) - graph.op("Transpose", means, perm=[0, 2, 1]) * rest
+    power = add_power_spectrum(graph, frames, layer.window, FFT_SIZE)
+    energies = graph.op("MatMul", power, graph.constant("mel", by_column(layer.mel, FFT_SIZE)))
+    return graph.op("Log", graph.op("Max", energies, layer.FLOOR))
+
+
+def _mirrored(graph: Graph, audio: Value, num_samples: Value) -> Value:
+    """Extend clips at both ends by their own samples in reverse order, as `fbank.mirrored` does."""
+    with graph.scope("mirrored"):
+        missing = graph.op("Max", graph.op("Sub", WINDOW, graph.size(audio, 1)), 0)
+        audio = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], missing, axis=0))
+        start = graph.op("Slice", audio, [BEFORE - 1], [-TO_THE_END], [1], [-1])
+        distance = graph.op("Unsqueeze", graph.op("Range", 0, AFTER, 1), [0])  # (1, 200)
+        ends = graph.op("Unsqueeze", num_samples, [1])  # (B, 1)
+        end = graph.op("GatherElements", audio, graph.op("Max", ends - 1 - distance, 0), axis=1)  # (B, 200)
+        extended = graph.op("Concat", start, graph.op("Pad", audio, [0, 0, 0, AFTER]), axis=1)
+        return graph.op("ScatterElements", extended, ends + distance + BEFORE, end, axis=1)
+
+
 def _differences(graph: Graph, features: Value, num_frames: Value) -> Value:
     """Return slopes over two frames to each side, the first and last frame repeated beyond the ends."""
     with graph.scope("differences"):
@@ -114,5 +143,6 @@ KINDS: dict[type, Callable[..., Value]] = {
     LogMel: _add_log_mel,
     Spectrogram: _add_spectrogram,
     Mfcc: _add_mfcc,
+    Fbank: _add_fbank,
 }
 """By the class of a feature layer, the function that adds what its `compute` does."""

@@ -118,7 +118,7 @@ class Graph:
             name: its name within the present scope.
             array: float32 or int64.
         """
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements="C")
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
             self._constants[key] = numpy_helper.from_array(array, self._unique(name))

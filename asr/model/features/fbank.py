@@ -59,8 +59,8 @@ class Fbank(FeatureLayer):
         super().__init__(**kwargs)
         self.num_mels = num_mels
         phase = 2 * np.pi * np.arange(WINDOW) / (WINDOW - 1)
-        self._window = ((0.5 - 0.5 * np.cos(phase)) ** 0.85).astype(np.float32)  # Povey's
-        self._mel = kaldi_mel_filters(num_mels, self.LOW_HZ, self.HIGH_HZ)
+        self.window = ((0.5 - 0.5 * np.cos(phase)) ** 0.85).astype(np.float32)  # Povey's
+        self.mel = kaldi_mel_filters(num_mels, self.LOW_HZ, self.HIGH_HZ)
 
     @classmethod
     @override
@@ -88,8 +88,8 @@ class Fbank(FeatureLayer):
         emphasised = audio - before + (1 - self.PREEMPHASIS) * before
         offset = (1 - self.PREEMPHASIS) * window_means(audio)  # (B, T, 1), of the emphasised windows
         # the first sample of a window, which Kaldi emphasises differently, is multiplied by 0
-        windows = (frames(emphasised) - offset) * self._window  # (B, T, 400)
-        energies = ops.matmul(power_spectrum(windows), self._mel)
+        windows = (frames(emphasised) - offset) * self.window  # (B, T, 400)
+        energies = ops.matmul(power_spectrum(windows), self.mel)
         return ops.log(ops.maximum(energies, self.FLOOR))
 
     @override
