@@ -16,6 +16,7 @@ from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import listed
 from data_pipeline.labels import CURLY, UnlabelledError, label
+from data_pipeline.signs import DECORATION
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")
@@ -131,7 +132,10 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
 
 
 def _is_spoken(sentence: str) -> bool:
-    return any(unicodedata.category(char)[0] not in "PZC" for char in sentence)
+    return any(
+        unicodedata.category(char)[0] not in "PZC" and char not in DECORATION
+        for char in unicodedata.normalize("NFKC", sentence)
+    )
 
 
 def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> None:

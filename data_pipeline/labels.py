@@ -3,7 +3,7 @@
 The policy is the same for every corpus:
 
 - Full-width letters and digits become ordinary ones, compatibility characters their equivalents (Unicode
-  NFKC). White space and punctuation are not spoken and are dropped.
+  NFKC). White space, punctuation, emoji and the signs of chats (～, ^_^) are not spoken and are dropped.
 - What is spoken but not written as it sounds cannot be labelled and is rejected with a reason: digits (2019
   has three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and
   12:30 with every unit.
@@ -29,9 +29,9 @@ from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.polyphones import readings_by_context
+from data_pipeline.signs import DECORATION, is_read_aloud, read_with_number, without_emoticons
 
 BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
-SPOKEN_SIGNS = frozenset("%‰‱°+=×÷<>&@#$€£¥§~^|\\/")
 IN_WORDS = "'-"  # don't, twenty-one
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
 SPACE, PAUSE = " ", "\n"  # replacements of white space and of punctuation
@@ -78,17 +78,18 @@ def pinyin_of(text: str) -> tuple[str, ...]:
 
 def _spoken(text: str) -> str:
     """Remove what is not spoken from a text; words stay separate."""
-    text = unicodedata.normalize("NFKC", text).translate(CURLY)
-    if inside := INSIDE_NUMBERS.search(text):
-        raise UnlabelledError("number with a sign in it; write it out", f"{inside[0]!r} in {text!r}")
+    text = without_emoticons(unicodedata.normalize("NFKC", text).translate(CURLY))
+    inside = INSIDE_NUMBERS.search(text)
+    if sign := inside[0] if inside else read_with_number(text):
+        raise UnlabelledError("number with a sign in it; write it out", f"{sign!r} in {text!r}")
     kept = []
     for char in text:
         kind = unicodedata.category(char)
-        if char in SPOKEN_SIGNS or kind in ("Sc", "Sm", "No"):
+        if is_read_aloud(char):
             raise UnlabelledError("sign that is read aloud; write it out", f"{char!r} in {text!r}")
         if char.isspace():
             kept.append(SPACE)
-        elif kind[0] == "P" and char not in IN_WORDS:
+        elif (kind[0] == "P" and char not in IN_WORDS) or char in DECORATION:
             kept.append(PAUSE)
         elif kind[0] in "LNM" or char in IN_WORDS:
             kept.append(char)

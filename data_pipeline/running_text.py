@@ -31,8 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.hanzi_text import HANZI, is_hanzi
-from data_pipeline.labels import ER_WORDS, SPOKEN_SIGNS, UnlabelledError, label, particle_of
+from data_pipeline.labels import ER_WORDS, UnlabelledError, label, particle_of
 from data_pipeline.polyphones import readings_by_context
+from data_pipeline.signs import DECORATION, is_read_aloud
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
 
@@ -250,8 +251,10 @@ def _kind_of(char: str) -> str:
         return char
     if char in "\n\r\v\f\x85\u2028\u2029":
         return SENTENCE_END
-    if char in SPOKEN_SIGNS or category in ("Sc", "Sm", "No"):
+    if is_read_aloud(char):
         return "%"
+    if char in DECORATION:
+        return SENTENCE_END
     if category[0] == "P" and category not in ENCLOSING and char not in MORE_QUOTES:
         return SENTENCE_END
     if category[0] == "N":

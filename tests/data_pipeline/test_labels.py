@@ -87,6 +87,8 @@ def test_pinyin_agrees_with_the_demo_corpus_except_for_sandhi_and_particles():
         ("圆周率3.14", "number with a sign in it"),
         ("½", "number|sign"),
         ("−5", "sign that is read aloud"),
+        ("～5分", "number with a sign in it"),
+        ("好^2", "found digits"),
         ("", "no spoken text"),
         ("。！", "no spoken text"),
     ],
@@ -117,3 +119,21 @@ def test_label_makes_characters_and_words(text, unit, tokens):
 def test_words_of_hanzi_without_spaces_raise(text):
     with pytest.raises(UnlabelledError, match="without spaces between words"):
         label(text, "words")
+
+
+@pytest.mark.parametrize("unit", ["syllables", "characters"])
+@pytest.mark.parametrize(
+    "text", ["你好～", "～你好~~", "你好^_^", "你好(≧▽≦)", "你好 T_T！", "你好><", "你好♪|你好→"], ids=ascii
+)
+def test_signs_of_chats_are_silent(text, unit):
+    assert set(label(text, unit)) == set(label("你好", unit))
+
+
+def test_words_beside_signs_of_chats_are_kept():
+    assert label("好的～OK^_^", "words") == ("好的", "ok")
+
+
+def test_signs_between_letters_or_digits_are_not_decoration():
+    for text in ("3~5", "x^2", "~5", "a|b"):
+        with pytest.raises(UnlabelledError, match="number with a sign in it"):
+            label(text, "characters")
