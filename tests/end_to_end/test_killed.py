@@ -30,12 +30,12 @@ SETTINGS = [
 
 
 @pytest.fixture
-def train(clip_config, tmp_path):
+def train(separable_config, tmp_path):
     """Return a function that starts `python train.py` as a process; all are killed at the end."""
     processes = []
 
     def start(name, *options):
-        command = [sys.executable, "train.py", str(clip_config), "--name", name, *options]
+        command = [sys.executable, "train.py", str(separable_config), "--name", name, *options]
         settings = [f"train.runs_dir={tmp_path}"]
         settings += [] if "--resume" in options else SETTINGS
         command += [part for setting in settings for part in ("--set", setting)]

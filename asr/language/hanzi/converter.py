@@ -125,7 +125,7 @@ class Converter:
             UserError: the folder lacks a file, or one cannot be read.
         """
         if folder is None or folder == GENERAL_MODEL:
-            return cls(*unpack(GENERAL_MODEL), soft_tones)
+            return cls(*_built_in(), soft_tones)
         from asr.language.ngram.folder import model_path, pronunciations_path
         from asr.language.ngram.model_file import load_model
 
@@ -194,10 +194,12 @@ class Converter:
         if entry != AS_IS:
             return Word(self.dictionary.words[entry], syllables, start, True)
         (syllable,) = syllables
-        rare = self._rare_characters
+        rare = rare_characters()
         char = rare.get(syllable) or (self.tone_cost < math.inf and rare.get(syllable.rstrip(TONES)))
         return Word(char or f"〔{syllable}〕", syllables, start, False)
 
-    @functools.cached_property
-    def _rare_characters(self) -> dict[str, str]:
-        return rare_characters()
+
+@functools.cache
+def _built_in() -> tuple[NGramModel, Dictionary]:
+    """Return the built-in model, which all converters of a process share."""
+    return unpack(GENERAL_MODEL)

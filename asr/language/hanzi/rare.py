@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from asr.base.pinyin import TONES, syllable_of_reading
 
 COMMON_ROWS = range(0xB0, 0xD8)  # first level of GB 2312: the characters in daily use
 
 
-def rare_characters() -> dict[str, str]:
+@functools.cache
+def rare_characters() -> Mapping[str, str]:
     """Return the most common character that pypinyin has for each syllable, toned and toneless."""
     from pypinyin import pinyin_dict
 

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from helpers import ROOT
 from helpers.processes import LIMIT_S
 
 from asr.base.types import UserError
+from asr.cli.commands import EXIT_NO_READER
 from asr.cli.main import main
 from asr.recognition.recognizer import Recognizer
+from asr.runs.resume_command import asr_command
 from asr.runs.run import Run
 from asr.training.trainer import Trainer
 from data_pipeline.manifest import read_manifest, write_manifest
@@ -269,11 +272,11 @@ class Stopped(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=[signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def stopped(request, clip_config):
+def stopped(request, separable_config):
     """Stop a training by a signal while another command asks for its run."""
     name, refused, listed = f"stopped{int(request.param)}", io.StringIO(), io.StringIO()
     process = subprocess.Popen(
-        [sys.executable, "-c", WAIT_IN_TRAINING, clip_config, "--name", name, "--set", "train.epochs=4"],
+        [sys.executable, "-c", WAIT_IN_TRAINING, separable_config, "--name", name, "--set", "train.epochs=4"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -283,19 +286,29 @@ def stopped(request, clip_config):
     )
     assert any(line.startswith("epoch   1") for line in process.stdout)
     with contextlib.redirect_stderr(refused):
-        assert main(["train", str(clip_config), "--name", name, "--resume"]) == 2
+        assert main(["train", str(separable_config), "--name", name, "--resume"]) == 2
     process.send_signal(request.param)
     _, errors = process.communicate(timeout=LIMIT_S)
     with contextlib.redirect_stdout(listed):
-        assert main(["runs", str(clip_config.parent / "runs")]) == 0
+        assert main(["runs", str(separable_config.parent / "runs")]) == 0
     return Stopped(request.param, process.returncode, errors, refused.getvalue(), listed.getvalue())
 
 
 @pytest.fixture(scope="module")
 def resumed(stopped):
-    """Resume the stopped training in a process, by the command that it printed."""
+    """Resume the stopped training by the command that it printed, and return what is printed then.
+
+    One of the two runs in a process of its own, which takes longer.
+    """
     command = next(line.strip() for line in stopped.errors.splitlines() if "--resume" in line)
-    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+    if stopped.number == signal.SIGTERM:
+        done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+        return done.stdout
+    assert command.startswith(f"{asr_command()} train ")
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        assert main(shlex.split(command.removeprefix(asr_command()))) == 0
+    return printed.getvalue()
 
 
 def test_running_run_is_locked(stopped):
@@ -309,16 +322,15 @@ def test_signal_ends_training_with_its_exit_status_and_no_traceback(stopped):
 
 
 def test_stopped_training_prints_the_command_that_resumes_it(resumed):
-    epochs = re.findall(r"epoch +(\d)/4", resumed.stdout)
+    epochs = re.findall(r"epoch +(\d)/4", resumed)
     assert epochs == ["2", "3", "4"]  # the first was complete when the signal came
-    assert "syllable error rate" in resumed.stdout
+    assert "syllable error rate" in resumed
 
 
 def test_train_prints_examples_and_a_transcribe_command_that_works(resumed):
-    assert "reference " in resumed.stdout
-    assert "hypothesis " in resumed.stdout
-    assert "Traceback" not in resumed.stderr
-    command = resumed.stdout.strip().splitlines()[-1].strip()
+    assert "reference " in resumed
+    assert "hypothesis " in resumed
+    command = resumed.strip().splitlines()[-1].strip()
     assert "transcribe" in command
     quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     transcribed = subprocess.run(
@@ -347,10 +359,10 @@ def test_transcribe_reads_a_named_pipe_among_files(trained_run, clips, tmp_path,
     assert one == other
 
 
-def test_closed_output_pipe_prints_no_traceback(trained_run, clips):
-    command = (
-        f"{sys.executable} -m asr transcribe {trained_run} {Path(clips[0].audio_path).parent} | head -n 1"
-    )
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout.count("\n") == 1
-    assert "Traceback" not in done.stderr
+def test_closed_output_pipe_prints_no_traceback(trained_run):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "asr", "runs", trained_run.parent]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (EXIT_NO_READER, "")

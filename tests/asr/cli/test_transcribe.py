@@ -33,6 +33,8 @@ FILES_AT_ONCE = 2
 # a command that is killed while it writes the results of a chunk: half of their bytes are there
 KILLED_WHILE_WRITING = f"""
 import os, signal, sys
+sys.path.append("tests")
+import helpers.tiny
 from asr.recognition import recognizer
 from asr.cli.main import main
 from asr.recognition.journal import Journal

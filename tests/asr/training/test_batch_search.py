@@ -23,7 +23,7 @@ from asr.training.batch_search import (
     search,
     worst_batches,
 )
-from asr.training.batch_tuning import DeviceChoice, serve
+from asr.training.batch_tuning import DeviceChoice, serve, tune_batch
 from data_pipeline.manifest import write_manifest
 
 ONE_DEVICE = DeviceChoice()
@@ -131,14 +131,22 @@ def test_bug_in_a_worker_is_not_taken_for_lack_of_memory():
         worker.try_size(30.0)
 
 
-def test_tune_batch_finds_the_largest_batch_and_writes_no_file(clip_config, capsys):
-    before = sorted(clip_config.parent.rglob("*"))
-    assert main(["tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]) == 0
+def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config, capsys):
+    before = sorted(separable_config.parent.rglob("*"))
+    assert main(["tune-batch", str(separable_config), "--set", "train.batch_s=200.0"]) == 0
     said = capsys.readouterr().out
     assert "the whole training set is one batch" in said
-    assert "[train]\n    batch_s = " in said
+    assert "[train]\n    batch_s = 50.0" in said  # the whole training set in a batch, so none is faster
     assert "from 0.002 to" in said
-    assert sorted(clip_config.parent.rglob("*")) == before
+    assert sorted(separable_config.parent.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_tune_batch_tries_larger_batches_while_they_fit(separable_config):
+    tried = tune_batch(load_config(separable_config, ["train.batch_s=4.0"])).trials
+    assert [trial.batch_s for trial in tried][:2] == [4.0, 8.0]
+    assert not any(trial.failure for trial in tried)
+    assert tried[0].num_batches > tried[-1].num_batches
 
 
 def serve_in_little_memory(connection, *arguments):
@@ -148,10 +156,10 @@ def serve_in_little_memory(connection, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
-def test_batch_search_continues_after_out_of_memory(clips, clip_config, tmp_path):
+def test_batch_search_continues_after_out_of_memory(clips, separable_config, tmp_path):
     manifest = tmp_path / "long.jsonl"
     write_manifest(manifest, [dataclasses.replace(clip, duration_s=100.0) for clip in clips])  # never read
-    config = load_config(clip_config, [f"data.train={manifest}", "model.size=s"])
+    config = load_config(separable_config, [f"data.train={manifest}", "model.size=s"])
     with Worker(serve_in_little_memory, config, ONE_DEVICE, str(tmp_path), limit_bytes=PLENTY) as worker:
         trial = worker.try_size(1800.0)
         assert "memory" in trial.failure
@@ -160,8 +168,16 @@ def test_batch_search_continues_after_out_of_memory(clips, clip_config, tmp_path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_tune_batch_leaves_no_process(clip_config, end):
-    command = [sys.executable, "-m", "asr", "tune-batch", str(clip_config), "--set", "train.batch_s=8.0"]
+def test_interrupted_tune_batch_leaves_no_process(separable_config, end):
+    command = [
+        sys.executable,
+        "-m",
+        "asr",
+        "tune-batch",
+        str(separable_config),
+        "--set",
+        "train.batch_s=8.0",
+    ]
     program = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -1,0 +1,67 @@
+"""Define a network that is traced in a fraction of a real one's time, to test everything around it."""
+
+from typing import Any
+
+import keras
+from keras import ops
+from typing_extensions import override
+
+from asr.base.config import ModelConfig
+from asr.base.types import Logits, Tensor
+from asr.base.vocabulary import Vocabulary
+from asr.model.features.layer import padding_mask
+from asr.model.networks.layers import MaskedBatchNorm
+from asr.model.networks.network import Network
+
+NUM_CHANNELS = 48
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class Tiny(Network):
+    """Implements a convolution of stride 8, batch normalisation, dropout and an output layer.
+
+    Args:
+        num_outputs: V, the size of the vocabulary, blank counted.
+        dropout: share of activations dropped in training.
+        seed: of the initial weights and the dropout masks.
+    """
+
+    SUBSAMPLING = 8
+
+    def __init__(self, num_outputs: int, dropout: float, seed: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_outputs, self.dropout, self.seed = num_outputs, dropout, seed
+        first, second = (keras.initializers.GlorotUniform(10 * seed + layer) for layer in range(2))
+        self._convolution = keras.layers.Conv1D(
+            NUM_CHANNELS, 8, strides=8, use_bias=False, kernel_initializer=first, name="convolution"
+        )
+        self._norm = MaskedBatchNorm(name="norm")
+        self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
+        self._output = keras.layers.Dense(num_outputs, kernel_initializer=second, name="output")
+
+    @classmethod
+    @override
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> "Tiny":
+        return cls(len(vocabulary), config.dropout, seed)
+
+    @override
+    def num_output_frames(self, num_frames: Any) -> Any:
+        return (num_frames + self.SUBSAMPLING - 1) // self.SUBSAMPLING
+
+    @override
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+        padded = ops.pad(features, [[0, 0], [0, self.SUBSAMPLING - 1], [0, 0]])
+        hidden, num_frames = self._convolution(padded), self.num_output_frames(num_frames)
+        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]  # (B, T // 8, 1)
+        hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
+        values = self._output(self._dropout(hidden, training=training))
+        return Logits(ops.cast(values, "float32"), num_frames)
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "num_outputs": self.num_outputs,
+            "dropout": self.dropout,
+            "seed": self.seed,
+            "name": self.name,
+        }
