@@ -18,7 +18,7 @@ from multigpu.parallel_model import LossOf
 from multigpu.skipping import skip_nonfinite_loss
 from multigpu.stages.pipeline import HOST, Finish, Pipeline
 from multigpu.stages.staged_model import StagedModel
-from multigpu.stages.weights import work_beside_weights
+from multigpu.stages.weights import beside_operands, work_beside_weights
 from multigpu.towers import Structure, Tensor, as_tensors
 
 MICRO_BATCHES_PER_STAGE = 2
@@ -103,7 +103,7 @@ class StagesEngine(Engine):
             with tf.device(HOST):
                 x = _called_with(loss_of, batch)
             loss, outputs, gradients = pipeline.loss_and_gradients(_finish(loss_of), scale, x, *batch)
-            with tf.device(first):
+            with tf.device(first), beside_operands():
                 gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, logs

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -11,6 +12,7 @@ import tensorflow as tf
 from multigpu.devices import short_name
 from multigpu.keras_internals import make_variable_again, wrap_weight_decay
 from multigpu.stages.cut import Stage
+from multigpu.towers import Tensor
 
 
 def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence[str]) -> None:
@@ -26,10 +28,7 @@ def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence
 
 
 def placed_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
-    """Return an optimiser that keeps its state, and updates weights, on the device of each weight.
-
-    Keras does the arithmetic of all weights on the device of the scope around `apply`. What the optimiser
-    does with all gradients together, such as clipping them by their common norm, it still does there.
+    """Return an optimiser that keeps its state, and works, on the device of each weight.
 
     Args:
         optimizer: an optimiser of Keras. If it has state already, an equal one with that state is returned,
@@ -37,25 +36,30 @@ def placed_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
         variables: the model's trainable weights, on their devices.
     """
     if not optimizer.built:
-        work_beside_weights(optimizer)
-        return optimizer
+        return work_beside_weights(optimizer)
     values = [variable.numpy() for variable in optimizer.variables]
-    placed = type(optimizer).from_config(optimizer.get_config())
-    work_beside_weights(placed)
+    placed = work_beside_weights(type(optimizer).from_config(optimizer.get_config()))
     placed.build(list(variables))
     for variable, value in zip(placed.variables, values, strict=True):
         variable.assign(value)
     return placed
 
 
-def work_beside_weights(optimizer: Any) -> None:
-    """Make an optimiser create its variables, update weights and decay them on the device of each weight.
+def work_beside_weights(optimizer: Any) -> Any:
+    """Make an optimiser create its variables, and in a graph also work, on the device of each weight.
+
+    Keras does the arithmetic on the device of the scope around `apply`. What is done with all gradients
+    before weights are updated, such as testing whether they are finite, is done beside each gradient.
 
     Args:
-        optimizer: an optimiser of Keras, for weights on their devices; its methods are replaced.
+        optimizer: an optimiser of Keras; methods of it are replaced.
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
-    add, update = optimizer.add_variable_from_reference, optimizer.update_step
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    apply, add, update = optimizer.apply, inner.add_variable_from_reference, inner.update_step
+
+    def apply_beside(*args: Any, **kwargs: Any) -> Any:
+        with beside_operands():
+            return apply(*args, **kwargs)
 
     def add_beside(reference_variable: Any, *args: Any, **kwargs: Any) -> Any:
         with tf.device(_device_of(reference_variable)):
@@ -73,8 +77,21 @@ def work_beside_weights(optimizer: Any) -> None:
 
         return decay_beside
 
-    optimizer.add_variable_from_reference, optimizer.update_step = add_beside, update_beside
-    wrap_weight_decay(optimizer, decaying_beside)
+    optimizer.apply = apply_beside
+    inner.add_variable_from_reference, inner.update_step = add_beside, update_beside
+    wrap_weight_decay(inner, decaying_beside)
+    return optimizer
+
+
+@contextlib.contextmanager
+def beside_operands() -> Iterator[None]:
+    """Place each operation of a graph that has no device yet on that of its largest operand.
+
+    A scope of a device within this context is followed, one around it only by operations without operands.
+    Without effect outside of a graph.
+    """
+    with contextlib.nullcontext() if tf.executing_eagerly() else tf.compat.v1.device(_device_beside_operands):
+        yield
 
 
 def bytes_of(variable: Any) -> int:
@@ -86,3 +103,25 @@ def _device_of(variable: Any) -> str:
     """Return the device of a variable of Keras or of TensorFlow."""
     device: str = (variable.value if isinstance(variable, keras.Variable) else variable).device
     return device
+
+
+def _device_beside_operands(operation: tf.Operation) -> str:
+    operands = [_outside(tensor) for tensor in operation.inputs]
+    devices = [tensor.device for tensor in sorted(operands, key=_num_elements, reverse=True) if tensor.device]
+    return operation.device or next(iter(devices), "")
+
+
+def _outside(tensor: Tensor) -> Tensor:
+    """Return what an argument of a branch or another function is in the graph around it."""
+    while tensor.op.type == "Placeholder":
+        outer = [outer for outer, inner in tensor.graph.captures if inner is tensor]
+        if not outer or not hasattr(outer[0], "op"):
+            return outer[0] if outer else tensor
+        tensor = outer[0]
+    return tensor
+
+
+def _num_elements(tensor: Tensor) -> float:
+    """Return the number of a tensor's elements, infinity for a variable or an unknown shape."""
+    number = None if tensor.dtype == tf.resource else tensor.shape.num_elements()
+    return float("inf") if number is None else number

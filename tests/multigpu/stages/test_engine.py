@@ -1,5 +1,8 @@
 """Tests what the engine `stages` does beyond what `test_engines.py` tests of every engine."""
 
+import collections
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import tensorflow as tf
 from multigpu.devices import available_devices
 from multigpu.engines import make_engine
 from multigpu.errors import DeviceError
+from multigpu.executed_graph import executed_graph
 
 SIGNATURE = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
 RNG = np.random.default_rng(1)
@@ -104,6 +108,29 @@ def test_placed_model_is_called_as_the_model_is_and_weights_are_on_their_devices
         assert variable.value.device.endswith(homes[variable.path.split("/")[-3]]), variable.path
     for slot in optimizer.variables[2:]:
         assert slot.value.device.endswith(homes["front" if "front" in slot.path else "back"]), slot.path
+
+
+def test_clipping_unscaling_and_updates_run_beside_the_weights():
+    engine = make_engine("stages", available_devices()[:2])
+    model, _ = make(engine)
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.AdamW(0.1, weight_decay=0.1))
+    optimizer.build(model.trainable_variables)
+    step = engine.train_step(model, optimizer, loss_of, clipped, SIGNATURE)
+    step(7, AUDIO, NUM_SAMPLES)
+    devices = executed_graph(lambda: step(7, AUDIO, NUM_SAMPLES)).devices
+    for pattern in (
+        r"clip_by_global_norm/mul_\d+",
+        r"then/.*/truediv(_\d+)?",
+        r"then/.*/AssignSub.*",
+        "IsFinite.*",
+    ):
+        placed = collections.Counter(
+            devices[name] for name in devices if re.fullmatch(f"(.*/)?{pattern}", name)
+        )
+        # the losses of four micro-batches are tested in the last stage
+        placed["/CPU:1"] -= 4 if pattern == "IsFinite.*" else 0
+        assert set(placed) == set(engine.devices), pattern
+        assert placed["/CPU:0"] == placed["/CPU:1"] > 0, pattern
 
 
 def never(model, audio, num_samples):
