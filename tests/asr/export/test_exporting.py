@@ -15,11 +15,6 @@ from asr.export.onnx import bundle
 from asr.export.parity import Parity, largest_difference
 
 
-@pytest.fixture(scope="module")
-def exported(trained_run, tmp_path_factory):
-    return export(trained_run, tmp_path_factory.mktemp("export") / "out")
-
-
 def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):
     parity = exported.parity
     assert parity.num_clips == 4

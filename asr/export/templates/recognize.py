@@ -1,0 +1,234 @@
+"""Transcribe speech by the model in this folder; needs numpy, onnxruntime and soundfile.
+
+python recognize.py question.mp3                    # any rate, channels and container of libsndfile
+python recognize.py - < question.wav
+python recognize.py *.wav --format jsonl            # with times and confidences, one object a line
+arecord -q -f S16_LE -r 16000 | python recognize.py --stream -
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from recordings import RATE_HZ, SHORTEST, RecordingError, Waveform, pieces, read_recording
+
+HERE = Path(__file__).resolve().parent
+WORD_BOUNDARY = "▁"
+EXIT_MISTAKE = 2
+STEP = 5120  # samples of a stream, 0.32 s, after which its transcript is updated
+
+LogProbs = npt.NDArray[np.float32]  # (T, V), natural logarithms
+
+
+class Transcript(NamedTuple):
+    """Holds what was recognized.
+
+    Attributes:
+        text: the tokens as one string, or the hanzi they were converted to.
+        tokens: units of the vocabulary.
+        times_s: when each token was first emitted, in seconds.
+        confidences: estimated probability that each token is correct.
+        score: natural logarithm of the best alignment's probability.
+    """
+
+    text: str
+    tokens: list[str]
+    times_s: list[float]
+    confidences: list[float]
+    score: float
+
+
+class Recognizer:
+    """Recognizes speech with the model in a folder.
+
+    Args:
+        folder: with model.onnx, tokens.txt and model.json.
+        write_hanzi: whether the text of a Mandarin model is hanzi, if the folder has what that needs.
+    """
+
+    def __init__(self, folder: Path = HERE, write_hanzi: bool = True) -> None:
+        self.about: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
+        lines = (folder / "tokens.txt").read_text("utf-8").splitlines()
+        self.tokens = [line.rpartition(" ")[0] for line in lines]  # their ids are 0, 1, 2, ...
+        self._model = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+        self._converter = None
+        if write_hanzi and (folder / "hanzi.npz").is_file():
+            from hanzi import Converter
+
+            self._converter = Converter(folder / "hanzi.npz")
+
+    def transcribe(self, waveform: Waveform) -> Transcript:
+        """Transcribe (S,) int16 samples at 16 kHz of any length; long recordings are cut at their pauses."""
+        parts = []
+        for piece in pieces(waveform):
+            part = self.decode(self.log_probs(piece.waveform))
+            if part.tokens:
+                begin_s = piece.begin / RATE_HZ
+                parts.append(part._replace(times_s=[round(time + begin_s, 3) for time in part.times_s]))
+        return Transcript(
+            " ".join(part.text for part in parts),
+            [token for part in parts for token in part.tokens],
+            [time for part in parts for time in part.times_s],
+            [confidence for part in parts for confidence in part.confidences],
+            sum(part.score for part in parts),
+        )
+
+    def log_probs(self, waveform: Waveform) -> LogProbs:
+        """Run the model on (S,) int16 samples."""
+        if len(waveform) < SHORTEST:
+            return np.zeros((0, len(self.tokens)), np.float32)
+        audio = waveform[None] / np.float32(32768)
+        logits, num_frames = self._model.run(
+            None, {"audio": audio, "num_samples": np.array([len(waveform)], np.int64)}
+        )
+        frames = logits[0, : num_frames[0]]
+        frames -= frames.max(axis=1, keepdims=True)
+        log_probs: LogProbs = frames - np.log(np.exp(frames).sum(axis=1, keepdims=True))
+        return log_probs
+
+    def decode(self, log_probs: LogProbs) -> Transcript:
+        """Decode greedily: take the best token of every frame, merge repeats, remove blanks."""
+        blank = self.about["blank_id"]
+        best, scores = log_probs.argmax(axis=1), log_probs.max(axis=1).astype(float)
+        begins = np.flatnonzero((best != blank) & (best != np.concatenate([[blank], best])[:-1]))
+        run_ends = np.flatnonzero(np.diff(best, append=-1)) + 1
+        ends = run_ends[np.searchsorted(run_ends, begins, side="right")]
+        tokens = [self.tokens[index] for index in best[begins]]
+        return Transcript(
+            self.text_of(tokens),
+            tokens,
+            [round(float(begin) * self.about["frame_s"], 3) for begin in begins],
+            [float(np.exp(scores[begin:end].mean())) for begin, end in zip(begins, ends, strict=True)],
+            float(scores.sum()),
+        )
+
+    def text_of(self, tokens: Sequence[str]) -> str:
+        """Return tokens as readable text."""
+        if self._converter is not None:
+            return self._converter.convert(tokens)
+        gap = " " if any(len(token) > 1 for token in self.tokens[1:]) else ""
+        return gap.join(tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+class Stream:
+    """Recognizes speech while it comes in; the result is that of the whole recording.
+
+    The model runs on the new samples and on those around them that it needs. A frame is settled when what it
+    depends on is complete.
+
+    Args:
+        recognizer: with a model whose outputs depend on a bounded stretch of sound.
+    """
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        field = recognizer.about["receptive_field_samples"]
+        if field is None:
+            raise RecordingError(
+                "--stream: this model needs the whole recording, as it normalises its features over it or "
+                "has gates; train one with features.normalize = false, of the sizes xs or s"
+            )
+        self._recognizer, self._before, self._after = recognizer, field["before"], field["after"]
+        self._frame: int = recognizer.about["frame_samples"]
+        self._held = np.zeros(0, np.int16)
+        self._begin = 0  # of the samples held; a multiple of a frame
+        self._settled = np.zeros((0, len(recognizer.tokens)), np.float32)
+        self._ahead = self._settled  # frames that may change
+
+    def feed(self, samples: Waveform) -> Transcript:
+        """Accept further samples, (n,) int16 at 16 kHz, and return the transcript so far."""
+        self._held = np.concatenate([self._held, samples])
+        num_settled = len(self._settled)
+        new = self._recognizer.log_probs(self._held)[num_settled - self._begin // self._frame :]
+        num_complete = (self._begin + len(self._held) - 1 - self._after) // self._frame + 1
+        num_new = min(max(0, num_complete - num_settled), len(new))
+        self._settled, self._ahead = np.concatenate([self._settled, new[:num_new]]), new[num_new:]
+        needed = (num_settled + num_new) * self._frame - self._before
+        drop = max(0, needed // self._frame * self._frame - self._begin)
+        self._held, self._begin = self._held[drop:], self._begin + drop
+        return self._recognizer.decode(np.concatenate([self._settled, self._ahead]))
+
+    @property
+    def num_final(self) -> int:
+        """Return the number of tokens that cannot change."""
+        return len(self._recognizer.decode(self._settled).tokens)
+
+
+def samples_of(path: str) -> Iterator[Waveform]:
+    """Yield a recording in steps; standard input is plain 16-bit samples at 16 kHz, of one channel."""
+    if path != "-":
+        waveform = read_recording(path)
+        yield from (waveform[begin : begin + STEP] for begin in range(0, len(waveform), STEP))
+        return
+    while data := sys.stdin.buffer.read(2 * STEP):
+        yield np.frombuffer(data[: len(data) // 2 * 2], "<i2")
+
+
+def print_stream(recognizer: Recognizer, path: str, as_json: bool) -> None:
+    """Print the transcript of a stream whenever it changes; as JSON, the whole one at its end."""
+    stream, transcript, shown = Stream(recognizer), None, ""
+    for samples in samples_of(path):
+        transcript = stream.feed(samples)
+        if transcript.text == shown:
+            continue
+        shown, num_final = transcript.text, stream.num_final
+        if as_json:
+            parts = {"final": transcript.tokens[:num_final], "provisional": transcript.tokens[num_final:]}
+            print(json.dumps({"file": path, "text": shown, **parts}, ensure_ascii=False), flush=True)
+        else:
+            print(shown, flush=True)
+    if as_json and transcript is not None:
+        print_transcript(path, transcript, as_json=True, with_name=True)
+
+
+def print_transcript(path: str, transcript: Transcript, *, as_json: bool, with_name: bool) -> None:
+    """Print a transcript as `asr transcribe` does."""
+    if as_json:
+        rounded = transcript._replace(
+            confidences=[round(confidence, 3) for confidence in transcript.confidences],
+            score=round(transcript.score, 4),
+        )
+        print(json.dumps({"file": path, **rounded._asdict()}, ensure_ascii=False), flush=True)
+    else:
+        print((f"{path}\t" if with_name else "") + transcript.text, flush=True)
+
+
+def main() -> int:
+    """Transcribe the files of the command line, and return the exit status."""
+    parser = argparse.ArgumentParser(description="Transcribe speech by the model in this folder.")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="recordings, or - for standard input")
+    parser.add_argument("--format", choices=["text", "jsonl"], default="text", help="default: text")
+    parser.add_argument("--tokens", action="store_true", help="write syllables, without hanzi conversion")
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="recognize while sound comes in; - is then plain 16-bit samples at 16 kHz, of one channel",
+    )
+    arguments = parser.parse_args()
+    as_json = arguments.format == "jsonl"
+    recognizer = Recognizer(write_hanzi=not arguments.tokens)
+    status = 0
+    for path in arguments.files:
+        try:
+            if arguments.stream:
+                print_stream(recognizer, path, as_json)
+            else:
+                transcript = recognizer.transcribe(read_recording(path))
+                print_transcript(path, transcript, as_json=as_json, with_name=len(arguments.files) > 1)
+        except RecordingError as error:
+            status = EXIT_MISTAKE
+            print(f"error: {error}", file=sys.stderr)
+            if as_json:
+                print(json.dumps({"file": path, "error": str(error)}, ensure_ascii=False), flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Test the scripts of an exported folder, which run it without Polyphone."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr import Recognizer, StreamingRecognizer
+from asr.audio.recording import read_audio, resample
+from asr.audio.voice_activity import speech_pieces
+from asr.export import export
+from asr.export.onnx.bundle import TEMPLATES
+from asr.language.hanzi.converter import Converter
+from data_pipeline.corpora.mandarin_demo import ARCHIVE
+
+# what an installation of numpy, onnxruntime and soundfile alone lacks
+WITHOUT = ("asr", "tensorflow", "keras", "scipy", "numba", "onnx", "pypinyin", "rapidfuzz")
+ISOLATED = (
+    f"import sys, runpy; sys.modules.update(dict.fromkeys({WITHOUT!r})); sys.argv = sys.argv[1:]; "
+    "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def recognize(folder, *arguments, data=b""):
+    """Run recognize.py in a process that can import nothing but what it may need."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, "-c", ISOLATED, str(folder / "recognize.py"), *map(str, arguments)],
+        input=data,
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    """Make the modules of the scripts importable."""
+    monkeypatch.syspath_prepend(TEMPLATES)
+
+
+@pytest.fixture(scope="module")
+def sentences(clips):
+    """Return a recording of sentences with pauses between them, about 20 s."""
+    pause = np.zeros(24_000, np.int16)
+    return np.concatenate([part for clip in clips[:8] for part in (read_audio(clip.audio_path), pause)])
+
+
+def test_script_prints_what_asr_transcribe_prints(exported, trained_run, clips, sentences, tmp_path):
+    long = tmp_path / "long.wav"
+    soundfile.write(long, sentences, 16_000)
+    other = tmp_path / "other.flac"
+    samples, _ = soundfile.read(clips[2].audio_path)
+    soundfile.write(other, np.stack([samples, samples], axis=1), 44_100)
+    paths = [*(clip.audio_path for clip in clips[:4]), str(long), str(other)]
+    done = recognize(exported.folder, *paths, "--format", "jsonl")
+    assert done.returncode == 0, done.stderr.decode()
+    printed = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    recognizer = Recognizer.load(trained_run)
+    assert len(printed) == len(paths)
+    assert printed[4]["tokens"]
+    for path, record in zip(paths, printed, strict=True):
+        expected = recognizer.transcribe(path)
+        assert list(record) == ["file", "text", "tokens", "times_s", "confidences", "score"]
+        assert record["file"] == path
+        assert record["text"] == expected.text
+        assert tuple(record["tokens"]) == expected.tokens
+        assert tuple(record["times_s"]) == expected.times_s
+        assert record["confidences"] == pytest.approx(expected.confidences, abs=2e-3)
+        assert record["score"] == pytest.approx(expected.score, abs=1e-2)
+
+
+def test_script_reads_standard_input_and_writes_syllables(exported, trained_run, clips):
+    data = Path(clips[0].audio_path).read_bytes()
+    done = recognize(exported.folder, "-", "--tokens", data=data)
+    tokens = Recognizer.load(trained_run).transcribe(clips[0].audio_path).tokens
+    assert done.stdout.decode() == " ".join(tokens) + "\n"
+
+
+def test_recordings_that_cannot_be_read_are_named_and_the_others_transcribed(exported, clips, tmp_path):
+    whole = Path(clips[0].audio_path).read_bytes()
+    for name, content in {
+        "empty.wav": b"",
+        "cut.wav": whole[: len(whole) // 2],
+        "text.wav": b"hello",
+        "short.wav": whole[:44].replace(whole[40:44], (200).to_bytes(4, "little")) + bytes(200),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    names = ["none.wav", "empty.wav", "cut.wav", "text.wav", "short.wav"]
+    done = recognize(exported.folder, *(tmp_path / name for name in names), clips[0].audio_path)
+    assert done.returncode == 2
+    errors = done.stderr.decode().splitlines()
+    for line, name, part in zip(
+        errors,
+        names,
+        ["No such file", "empty file", "cut off", "not audio", "expected at least 400 samples"],
+        strict=True,
+    ):
+        assert line.startswith("error: ")
+        assert name in line
+        assert part in line
+    assert len(done.stdout.decode().splitlines()) == 1
+
+
+def test_wav_of_a_pipe_which_declares_no_length_is_read(scripts, clips, tmp_path):
+    import recordings
+
+    content = bytearray(Path(clips[0].audio_path).read_bytes())
+    content[40:44] = b"\xff\xff\xff\xff"
+    (tmp_path / "pipe.wav").write_bytes(content)
+    waveform = recordings.read_recording(str(tmp_path / "pipe.wav"))
+    np.testing.assert_array_equal(waveform, read_audio(clips[0].audio_path))
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 11_025, 22_050, 44_100, 48_000, 7999])
+def test_resampling_without_scipy_is_that_of_training(scripts, rate_hz):
+    import recordings
+
+    for num_samples in (1, 5, 3000):
+        samples = np.random.default_rng(3).normal(size=num_samples).astype(np.float32) * 5000
+        expected = resample(samples, rate_hz).astype(int)
+        received = recordings.to_int16(recordings.resampled(samples, rate_hz))
+        assert len(received) == len(expected)
+        assert np.abs(received - expected).max() <= 1  # rounded the other way
+
+
+def test_pieces_of_long_recordings_are_those_of_asr_transcribe(scripts, sentences):
+    import recordings
+
+    noise = np.random.default_rng(4).normal(size=4 * len(sentences)) * 20
+    for waveform in (sentences, (np.tile(sentences, 4) + noise).astype(np.int16)):
+        blocks = np.split(waveform, range(480_000, len(waveform), 480_000))
+        expected = list(speech_pieces(blocks if len(waveform) > 60 * 16_000 else [waveform], 1280))
+        received = recordings.pieces(waveform)
+        assert len(received) > 4
+        assert [piece.begin for piece in received] == [piece.begin for piece in expected]
+        assert [len(piece.waveform) for piece in received] == [len(piece.waveform) for piece in expected]
+
+
+def test_hanzi_of_200_sentences_are_those_of_asr_transcribe(scripts, exported, demo_sentences):
+    import hanzi
+
+    converter = hanzi.Converter(exported.folder / "hanzi.npz")
+    odd = [[], ["ni", "hao3"], ["fiao4", "xyz1", "lve4"], ["ni5"]]
+    expected = Converter.load().convert_all([*demo_sentences, *odd])
+    for syllables, conversion in zip([*demo_sentences, *odd], expected, strict=True):
+        assert converter.convert(syllables) == conversion.text
+
+
+@pytest.fixture(scope="module")
+def demo_sentences():
+    """Return the syllables of 200 sentences of the demo."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        records = map(json.loads, archive.read("manifest.jsonl").decode().splitlines())
+        return [record["pinyin"].split() for record in records][:200]
+
+
+def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, clips, scripts):
+    folder = export(bounded_run, tmp_path / "out").folder
+    waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:7]])
+    import recognize as script
+
+    recognizer = script.Recognizer(folder, write_hanzi=False)
+    whole = recognizer.decode(recognizer.log_probs(waveform))
+    assert whole.tokens
+    stream, other = script.Stream(recognizer), StreamingRecognizer(Recognizer.load(bounded_run)).stream()
+    finals = []
+    for begin in range(0, len(waveform), 5120):
+        transcript = stream.feed(waveform[begin : begin + 5120])
+        partial = other.feed(waveform[begin : begin + 5120])
+        if len(waveform) - begin >= 5120:
+            assert tuple(transcript.tokens) == (*partial.final, *partial.provisional)
+            finals.append(transcript.tokens[: stream.num_final])
+    assert transcript[:3] == whole[:3]
+    assert transcript.confidences == pytest.approx(whole.confidences, abs=1e-4)
+    assert transcript.score == pytest.approx(whole.score, abs=1e-3)
+    assert all(whole.tokens[: len(tokens)] == tokens for tokens in finals)
+    assert tuple(whole.tokens) == other.finish().tokens
+    assert len(stream._held) < len(waveform)
+    done = recognize(folder, "--stream", "-", "--tokens", data=waveform.tobytes())
+    assert done.stdout.decode().splitlines()[-1] == whole.text
+
+
+def test_model_of_the_whole_recording_refuses_to_stream(exported, clips):
+    done = recognize(exported.folder, "--stream", clips[0].audio_path)
+    assert done.returncode == 2
+    assert re.search(r"error: --stream: .*normalize = false", done.stderr.decode())
+
+
+def test_scripts_import_nothing_of_polyphone():
+    for path in TEMPLATES.glob("*.py"):
+        assert not re.search(
+            r"^\s*(?:from|import) (?:asr|data_pipeline|multigpu)\b", path.read_text("utf-8"), re.M
+        )
