@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = make_parser().parse_args(argv)
     try:
-        if arguments.stages:
+        if arguments.stages is not None:
             return _check_stages(arguments.stages, arguments.gpus, arguments.simulate)
         return _check(arguments.gpus, arguments.simulate)
     except DeviceError as error:
@@ -44,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--stages",
         type=int,
         metavar="N",
-        help="check a model that is cut into N stages, each on a device of its own",
+        help="check a model that is cut into N stages, each on a device of its own; with a multiple of N "
+        "`--gpus`, in replicas",
     )
     check.add_argument(
         "--simulate", action="store_true", help="split this machine's one device into as many (default: 2)"
@@ -74,35 +75,36 @@ def _check_stages(num_stages: int, spec: str, simulate: bool) -> int:
     devices = start_devices(spec, simulate=simulate)
     if spec == "all":
         devices = devices[:num_stages]
-    if len(devices) != num_stages:
+    if len(devices) % num_stages:
         raise DeviceError(
-            f"expected a device for each of {num_stages} stages, received {', '.join(devices)}; try "
-            f"`--gpus {num_stages}`, and `simulate` on a machine with fewer"
+            f"expected a device for each of {num_stages} stages, or a multiple of that, received "
+            f"{', '.join(devices)}; try `--gpus {num_stages}`, and --simulate on a machine with fewer"
         )
     from multigpu.stages.check import check_stages
 
     print(f"{', '.join(devices)}: running a small network on one device and in stages ...", flush=True)
-    found = check_stages(devices)
+    found = check_stages(devices, num_stages)
     _print_stages(found, simulate)
     return 1 if found.problems else 0
 
 
 def _print_stages(found: StagesCheck, simulated: bool) -> None:
     print("\nstage  device      parameters  forward ops  backward ops  compute time  layers")
-    for index, (stage, work) in enumerate(zip(found.placement, found.work, strict=False)):
-        seconds = "unknown" if work.compute_s is None else f"{work.compute_s * 1e3:.1f} ms"
-        ops = f"{work.forward_ops:>11}  {work.backward_ops:>12}"
-        layers = ", ".join(stage.layers)
-        devices = ", ".join(stage.devices)
-        print(f"{index:<5}  {devices:<10}  {stage.num_parameters:>10,}  {ops}  {seconds:>12}  {layers}")
+    work_of = {work.device: work for work in found.work}
+    for index, stage in enumerate(found.placement):
+        for device in stage.devices:
+            work, layers = work_of[device], ", ".join(stage.layers)
+            seconds = "unknown" if work.compute_s is None else f"{work.compute_s * 1e3:.1f} ms"
+            ops = f"{work.forward_ops:>11}  {work.backward_ops:>12}"
+            print(f"{index:<5}  {device:<10}  {stage.num_parameters:>10,}  {ops}  {seconds:>12}  {layers}")
     print("(ops are convolutions and matrix products of the executed graph)\n")
     num_placed = found.num_ops - len(found.misplaced)
     print(f"{num_placed} of {found.num_ops} ops of layers, of every kind, ran on the device of their stage")
     for what, difference in found.differences.items():
         print(f"gradient of {what + ',':<9} largest relative difference from one device  {difference:.1e}")
     print(
-        f"\n{found.num_micro_batches} micro-batches: a device was idle {found.idle:.0%} of the step; the "
-        f"schedule alone accounts for {found.bubble:.0%}, (S - 1) / (M + S - 1)"
+        f"\n{found.num_micro_batches} micro-batches in each replica: a device was idle {found.idle:.0%} of "
+        f"the step; the schedule alone accounts for {found.bubble:.0%}, (S - 1) / (M + S - 1)"
     )
     print("(simulated devices also wait for the cores that they share)\n" if simulated else "")
     for problem in found.problems:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from multigpu.devices import device_kind
 from multigpu.parallel_model import ParallelModel
 from multigpu.placement import DeviceWork, backward_is_placed, measure_work, misplaced_backward
 from multigpu.towers import Tensor
+from multigpu.wording import listed
 
 TOLERANCE = 1e-5  # largest relative difference of gradients
 NUM_FRAMES, NUM_BANDS, NUM_CLASSES = 192, 64, 40
@@ -94,27 +95,34 @@ class Check:
     @property
     def problems(self) -> list[str]:
         """Return a description of each problem found, none if every device does its part."""
-        asked, others = self.work[: self.times.num_devices], self.work[self.times.num_devices :]
-        problems = [
-            f"{device.device} is idle: {device.forward_ops} forward and {device.backward_ops} backward ops"
-            for device in asked
-            if not (device.forward_ops and device.backward_ops)
-        ]
-        problems += [f"{device.device} did work that it was not given" for device in others]
+        problems = problems_of_work(self.work, self.times.num_devices)
         strays = misplaced_backward(self.work)
         if strays:
-            shown = ", ".join(strays[:3]) + (", ..." if len(strays) > 3 else "")
             problems.append(
-                f"{len(strays)} backward ops did not run on the device of their forward ops: {shown}"
+                f"{len(strays)} backward ops did not run on the device of their forward ops: {listed(strays)}"
             )
         elif not problems and not backward_is_placed(self.work):
             problems.append("backward ops did not run on the devices of their forward ops")
-        problems += [
-            f"gradients differ from those of one device by {difference:.1e} ({what})"
-            for what, difference in self.differences.items()
-            if not difference <= TOLERANCE
-        ]
-        return problems
+        return problems + problems_of_gradients(self.differences, TOLERANCE)
+
+
+def problems_of_work(work: Sequence[DeviceWork], num_devices: int) -> list[str]:
+    """Describe each device that is idle, and each beyond the first `num_devices` that did work."""
+    idle = [
+        f"{device.device} is idle: {device.forward_ops} forward and {device.backward_ops} backward ops"
+        for device in work[:num_devices]
+        if not (device.forward_ops and device.backward_ops)
+    ]
+    return idle + [f"{device.device} did work that it was not given" for device in work[num_devices:]]
+
+
+def problems_of_gradients(differences: Mapping[str, float], tolerance: float) -> list[str]:
+    """Describe each difference of gradients from one device's that is larger than a tolerance, or NaN."""
+    return [
+        f"gradients differ from those of one device by {difference:.1e} ({what})"
+        for what, difference in differences.items()
+        if not difference <= tolerance
+    ]
 
 
 def check_devices(devices: Sequence[str], port: Port | None = None) -> Check:

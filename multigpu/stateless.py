@@ -53,9 +53,10 @@ class Tower:
     @classmethod
     def on(cls, device: str, context: TowerContext, batch: Structure, variables: Sequence[Any]) -> Tower:
         """Make a tower on a device, with its rows and its copy of the variables."""
+        values = copies_of(variables, device)
         with tf.device(device):
-            values = [_copy(variable, context.index) for variable in variables]
-            return cls(device, context, context.share.rows(batch), variables, values)
+            rows = context.share.rows(batch)
+        return cls(device, context, rows, variables, values).with_own_seeds()
 
     @property
     def share(self) -> Share:
@@ -65,6 +66,15 @@ class Tower:
     def with_tensors(self, rows: Structure, values: list[Tensor]) -> Tower:
         """Return this tower with other rows and values."""
         return dataclasses.replace(self, rows=rows, values=values)
+
+    def with_own_seeds(self) -> Tower:
+        """Return this tower with other random numbers than every other; the first one has the model's."""
+        with tf.device(self.device):
+            values = [
+                _own_seed(value, self.context.index) if variable.name == SEED_STATE else value
+                for variable, value in zip(self.variables, self.values, strict=True)
+            ]
+        return self.with_tensors(self.rows, values)
 
     def run(self, work: Work, *, jit_compile: bool) -> TowerResult:
         """Run `work(rows, values)` on the device, as a pure function."""
@@ -146,8 +156,11 @@ def with_masks(outputs: Structure, masks: Sequence[Tensor | None]) -> Structure:
     return outputs
 
 
-def _copy(variable: Any, tower_index: int) -> Tensor:
-    value = tf.identity(variable.value)
-    if variable.name == SEED_STATE and tower_index:
-        value += tf.constant([tower_index * SEED_STEP, 0], value.dtype)
-    return value
+def copies_of(variables: Sequence[Any], device: str) -> list[Tensor]:
+    """Return the values of variables, copied to a device."""
+    with tf.device(device):
+        return [tf.identity(variable.value) for variable in variables]
+
+
+def _own_seed(state: Tensor, tower_index: int) -> Tensor:
+    return state + tf.constant([tower_index * SEED_STEP, 0], state.dtype) if tower_index else state

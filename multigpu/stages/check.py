@@ -1,29 +1,38 @@
 """Proves on the user's own machine that each stage of a model runs on its own device, forward and backward.
 
     python -m multigpu check --stages 3 --simulate
+    python -m multigpu check --stages 2 --gpus 4 --simulate      # two replicas of two stages
 
 A small convolutional network takes a step in stages and on one device. The device of every op is read from
-the executed graph and compared with that of the stage whose layer the op belongs to. Gradients are compared
+the executed graph and compared with those of the stage whose layer the op belongs to. Gradients are compared
 in double precision, and the profiler shows how long each device waits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
-from multigpu.check import Gradients, compiled, largest_difference, one_device
+from multigpu.check import (
+    Gradients,
+    compiled,
+    largest_difference,
+    one_device,
+    problems_of_gradients,
+    problems_of_work,
+)
 from multigpu.devices import device_kind
 from multigpu.executed_graph import ExecutedGraph, executed_graph
 from multigpu.placement import DeviceWork, measure_work, misplaced_backward
 from multigpu.stages.placement import StagePlacement
 from multigpu.stages.staged_model import StagedModel
 from multigpu.towers import Tensor
+from multigpu.wording import listed
 
 TOLERANCE = 1e-12  # largest relative difference of gradients, in double precision
 CONVOLUTIONS = 2  # of a stage
@@ -40,13 +49,13 @@ class StagesCheck:
     """Holds what a check of stages found.
 
     Attributes:
-        placement: what each device holds of the model.
+        placement: what the devices of each stage hold of the model.
         work: of each device in a step, the stages' first.
         num_ops: number of ops of layers in the executed graph, of every kind.
         misplaced: names of those that ran on another device than that of their layer's stage.
         without_backward: names of the layers without backward ops.
         differences: largest relative difference of a gradient from one device's, by what was compared.
-        num_micro_batches: number of parts of a batch.
+        num_micro_batches: number of parts of each replica's share of a batch.
     """
 
     placement: Sequence[StagePlacement]
@@ -58,6 +67,11 @@ class StagesCheck:
     num_micro_batches: int
 
     @property
+    def num_devices(self) -> int:
+        """Return the number of devices of all stages."""
+        return sum(len(stage.devices) for stage in self.placement)
+
+    @property
     def bubble(self) -> float:
         """Return the share of time that a device must wait if all stages take equal times."""
         num_stages = len(self.placement)
@@ -66,7 +80,7 @@ class StagesCheck:
     @property
     def idle(self) -> float:
         """Return the share of the step in which a device ran no op, the mean over the devices."""
-        busy = [device.busy for device in self.work[: len(self.placement)]]
+        busy = [device.busy for device in self.work[: self.num_devices]]
         ends = [time for intervals in busy for interval in intervals for time in interval]
         span = (max(ends) - min(ends)) * len(busy) if ends else 0
         return (
@@ -76,45 +90,35 @@ class StagesCheck:
     @property
     def problems(self) -> list[str]:
         """Return a description of each problem found, none if every stage runs where it should."""
-        num_stages = len(self.placement)
-        problems = [
-            f"{device.device} is idle: {device.forward_ops} forward and {device.backward_ops} backward ops"
-            for device in self.work[:num_stages]
-            if not (device.forward_ops and device.backward_ops)
-        ]
-        problems += [f"{device.device} did work that it was not given" for device in self.work[num_stages:]]
+        problems = problems_of_work(self.work, self.num_devices)
         strays = list(dict.fromkeys([*self.misplaced, *misplaced_backward(self.work)]))
         if strays:
-            shown = ", ".join(strays[:3]) + (", ..." if len(strays) > 3 else "")
-            problems.append(f"{len(strays)} ops did not run on the device of their stage: {shown}")
+            problems.append(f"{len(strays)} ops did not run on the device of their stage: {listed(strays)}")
         if self.without_backward:
             problems.append(f"no backward ops were found of {', '.join(self.without_backward)}")
-        problems += [
-            f"gradients differ from those of one device by {difference:.1e} ({what})"
-            for what, difference in self.differences.items()
-            if not difference <= TOLERANCE
-        ]
-        return problems
+        return problems + problems_of_gradients(self.differences, TOLERANCE)
 
 
-def check_stages(devices: Sequence[str], port: Port | None = None) -> StagesCheck:
+def check_stages(devices: Sequence[str], num_stages: int = 0, port: Port | None = None) -> StagesCheck:
     """Run a training step in stages and on one device, and compare where ops ran, and gradients.
 
     Args:
-        devices: name of each stage's device, at least two.
+        devices: names, at least two.
+        num_stages: a divisor of the number of devices; 0 means one a device.
         port: (model, layers of each stage, devices, number of micro-batches) -> function of a batch that
             returns gradients; by default `StagedModel`'s.
     """
     port = port or staged_port
-    num_stages, kind = len(devices), device_kind(devices[0])
+    num_stages, kind = num_stages or len(devices), device_kind(devices[0])
     num_micro_batches = 2 * num_stages
     stages = stage_names(num_stages)
     model = make_model(num_stages, "float32", CHANNELS[kind])
     placement = StagedModel(model, stages, list(devices), num_micro_batches=1).placement()
     step = port(model, stages, devices, num_micro_batches)
-    batch = make_batch(ROWS[kind] * num_micro_batches, "float32", CHANNELS[kind])
+    num_parts = num_micro_batches * len(devices) // num_stages  # of a batch
+    batch = make_batch(ROWS[kind] * num_parts, "float32", CHANNELS[kind])
     work = measure_work(lambda: step(*batch), devices)
-    homes = {name: device for names, device in zip(stages, devices, strict=True) for name in names}
+    homes = {name: stage.devices for stage in placement for name in stage.layers}
     ops, misplaced, without_backward = compare_placement(executed_graph(lambda: step(*batch)), homes)
     return StagesCheck(
         placement,
@@ -122,12 +126,14 @@ def check_stages(devices: Sequence[str], port: Port | None = None) -> StagesChec
         ops,
         misplaced,
         without_backward,
-        _differences(devices, stages, port, num_micro_batches),
+        _differences(devices, stages, port, num_micro_batches, num_parts),
         num_micro_batches,
     )
 
 
-def compare_placement(graph: ExecutedGraph, homes: dict[str, str]) -> tuple[int, list[str], list[str]]:
+def compare_placement(
+    graph: ExecutedGraph, homes: Mapping[str, Collection[str]]
+) -> tuple[int, list[str], list[str]]:
     """Return the number of layers' ops, the names of misplaced ones, and layers without backward ops.
 
     An op belongs to the layer whose name is a part of the op's: Keras opens a name scope for each call of a
@@ -135,7 +141,7 @@ def compare_placement(graph: ExecutedGraph, homes: dict[str, str]) -> tuple[int,
 
     Args:
         graph: what a step executed.
-        homes: device of each layer, by its name.
+        homes: devices of each layer, by its name.
     """
     num_ops, misplaced, backward = 0, [], set()
     for name, device in graph.devices.items():
@@ -143,7 +149,7 @@ def compare_placement(graph: ExecutedGraph, homes: dict[str, str]) -> tuple[int,
         if not layer or COPIES.search(name):
             continue
         num_ops += 1
-        if device != homes[layer]:
+        if device not in homes[layer]:
             misplaced.append(name)
         if name in graph.ops and graph.ops[name].backward:
             backward.add(layer)
@@ -203,13 +209,17 @@ def make_batch(num_rows: int, dtype: str, channels: int) -> tuple[Tensor, Tensor
 
 
 def _differences(
-    devices: Sequence[str], stages: Sequence[Sequence[str]], port: Port, num_micro_batches: int
+    devices: Sequence[str],
+    stages: Sequence[Sequence[str]],
+    port: Port,
+    num_micro_batches: int,
+    num_parts: int,
 ) -> dict[str, float]:
     """Compare gradients in double precision, where rounding hides no mistake."""
-    ours, plain = (make_model(len(devices), "float64", CHANNELS["CPU"]) for _ in range(2))
+    ours, plain = (make_model(len(stages), "float64", CHANNELS["CPU"]) for _ in range(2))
     ours.set_weights(plain.get_weights())
     in_stages = port(ours, stages, devices, num_micro_batches)
     on_one = one_device(plain, devices[:1])
-    sizes = {f"{num_rows} rows": num_rows for num_rows in (num_micro_batches, 2 * num_micro_batches + 1)}
+    sizes = {f"{num_rows} rows": num_rows for num_rows in (num_parts, 2 * num_parts + 1)}
     batches = {what: make_batch(num_rows, "float64", CHANNELS["CPU"]) for what, num_rows in sizes.items()}
     return {what: largest_difference(in_stages(*batch), on_one(*batch)) for what, batch in batches.items()}

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from multigpu.keras_internals import LayerCall, LayerGraph
+from multigpu.wording import listed
 
 MAX_LISTED = 8  # names in a message
 
@@ -105,12 +106,12 @@ def _stages_of_names(graph: LayerGraph, names: Sequence[Sequence[str]]) -> dict[
                 )
             if name not in known:
                 raise ValueError(
-                    f"`stages`: the model has no layer {name!r}; it has {_listed(layers)}; layers within "
+                    f"`stages`: the model has no layer {name!r}; it has {_quoted(layers)}; layers within "
                     "one of them cannot be named"
                 )
             stage_of[name] = index
     if missing := [name for name in layers if name not in stage_of]:
-        raise ValueError(f"`stages`: layers {_listed(missing)} are in no stage; name each once")
+        raise ValueError(f"`stages`: layers {_quoted(missing)} are in no stage; name each once")
     return stage_of
 
 
@@ -178,6 +179,5 @@ def _layer_names(graph: LayerGraph) -> list[str]:
     return list(dict.fromkeys(call.layer.name for call in graph.calls if isinstance(call.layer, keras.Layer)))
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:MAX_LISTED]))
-    return shown + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+def _quoted(names: Sequence[str]) -> str:
+    return listed(list(map(repr, names)), MAX_LISTED)

@@ -27,6 +27,9 @@ MICRO_BATCHES_PER_STAGE = 2
 class StagesEngine(Engine):
     """Trains a model whose layers are on several devices of this process, through `StagedModel`.
 
+    With several times as many devices as stages, each group of devices that follow each other runs all stages
+    with its share of every batch.
+
     A loss function must call the model exactly once, with `training=True`. What it computes before that call
     runs where batches come from, the rest on the device of the last stage.
 
@@ -46,10 +49,10 @@ class StagesEngine(Engine):
     def __init__(self, devices: Sequence[str], num_stages: int = 0) -> None:
         super().__init__(devices)
         self.num_stages = num_stages or len(self.devices)
-        if self.num_stages < 2 or len(self.devices) != self.num_stages:
+        if self.num_stages < 2 or len(self.devices) % self.num_stages:
             raise DeviceError(
-                f"`stages`: expected a stage for each of {', '.join(self.devices)}, received "
-                f"{self.num_stages}"
+                f"`stages`: expected at least 2 and a divisor of the number of devices, {len(self.devices)}, "
+                f"received {self.num_stages}"
             )
 
     @override
@@ -116,7 +119,7 @@ class StagesEngine(Engine):
 
         def on_last(*args: Structure, **kwargs: Structure) -> Structure:
             args, kwargs = as_tensors((args, kwargs))
-            with tf.device(self.devices[-1]):
+            with tf.device(self.devices[self.num_stages - 1]):
                 return function(*args, **kwargs)
 
         return on_last

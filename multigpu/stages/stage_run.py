@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from multigpu.lockstep import TowerContext
 from multigpu.model_towers import sum_gradients
 from multigpu.stages.cut import Stage
 from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost, masks_of, with_masks
@@ -44,9 +43,8 @@ class StageRun:
 
     Args:
         stage: what runs.
-        device: name of the device.
-        context: replica context that layers see; its share is the micro-batch.
-        variables: all variables that the stage may read, the trainable weights first.
+        tower: the device, the micro-batch's share of the batch, and the values of all variables that the
+            stage may read, the trainable weights first.
         num_weights: number of trainable weights.
         training: whether layers train.
         recompute: whether the forward pass is repeated before the backward pass.
@@ -57,9 +55,7 @@ class StageRun:
     def __init__(
         self,
         stage: Stage,
-        device: str,
-        context: TowerContext,
-        variables: Sequence[Any],
+        tower: Tower,
         num_weights: int,
         *,
         training: bool,
@@ -67,10 +63,10 @@ class StageRun:
         adds_losses: bool = True,
         finish: LossOfValues | None = None,
     ) -> None:
-        self.stage, self.device = stage, device
+        self.stage, self.device = stage, tower.device
         self._num_weights, self._training, self._recompute = num_weights, training, recompute
         self._adds_losses, self._finish = adds_losses, finish
-        self._tower = Tower.on(device, context, (), variables)
+        self._tower = tower
         self._tape: tf.GradientTape | None = None
         self._recorded: Forward | None = None
 
@@ -91,9 +87,10 @@ class StageRun:
         """Run the backward pass, once, after a differentiable forward pass.
 
         Args:
-            above: gradients of the values that the stage made, from later stages.
+            above: gradients of values, from all later stages.
             factor: gradient of the losses, () float64.
         """
+        above = {key: above[key] for key in self.stage.outputs if key in above}
         if self._recompute:
             given = [one for column in above.values() for gradients in column for one in gradients]
             self._take(self._tower.rows, given)  # not before they are there, to keep memory free until then

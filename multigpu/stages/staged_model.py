@@ -30,6 +30,7 @@ from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
 from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors, share_out
+from multigpu.wording import listed
 from multigpu.wrapped_model import WrappedModel
 
 LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
@@ -42,7 +43,11 @@ class StagedModel(WrappedModel):
     stage run there: each has a gradient tape for each micro-batch, in the scope of its device, and hands the
     gradient of what it took back to the stage that made it.
 
-    A batch is cut into micro-batches, which differ by one row at most and follow each other through the
+    With several times as many devices as stages, the stages are replicated: each replica runs on a group of
+    devices that follow each other, with its share of every batch. Weights and the optimiser's state are on
+    the devices of the first replica, where gradients are summed; the others copy the weights in each step.
+
+    A share is cut into micro-batches, which differ by one row at most and follow each other through the
     stages, so that all devices work at the same time; with S stages and M micro-batches, a device waits for
     others (S - 1) / (M + S - 1) of the time. Stage k, counted from 0, holds the activations of at most S - k
     micro-batches. Gradients are summed, each weighted by its rows, and applied once: the step equals that
@@ -71,8 +76,9 @@ class StagedModel(WrappedModel):
         stages: names of the layers of each stage; inputs, and operations that are not layers, need not be
             named. Or the number of stages: then each layer is measured, forward and backward, and the model
             cut where time and memory are most even.
-        devices: one for each stage, as `multigpu.devices.parse_devices` takes them.
-        num_micro_batches: number of parts of a batch, best several times the number of stages.
+        devices: one for each stage, or several times as many, as `multigpu.devices.parse_devices` takes them.
+        num_micro_batches: number of parts of each replica's share of a batch, best several times the number
+            of stages.
         recompute: whether all stages but the last keep only what they took, and repeat the forward pass
             before the backward pass, which takes less memory and more time.
         sample: what `inner` is called with, a few rows, to measure layers by; needed for a number of stages
@@ -81,7 +87,8 @@ class StagedModel(WrappedModel):
 
     Raises:
         DeviceError: a device does not exist.
-        ValueError: the model cannot be cut in this way, or the numbers of stages and devices differ.
+        ValueError: the model cannot be cut in this way, or the number of devices is no multiple of that of
+            the stages.
         TypeError: `inner` has a `train_step` or `test_step` of its own, or is subclassed without a method
             `stages`.
     """
@@ -106,11 +113,7 @@ class StagedModel(WrappedModel):
         self.num_micro_batches, self.recompute = num_micro_batches, recompute
         self._requested, self._sample = stages, sample
         num_stages = stages if isinstance(stages, int) else len(stages)
-        if num_stages != len(self.devices):
-            raise ValueError(
-                f"expected a device for each of {num_stages} stages, received {len(self.devices)}: "
-                f"{', '.join(self.devices)}"
-            )
+        self._replicas = list(grouped(self.devices, num_stages))
         self._pipeline: Pipeline | None = None
         self._costs: list[LayerCost] = []  # of a sample, where the layers were measured
         self._sample_rows = 1
@@ -163,10 +166,10 @@ class StagedModel(WrappedModel):
                 estimated; by default those of `sample`.
         """
         pipeline = self.pipeline
-        num_samples = 1.0 if num_rows is None else num_rows / self._sample_rows
+        num_samples = (1.0 if num_rows is None else num_rows / self._sample_rows) / len(pipeline.replicas)
         return stage_placements(
             pipeline.stages,
-            [(device,) for device in self.devices],
+            list(zip(*pipeline.replicas, strict=True)),
             optimizer,
             self._costs,
             [num_samples / pipeline.num_micro_batches * pipeline.num_held(s) for s in pipeline.stages],
@@ -229,9 +232,9 @@ class StagedModel(WrappedModel):
                 graph = layer_graph(self.inner)
                 stages = cut(graph, self._layer_names(graph))
                 _check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
-                place_weights(self.inner, stages, self.devices)
+                place_weights(self.inner, stages, self._replicas[0])
             self._pipeline = Pipeline(
-                self.inner, graph, stages, self.devices, self.num_micro_batches, recompute=self.recompute
+                self.inner, graph, stages, self._replicas, self.num_micro_batches, recompute=self.recompute
             )
             optimizer = self.inner.optimizer if self.compiled else None
             if optimizer is not None and optimizer.built:  # for the weights before they moved
@@ -293,20 +296,36 @@ class StagedModel(WrappedModel):
         return self.pipeline.loss_and_gradients(_with_outputs(loss_of), scale, x, *rows)
 
     def _check_rows(self, num_rows: Tensor) -> None:
+        least = len(self._replicas) * self.num_micro_batches
         message = (
-            f"expected a batch of at least {self.num_micro_batches} rows, one for each micro-batch; take "
-            "larger batches, drop the remainder, or set `num_micro_batches` lower"
+            f"expected a batch of at least {least} rows, one for each micro-batch; take larger batches, drop "
+            "the remainder, or set `num_micro_batches` lower"
         )
         if not isinstance(num_rows, int):
             with tf.device(HOST):
-                tf.debugging.assert_greater_equal(num_rows, self.num_micro_batches, message)
-        elif num_rows < self.num_micro_batches:
+                tf.debugging.assert_greater_equal(num_rows, least, message)
+        elif num_rows < least:
             raise ValueError(f"{message}; received {num_rows}")
 
     def _compiled_loss(self) -> Callable[..., Tensor]:
         """Return the loss given to `compile`, as a function of outputs, labels and sample weights."""
         losses = compiled_loss(self.inner)
         return lambda outputs, y, sample_weight: losses(y, outputs, sample_weight) if losses else None
+
+
+def grouped(devices: Sequence[str], num_stages: int) -> list[tuple[str, ...]]:
+    """Return the names of the devices of each replica of some stages.
+
+    Raises:
+        ValueError: the number of devices is no multiple of the number of stages.
+    """
+    if num_stages < 1 or len(devices) % num_stages:
+        raise ValueError(
+            f"expected a device for each of {num_stages} stages, or a multiple of that, received "
+            f"{len(devices)}: {', '.join(devices)}"
+        )
+    starts = range(0, len(devices), num_stages)
+    return [tuple(devices[start : start + num_stages]) for start in starts]
 
 
 def _with_outputs(loss_of: LossOfOutputs) -> Finish:
@@ -324,7 +343,7 @@ def _check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:
     strays = [weight.path for weight in inner.weights if id(weight) not in known]
     if strays:
         raise ValueError(
-            f"{type(inner).__name__}.stages: the weights {', '.join(strays[:3])} belong to none of its "
+            f"{type(inner).__name__}.stages: the weights {listed(strays)} belong to none of its "
             "layers; every weight must belong to a layer of one stage"
         )
 

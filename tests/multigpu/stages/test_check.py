@@ -44,14 +44,14 @@ def lazy_port(model, stages, devices, num_micro_batches):
 
 
 def test_check_rejects_a_port_that_leaves_the_backward_pass_to_one_device():
-    found = check_stages(available_devices()[:2], naive_port)
+    found = check_stages(available_devices()[:2], port=naive_port)
     assert any("ops did not run on the device of their stage" in problem for problem in found.problems)
     assert found.misplaced
     assert all("gradient_tape" in name or "gradients" in name for name in found.misplaced)
 
 
 def test_check_rejects_an_idle_device_and_a_wrong_gradient():
-    problems = check_stages(available_devices()[:2], lazy_port).problems
+    problems = check_stages(available_devices()[:2], port=lazy_port).problems
     assert any("/CPU:1 is idle" in problem for problem in problems)
     assert sum("gradients differ from those of one device by 1.0e-11" in one for one in problems) == 2
 

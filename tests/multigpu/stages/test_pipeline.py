@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from multigpu import ParallelModel, StagedModel
+from multigpu.stages.pipeline import Pipeline
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(11, 6, 6, 1))
@@ -84,6 +85,35 @@ def test_synchronized_batch_normalisation_equals_one_device():
         assert difference(gradients, on_one_device(plain)[2]) < 1e-10
         for a, b in zip(inner.get_weights(), plain.get_weights(), strict=True):
             assert np.allclose(a, b, rtol=1e-10)
+
+
+@pytest.mark.parametrize("synchronized", [False, True])
+def test_replicas_of_stages_equal_one_device(synchronized):
+    """Two replicas of two stages, of which one device has a stage of each, take 11 rows in 2 x 3 parts."""
+
+    def norm():
+        return layers.BatchNormalization(momentum=0.5, synchronized=True, name="norm")
+
+    between, plain = [norm] * synchronized, make(*[norm] * synchronized)
+    inner = StagedModel(
+        make(*between), [["c1", "c2", *["norm"] * synchronized], ["c3", *STAGES[2]]], 2, num_micro_batches=1
+    )
+    replicas = [["/CPU:0", "/CPU:1"], ["/CPU:2", "/CPU:0"]]
+    pipeline = Pipeline(inner.inner, inner.pipeline.graph, inner.pipeline.stages, replicas, 3)
+
+    @tf.function
+    def step(x, y):
+        return pipeline.loss_and_gradients(lambda outputs, y: (mse(outputs, y), outputs), 1.0, x, y)
+
+    loss, outputs, gradients = step(tf.constant(X), tf.constant(Y))
+    expected = on_one_device(plain)
+    assert float(loss) == pytest.approx(float(expected[0]), rel=1e-12)
+    assert np.allclose(outputs, expected[1], rtol=1e-10, atol=1e-12)
+    assert difference(gradients, expected[2]) < (1e-10 if synchronized else 1e-12)
+    for a, b in zip(inner.get_weights(), plain.get_weights(), strict=True):
+        assert np.allclose(a, b, rtol=1e-10)
+    placed = {gradient.device for gradient in gradients}
+    assert all(device.endswith(("CPU:0", "CPU:1")) for device in placed)  # where the weights are
 
 
 @pytest.mark.parametrize("recompute", [False, True])

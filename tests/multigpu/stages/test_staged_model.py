@@ -258,7 +258,7 @@ class OwnLoss(Subclassed):
 
 
 def test_invalid_settings_are_errors_with_the_remedy():
-    with pytest.raises(ValueError, match="a device for each of 3 stages, received 2"):
+    with pytest.raises(ValueError, match="a device for each of 3 stages, or a multiple of that, received 2"):
         StagedModel(sequential(), [["a"], ["b"], ["c"]], 2, num_micro_batches=2)
     with pytest.raises(DeviceError, match="4 devices requested"):
         StagedModel(sequential(), [["a"], ["b"], ["c"]], 4, num_micro_batches=2)
