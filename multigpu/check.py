@@ -228,5 +228,5 @@ def _median_s(step: Gradients, batch: tuple[Tensor, Tensor]) -> float:
 
 def compiled(function: Callable[..., Any]) -> Gradients:
     """Return a function compiled such that batches of other sizes need not be traced again and again."""
-    compiled: Gradients = tf.function(function, reduce_retracing=True)
+    compiled: Gradients = tf.function(function, reduce_retracing=True, autograph=False)
     return compiled

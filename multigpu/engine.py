@@ -118,5 +118,6 @@ class Engine(ABC):
 
 def compiled_step(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:
     """Return a step compiled for batches of a signature, with the number of rows before them."""
-    compiled: Step = tf.function(step, input_signature=[tf.TensorSpec((), tf.int32), *signature])
+    with_rows = [tf.TensorSpec((), tf.int32), *signature]
+    compiled: Step = tf.function(step, input_signature=with_rows, autograph=False)
     return compiled

@@ -111,7 +111,7 @@ class StagesEngine(Engine):
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, logs
 
-        return compiled_step(tf.autograph.experimental.do_not_convert(step), signature)
+        return compiled_step(step, signature)
 
     @override
     def spread(self, function: Callable[..., Structure]) -> Callable[..., Structure]:

@@ -122,6 +122,7 @@ class StagedModel(WrappedModel):
         if inner.compiled:  # a loaded model continues with its optimiser's state
             self.compile_as_inner()
 
+    @tf.autograph.experimental.do_not_convert
     def loss_and_gradients(
         self, loss_of: LossOfOutputs, x: Structure, *rows: Structure, scale: Tensor | float = 1.0
     ) -> LossAndGradients:
@@ -141,7 +142,8 @@ class StagedModel(WrappedModel):
         and values that layers passed to `add_loss`.
 
         Args:
-            loss_of: `loss_of(outputs, *rows)` returns the mean loss over these rows.
+            loss_of: `loss_of(outputs, *rows)` returns the mean loss over these rows; AutoGraph does not
+                convert it.
             x: what the model is called with.
             *rows: further tensors of the batch or structures of them, with rows.
             scale: factor of the gradients, for loss scaling in mixed precision.
