@@ -27,10 +27,12 @@ class Engine(ABC):
         devices: names of this process's devices.
         worker: index of this process among those that train together.
         num_workers: number of processes that train together.
+        num_stages: number of stages into which the model is cut, 1 where each device has all of it.
     """
 
     name: str
     worker, num_workers = 0, 1
+    num_stages = 1
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.devices = tuple(devices)
@@ -50,7 +52,12 @@ class Engine(ABC):
         scope: contextlib.AbstractContextManager[Any] = tf.device(self.devices[0])
         return scope
 
-    def place(self, model: keras.Model, sample: Structure | None = None) -> Any:
+    def place(
+        self,
+        model: keras.Model,
+        sample: Structure | None = None,
+        stages: Sequence[Sequence[str]] | None = None,
+    ) -> Any:
         """Move a model's weights to where this engine trains them, and return what is trained.
 
         Called once, after the weights are made and before the optimiser is. What is returned is called as the
@@ -60,6 +67,8 @@ class Engine(ABC):
             model: created in the engine's scope.
             sample: what the model is called with, a few rows (a tuple where it takes several arguments), by
                 which an engine may measure it.
+            stages: names of the layers of each stage, for an engine that cuts the model; None to cut it where
+                measured time and memory are most even.
 
         Raises:
             DeviceError: the engine cannot divide the model.

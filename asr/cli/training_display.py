@@ -6,13 +6,16 @@ import contextlib
 import math
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
+from asr.base.columns import align_columns
 from asr.base.types import EditCounts
 from asr.base.wording import counted
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
+from asr.runs.stage_record import StageRecord, stage_rows
 from asr.training.observer import TrainingObserver, TrainingStart
 
 SMOOTHING = 0.95
@@ -53,11 +56,12 @@ class TrainingDisplay(TrainingObserver):
         )
         if start.num_devices > 1:
             workers = f" of each of {start.num_workers} workers" if start.num_workers > 1 else ""
-            batch_s = config.train.batch_s
-            print(
-                f"on {', '.join(start.devices)}{workers} ({start.engine}): a batch of {batch_s:g} s is "
-                f"{batch_s / start.num_devices:.3g} s on each device"
-            )
+            print(f"on {', '.join(start.devices)}{workers} ({start.engine}): {_sharing(start)}")
+
+    def on_stages(self, stages: Sequence[StageRecord]) -> None:
+        """Print what each device holds of the model."""
+        for line in align_columns(stage_rows(stages), right_from=3):
+            print(f"  {line}")
 
     def on_session(self, total_s: float, done_s: float, num_devices: int) -> None:
         """Draw the bar of the whole run."""
@@ -104,6 +108,15 @@ class TrainingDisplay(TrainingObserver):
         """Close the bar of the run."""
         with contextlib.suppress(BrokenPipeError):
             self._bar.close()
+
+
+def _sharing(start: TrainingStart) -> str:
+    """Return how a batch is divided among the devices."""
+    batch_s, num_shares = start.config.train.batch_s, start.num_devices // start.num_stages
+    if num_shares == 1:
+        return f"a batch of {batch_s:g} s passes through {start.num_stages} stages"
+    each = "device" if start.num_stages == 1 else f"row of {start.num_stages} stages"
+    return f"a batch of {batch_s:g} s is {batch_s / num_shares:.3g} s on each {each}"
 
 
 def _smooth(old: float, new: float) -> float:

@@ -71,7 +71,7 @@ class ModelEngine(Protocol):
     def devices(self) -> Sequence[str]:
         """Return the names of this process's devices."""
 
-    def place(self, model: Any, sample: Any = None) -> Any:
+    def place(self, model: Any, sample: Any = None, stages: Sequence[Sequence[str]] | None = None) -> Any:
         """Move a model's weights to their devices, and return what to call in its place."""
 
     def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,12 +95,17 @@ class ModelDevices:
     place: Place = lambda model: model
 
     @classmethod
-    def of_engine(cls, engine: ModelEngine) -> ModelDevices:
-        """Return the devices of an engine; those of stages together may have more memory than one."""
+    def of_engine(cls, engine: ModelEngine, stages: Sequence[Sequence[str]] | None = None) -> ModelDevices:
+        """Return the devices of an engine; those of stages together may have more memory than one.
+
+        Args:
+            engine: the engine.
+            stages: names of the layers of each stage; None to measure the layers.
+        """
 
         def place(model: Any) -> Any:
             with device_errors_as_user_errors(STAGES):
-                return engine.place(model, model.sample())
+                return engine.place(model, None if stages else model.sample(), stages)
 
         made_on = HOST if engine.name == STAGES else engine.devices[0]
         return cls(tuple(engine.devices), made_on, engine.spread, place)

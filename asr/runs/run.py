@@ -6,6 +6,7 @@ runs/demo/token_counts.tsv how often each token occurs in the training set
 runs/demo/checkpoints/     the latest and the best, see asr/runs/checkpoint.py
 runs/demo/metrics.jsonl    one line an epoch
 runs/demo/state.json       which process trains it, or how the last session ended
+runs/demo/stages.json      what each device held, if it was trained in stages on several
 runs/demo/left_out.txt     recordings that cannot be trained on, with reasons, if there are any
 runs/demo/tensorboard/     curves, sound and pictures for TensorBoard
 runs/demo/decoder.toml     decoder settings, if `asr tune-decoder` was run

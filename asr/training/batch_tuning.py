@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from asr.base.config import Config
 from asr.base.types import UserError, Utterance
 from asr.base.work import OnProgress, ignore_progress
-from asr.model.devices import ModelDevices
 from asr.training.batch_search import (
     USABLE_SHARE,
     Started,
@@ -175,6 +174,7 @@ def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
     from asr.training.data import make_vocabulary
+    from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
@@ -184,9 +184,10 @@ def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[
         model = make_acoustic_model(config, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_s, augmenter)
-    placed = ModelDevices.of_engine(engine).place(model)
+    run = Run(folder)
+    placed = place_model(engine, model, data.utterances, config.train.batch_s, run)
     setup = TrainingSetup(config, vocabulary, model, data, data, placed=placed)
-    return Trainer(engine, setup, Run(folder)), data
+    return Trainer(engine, setup, run), data
 
 
 def _trainable_utterances(config: Config) -> list[Utterance]:

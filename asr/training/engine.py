@@ -23,6 +23,10 @@ class Engine(ModelEngine, Protocol):
         """Return the number of devices, including those of other processes."""
 
     @property
+    def num_stages(self) -> int:
+        """Return the number of stages into which the model is cut, 1 where each device has all of it."""
+
+    @property
     def num_workers(self) -> int:
         """Return the number of processes that train together."""
 

@@ -9,6 +9,7 @@ train(load_config("demo"), name="x", observer=Printer())
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from asr.base.config import Config
 from asr.base.types import EditCounts
 from asr.base.work import Work
 from asr.runs.progress import EpochMetrics
+from asr.runs.stage_record import StageRecord
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class TrainingStart:
         devices: names of this process's devices.
         num_devices: number of devices of all processes.
         num_workers: number of processes that train together.
+        num_stages: number of stages into which the model is cut, 1 where each device has all of it.
     """
 
     directory: Path
@@ -47,6 +50,7 @@ class TrainingStart:
     devices: tuple[str, ...]
     num_devices: int
     num_workers: int
+    num_stages: int = 1
 
 
 class TrainingObserver:
@@ -61,6 +65,9 @@ class TrainingObserver:
 
     def on_start(self, start: TrainingStart) -> None:
         """Receive what will be trained, before the first step."""
+
+    def on_stages(self, stages: Sequence[StageRecord]) -> None:
+        """Receive what each device holds of a model that is trained in stages, before the first step."""
 
     def on_session(self, total_s: float, done_s: float, num_devices: int) -> None:
         """Receive the length of the run when its steps begin.

@@ -21,6 +21,7 @@ from asr.model.devices import ModelDevices, device_errors_as_user_errors
 from asr.runs.average import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
+from asr.runs.stage_record import read_stages
 from asr.runs.state import track_state
 from asr.training.engine import Engine, start_engine
 from asr.training.observer import TrainingObserver, TrainingStart
@@ -218,6 +219,7 @@ class _Session:
         from asr.model.acoustic_model import make_acoustic_model
         from asr.training.callbacks import load_callbacks, refuse_rate_setters
         from asr.training.data import make_vocabulary, training_data, with_manifests
+        from asr.training.stages import place_model
         from asr.training.trainer import TrainingSetup
 
         config, on_work = self.config, self.observer.on_work
@@ -238,7 +240,7 @@ class _Session:
         train_data, left_out = training_data(config, vocabulary, model, on_work)
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
-        placed = ModelDevices.of_engine(engine).place(model)
+        placed = place_model(engine, model, train_data.utterances, config.train.batch_s, self.run)
         setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks, placed)
         return _Prepared(setup, train_data, dev_data, test_data, left_out)
 
@@ -277,7 +279,7 @@ class _Session:
         from asr.report.files import write_report_files
 
         engine, manifest = trainer.engine, Path(trainer.config.data.test)
-        devices = ModelDevices.of_engine(engine)
+        devices = ModelDevices.of_engine(engine, [stage.layers for stage in read_stages(self.run.directory)])
         evaluated = evaluate_on_devices(devices, self.run, test_data, manifest, trainer.stop)
         trainer.stop.raise_if_requested()
         return Trained(self.run, evaluated, write_report_files(evaluated, self.run.report_path))
@@ -304,6 +306,7 @@ def _training_start(run: Run, prepared: _Prepared, engine: Engine) -> TrainingSt
         devices=tuple(engine.devices),
         num_devices=engine.num_devices,
         num_workers=engine.num_workers,
+        num_stages=engine.num_stages,
     )
 
 

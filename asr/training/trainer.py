@@ -35,6 +35,7 @@ from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
 from asr.runs.run import Run
+from asr.runs.stage_record import write_stages
 from asr.training.callbacks import Callbacks
 from asr.training.engine import Engine
 from asr.training.moving_average import MovingAverage
@@ -51,6 +52,7 @@ from asr.training.optimizer import (
 from asr.training.out_of_memory import memory_errors_as_user_errors
 from asr.training.profiler import Profiler
 from asr.training.skipped_batches import SkippedBatch
+from asr.training.stages import stages_of, typical_batch
 from asr.training.step import Step, StepResult, make_step, reference_labels
 from asr.training.tensorboard import STEPS_APART, TensorBoard
 from asr.training.trouble import TroubleWatch
@@ -403,7 +405,11 @@ class Trainer:
         return [metrics.dev_error for metrics in self.progress.history]
 
     def _start_session(self) -> None:
-        """Report the length of the run, and how much of it is done."""
+        """Report the stages of the model, the length of the run, and how much of it is done."""
+        utterances, batch_s = self.train_data.utterances, self.config.train.batch_s
+        if stages := stages_of(self.placed, self.optimizer, typical_batch(utterances, batch_s)[0]):
+            write_stages(self.run.directory, stages)
+            self.observer.on_stages(stages)
         epoch_s, done = self.train_data.duration_s, self.progress.epochs_done
         done_s = epoch_s * done
         if self.progress.epoch.batches:

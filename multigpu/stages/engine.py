@@ -62,12 +62,21 @@ class StagesEngine(Engine):
         return scope
 
     @override
-    def place(self, model: keras.Model, sample: Structure | None = None) -> StagedModel:
+    def place(
+        self,
+        model: keras.Model,
+        sample: Structure | None = None,
+        stages: Sequence[Sequence[str]] | None = None,
+    ) -> StagedModel:
         """Cut a model where measured time and memory are most even, and move each stage to its device."""
         num_micro_batches = MICRO_BATCHES_PER_STAGE * self.num_stages
         try:
             staged = StagedModel(
-                model, self.num_stages, self.devices, num_micro_batches=num_micro_batches, sample=sample
+                model,
+                stages or self.num_stages,
+                self.devices,
+                num_micro_batches=num_micro_batches,
+                sample=sample,
             )
             staged.placement()  # is an error if the model has no weights
         except (TypeError, ValueError) as error:  # the model cannot be cut so

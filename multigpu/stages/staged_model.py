@@ -82,7 +82,8 @@ class StagedModel(WrappedModel):
         recompute: whether all stages but the last keep only what they took, and repeat the forward pass
             before the backward pass, which takes less memory and more time.
         sample: what `inner` is called with, a few rows, to measure layers by; needed for a number of stages
-            where the shapes of its inputs are not known.
+            where the shapes of its inputs are not known. Named layers are measured, for `placement`, only
+            with a sample.
         name: name of the staged model.
 
     Raises:
@@ -245,8 +246,9 @@ class StagedModel(WrappedModel):
 
     def _layer_names(self, graph: LayerGraph) -> Sequence[Sequence[str]]:
         """Return the names of each stage's layers, measured where only the number of stages is given."""
-        if not isinstance(self._requested, int):
-            return self._requested
+        requested = self._requested
+        if self._sample is None and not isinstance(requested, int):
+            return requested
         if self._sample is not None:
             sample = self._sample
         elif graph.input is not None:
@@ -259,7 +261,7 @@ class StagedModel(WrappedModel):
         sample = as_tensors(sample)
         self._sample_rows = share_out(sample, 1)[0].num_rows
         self._costs = measure_layers(graph, sample, self.devices[0])
-        return even_stages(self._costs, self._requested)
+        return even_stages(self._costs, requested) if isinstance(requested, int) else requested
 
     @override
     def call(self, inputs: Structure, *more: Structure, training: bool | None = None) -> Structure:

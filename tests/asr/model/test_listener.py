@@ -5,10 +5,12 @@ import pytest
 import tensorflow as tf
 
 from asr.base.config import Config
+from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.devices import spread_over, start_devices
+from asr.model.devices import device_errors_as_user_errors, spread_over, start_devices
 from asr.model.listener import BATCH_SIGNATURE, Listener, log_probs_of
+from multigpu.errors import DeviceError
 
 VOCABULARY = Vocabulary("abc")
 
@@ -56,3 +58,9 @@ def test_other_parts_of_a_batch_are_passed_to_the_reduction_of_their_rows(model,
     assert returned.numpy().tolist() == labels.tolist()
     assert counts.numpy().tolist() == num_labels.tolist()
     assert step.experimental_get_tracing_count() == 1
+
+
+def test_errors_of_devices_begin_with_the_parameter_that_is_wrong():
+    for message, shown in (("mirrored: no", "`engine`: mirrored: no"), ("`stages`: no", "`stages`: no")):
+        with pytest.raises(UserError, match=f"^{shown}$"), device_errors_as_user_errors("engine"):
+            raise DeviceError(message)

@@ -79,3 +79,7 @@ def test_inputs_of_unknown_shape_need_a_sample():
         StagedModel(model, 2, 2, num_micro_batches=2)
     staged = StagedModel(model, 2, 2, num_micro_batches=2, sample=np.ones((2, 5, 4), np.float32))
     assert [one.layers for one in staged.placement()] == [["a"], ["b"]]
+    by_hand = StagedModel(
+        model, [["a"], ["b"]], 2, num_micro_batches=2, sample=np.ones((2, 5, 4), np.float32)
+    )
+    assert by_hand.placement()[1].time_share > 0  # measured, to be shown

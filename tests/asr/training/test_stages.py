@@ -1,0 +1,250 @@
+"""A model trained in stages equals one trained on one device, and is resumed bit for bit."""
+
+import copy
+import dataclasses
+import itertools
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.types import Logits, UserError
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.model.features.layer import padding_mask
+from asr.model.networks.layers import MaskedBatchNorm
+from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, run_parts
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.checkpoint_store import CheckpointStore
+from asr.runs.run import Run
+from asr.runs.stage_record import StageRecord, read_stages, stage_rows, write_stages
+from asr.training.observer import TrainingObserver
+from asr.training.stages import place_model
+from asr.training.trainer import Trainer, TrainingSetup
+from data_pipeline.dataset import Dataset
+from multigpu.engines import make_engine
+
+CONFIG = Config(
+    augment=AugmentConfig(frequency_masks=1, time_masks=1),
+    model=ModelConfig(dropout=0.2),
+    # a checkpoint after every step, and none is removed
+    train=TrainConfig(
+        epochs=2, batch_s=2.5, ema_decay=0.9, checkpoint_s=1e-9, keep_last=1000, tensorboard_utterances=0
+    ),
+)
+
+
+class Tiny(Network):
+    """Has few layers, so that its steps are traced in a second."""
+
+    SUBSAMPLING = 8
+
+    def __init__(self, num_outputs, dropout, seed):
+        super().__init__()
+        self._frames = keras.layers.Conv1D(16, 8, strides=8, padding="same", name="frames")
+        self._norm = MaskedBatchNorm(name="norm")
+        self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
+        self._output = keras.layers.Dense(num_outputs, name="output")
+        for index, layer in enumerate((self._frames, self._output)):
+            layer.kernel_initializer = keras.initializers.GlorotUniform(seed + index)
+
+    @classmethod
+    def of(cls, config, vocabulary, seed):
+        return cls(len(vocabulary), config.dropout, seed)
+
+    def num_output_frames(self, num_frames):
+        return (num_frames + 7) // 8
+
+    def parts(self):
+        return [
+            Part("frames", [self._frames], lambda x, n, _: (self._frames(x), self.num_output_frames(n))),
+            Part("norm", [self._norm, self._dropout], self._normalize),
+            Part("output", [self._output], lambda x, n, _: Logits(self._output(x), n)),
+        ]
+
+    def _normalize(self, hidden, num_frames, training):
+        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
+        hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
+        return self._dropout(hidden, training=training), num_frames
+
+    def call(self, features, num_frames, training=False):
+        return Logits(*run_parts(self.parts(), features, num_frames, training))
+
+    def get_config(self):
+        return {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asr.model.networks.load_part", lambda *_: Tiny)
+        yield
+
+
+class Observer(TrainingObserver):
+    """Collects what training reports."""
+
+    def __init__(self):
+        self.losses, self.stages = [], []
+
+    def on_stages(self, stages):
+        self.stages.append(stages)
+
+    def on_step(self, audio_s, loss, edits):
+        self.losses.append(loss)
+
+
+def make_model(engine, config, vocabulary):
+    with engine.scope():
+        return make_acoustic_model(config, vocabulary, for_training=True)
+
+
+def make_trainer(clips, directory, num_stages, config=CONFIG):
+    engine = make_engine("", [f"/CPU:{index}" for index in range(max(1, num_stages))], num_stages)
+    vocabulary = Vocabulary.of_utterances(clips)
+    data = Dataset(clips, vocabulary, config.train.batch_s)
+    model = make_model(engine, config, vocabulary)
+    run = Run(directory)
+    placed = place_model(engine, model, clips, config.train.batch_s, run)
+    run = run if run.exists else Run.create(directory, config, vocabulary)
+    dev_data = Dataset(clips[:2], vocabulary, config.train.batch_s)
+    setup = TrainingSetup(config, vocabulary, model, data, dev_data, placed=placed)
+    return Trainer(engine, setup, run, observer=Observer())
+
+
+@pytest.fixture(scope="module")
+def trainer(clips, tmp_path_factory):
+    trainer = make_trainer(clips[:10], tmp_path_factory.mktemp("stages") / "run", 2)
+    trainer.train()
+    return trainer
+
+
+def stopped_at(whole, point, directory):
+    """Return a copy of the run as it would be if killed right after one of its checkpoints."""
+    later = whole.checkpoints()[whole.checkpoints().index(point) + 1 :]
+    shutil.copytree(whole.directory, directory, ignore=lambda *_: {path.name for path in later})
+    return Run.open(directory)
+
+
+def within_the_first_epoch(run):
+    return next(path for path in run.checkpoints() if path.stem == "epoch-0001-batch-00002")
+
+
+def assert_same_arrays(one, other):
+    ours, theirs = (read_checkpoint(run.checkpoints()[-1]).arrays for run in (one, other))
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
+
+
+def test_run_in_stages_resumed_within_an_epoch_equals_the_uninterrupted_run(trainer, tmp_path):
+    whole, losses = trainer.run, trainer.observer.losses
+    again = copy.copy(trainer)  # with its compiled step
+    again.run = stopped_at(whole, within_the_first_epoch(whole), tmp_path / "run")
+    again.store, again.board = CheckpointStore(again.run, 1000, 1000), None
+    again.observer = Observer()
+    again.resume()
+    again.train()
+    assert again.observer.losses == losses[2:]
+    assert_same_arrays(again.run, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_stages", [0, 2])
+def test_run_in_stages_is_continued_by_another_process(trainer, clips, tmp_path, num_stages):
+    """In stages, it is cut in the places of its record, here others; results are the same bit for bit."""
+    run = stopped_at(trainer.run, within_the_first_epoch(trainer.run), tmp_path / "run")
+    cut = move_cut(run)
+    again = make_trainer(clips[:10], run.directory, num_stages)
+    again.resume()
+    again.train()
+    if num_stages:
+        assert [stage.layers for stage in again.observer.stages[0]] == cut
+        assert again.observer.losses == trainer.observer.losses[2:]
+        assert_same_arrays(again.run, trainer.run)
+    else:
+        assert np.isfinite(again.observer.losses).all()
+        assert again.progress.epochs_done == 2
+
+
+def move_cut(run):
+    """Move a layer from one stage to the other in the record of a run, and return the new stages."""
+    first, second = read_stages(run.directory)
+    names = [*first.layers, *second.layers]
+    place = 2 if len(first.layers) > 2 else 3
+    cut = [names[:place], names[place:]]
+    moved = [dataclasses.replace(first, layers=cut[0]), dataclasses.replace(second, layers=cut[1])]
+    write_stages(run.directory, moved)
+    return cut
+
+
+def test_model_is_cut_in_the_places_that_the_run_records(trainer, clips, tmp_path):
+    run = stopped_at(trainer.run, trainer.run.checkpoints()[0], tmp_path / "run")
+    cut = move_cut(run)
+    engine, model = trainer.engine, make_model(trainer.engine, CONFIG, trainer.vocabulary)
+    placed = place_model(engine, model, clips, 2.5, run)
+    assert [stage.layers for stage in placed.placement()] == cut
+    write_stages(run.directory, [dataclasses.replace(s, layers=["a"]) for s in read_stages(run.directory)])
+    placed = place_model(engine, make_model(engine, CONFIG, trainer.vocabulary), clips, 2.5, run)
+    assert [name for stage in placed.placement() for name in stage.layers] == [*cut[0], *cut[1]]
+
+
+def test_averages_and_optimizer_are_on_the_device_of_each_weight(trainer):
+    homes = {weight.path: weight.value.device for weight in trainer.model.weights}
+    assert len(set(homes.values())) == 2
+    averages = zip(trainer.model.weights, trainer.average.variables, strict=True)
+    assert all(average.device == homes[weight.path] for weight, average in averages)
+    slots = [slot for slot in trainer.optimizer.variables if len(slot.shape) == 2]
+    weights = {tuple(w.shape): w.value.device for w in trainer.model.weights if len(w.shape) == 2}
+    assert slots
+    assert all(slot.value.device == weights[tuple(slot.shape)] for slot in slots)
+
+
+def test_stages_are_reported_before_training_and_recorded(trainer):
+    [stages] = trainer.observer.stages
+    assert read_stages(trainer.run.directory) == stages
+    assert [stage.devices for stage in stages] == [("/CPU:0",), ("/CPU:1",)]
+    assert sum(stage.num_parameters for stage in stages) == trainer.model.count_params()
+    assert sum(stage.time_share for stage in stages) == pytest.approx(1)
+    assert all(stage.activation_bytes > 0 for stage in stages)
+    # AdamW keeps two numbers for each trained weight
+    trained = sum(4 * weight.shape.num_elements() for weight in trainer.model.trainable_weights)
+    assert 2 * trained <= sum(stage.optimizer_bytes for stage in stages) < 2 * trained + 100
+
+
+def test_losses_of_20_steps_in_stages_equal_those_of_one_device(clips, tmp_path):
+    """Dropout and masks are left out, which each micro-batch draws for itself."""
+    config = dataclasses.replace(
+        CONFIG, augment=AugmentConfig(), model=ModelConfig(dropout=0.0, synchronized_batch_norm=True)
+    )
+    losses = {}
+    for num_stages in (0, 2):
+        trainer = make_trainer(clips[:6], tmp_path / str(num_stages), num_stages, config)
+        plan, batches = trainer.train_data.epoch(0, 1, trainer.model.fits)
+        steps = itertools.islice(itertools.cycle(zip(plan, batches, strict=True)), 20)
+        losses[num_stages] = [float(trainer.train_step(batch, len(rows)).loss) for rows, batch in steps]
+    assert len(plan) == 3
+    np.testing.assert_allclose(losses[2], losses[0], rtol=1e-4)
+
+
+def test_table_of_stages_has_what_each_device_holds():
+    stages = [
+        StageRecord(("/GPU:0", "/GPU:2"), ["a", "b", "c"], 1_000, 4_000, 8_000, 2_000_000, 0.4),
+        StageRecord(("/GPU:1", "/GPU:3"), ["d"], 0, 0, 0, None, None),
+    ]
+    assert stage_rows(stages)[1:] == [
+        ["0", "/GPU:0, /GPU:2", "a to c (3)", "1,000", "4.00kB", "8.00kB", "2.00MB", "40%"],
+        ["1", "/GPU:1, /GPU:3", "d", "0", "0.00B", "0.00B", "-", "-"],
+    ]
+
+
+def test_damaged_record_of_stages_is_an_error_that_says_what_to_do(tmp_path):
+    assert read_stages(tmp_path) == []
+    for text in ("", "1", '{"a": 1}', '[{"devices": []}]', '["a"]'):
+        (tmp_path / "stages.json").write_text(text)
+        with pytest.raises(UserError, match=r"stages\.json: .*remove it"):
+            read_stages(tmp_path)
