@@ -8,10 +8,11 @@ The policy is the same for every corpus:
   has three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and
   12:30 with every unit.
 - Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`) by
-  pypinyin's dictionary, corrected by the context (data_pipeline/polyphones.py); ü is written v. Tones are
+  pypinyin's dictionary, corrected by the context (data_pipeline/readings); ü is written v. Tones are
   lexical: 一 is always `yi1`, 不 is always `bu4`, and the neutral tone, 5, is used where the dictionary has
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
-  `er2` as a word (女儿).
+  `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
+  jiao4`), and stay in the text as they are.
 - Characters are lower-cased; `▁` separates words of Latin script that white space separates.
 - Words are separated by white space; longer texts of hanzi without any are rejected, because their word
   boundaries are ambiguous.
@@ -23,12 +24,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI, is_hanzi
-from asr.base.pinyin import standard_spelling
+from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
 from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY
-from data_pipeline.polyphones import readings_by_context
+from data_pipeline.readings.dictionary import cut, syllables_of_word
+from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
+from data_pipeline.readings.traditional import simplified
 from data_pipeline.signs import DECORATION, is_read_aloud, read_with_number, without_emoticons
 
 BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
@@ -37,9 +39,6 @@ INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
 SPACE, PAUSE = " ", "\n"  # replacements of white space and of punctuation
 LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
 CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
-ER_WORDS = re.compile(
-    "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血生])儿(?![童子女孙媳歌科戏时])"
-)
 
 
 class UnlabelledError(UserError):
@@ -106,38 +105,28 @@ def _syllables(text: str) -> tuple[str, ...]:
             f"expected only hanzi, found {what}; write them out as spoken", repr(text.strip())
         )
     # white space between hanzi separates words in some corpora
-    words = [word for part in text.split() for word in _cut(part) if is_hanzi(word)]
+    words = [word for part in simplified(text).split() for word in cut(part)]
     return tuple(_readings(words))
 
 
 def _readings(words: Sequence[str]) -> list[str]:
-    from pypinyin import Style, lazy_pinyin
-
     text = "".join(words)
-    dictionary = lazy_pinyin(list(words), style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
-    syllables = [standard_spelling(syllable) for syllable in dictionary]
-    if len(syllables) != len(text) or any(not syllable.isascii() for syllable in syllables):
-        unknown = [char for char, syllable in zip(text, syllables, strict=False) if not syllable.isascii()]
-        raise UnlabelledError("hanzi without a reading in the dictionary", "".join(unknown) or text)
-    as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    syllables = [syllable for word in words for syllable in syllables_of_word(word) or _refused(word)]
+    suffixed = suffixes(text)
     by_context = readings_by_context(words)
     place = 0
     for word in words:
         for here in range(place, place + len(word)):
             particle = len(word) == 1 and particle_of(text, here)
-            is_suffix = here > 0 and here not in as_words
-            lexical = _lexical(text[here], syllables[here], is_suffix)
+            lexical = _lexical(text[here], syllables[here], here in suffixed)
             syllables[here] = by_context.get(here) or particle or lexical
         place += len(word)
     return syllables
 
 
-def particle_of(text: str, place: int) -> str:
-    """Return the reading of 地 or 得 as a particle; empty for anything else."""
-    before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
-    if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
-        return "de5"
-    return "de5" if text[place] == "得" and before else ""
+def _refused(word: str) -> tuple[str, ...]:
+    unknown = "".join(char for char in word if not syllables_of_word(char))
+    raise UnlabelledError("hanzi without a reading in the dictionary", unknown or word)
 
 
 def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
@@ -162,13 +151,6 @@ def _words(text: str) -> tuple[str, ...]:
     if longest > LONGEST_WORD and not SPACES_BETWEEN_HANZI.search(text):
         raise UnlabelledError("hanzi without spaces between words; add spaces", repr(text.strip()))
     return tuple(part for part in parts if part)
-
-
-def _cut(text: str) -> list[str]:
-    """Cut hanzi into words, the longest that are in pypinyin's dictionary of phrases."""
-    from pypinyin.seg import mmseg
-
-    return list(mmseg.seg.cut(text))
 
 
 _LABELLERS: dict[Unit, Callable[[str], tuple[str, ...]]] = {

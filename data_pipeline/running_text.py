@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.hanzi_text import HANZI, is_hanzi
-from data_pipeline.labels import ER_WORDS, UnlabelledError, label, particle_of
-from data_pipeline.polyphones import readings_by_context
+from data_pipeline.labels import UnlabelledError, label
+from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
 from data_pipeline.signs import DECORATION, is_read_aloud
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
@@ -277,14 +277,14 @@ def _readings(words: Sequence[str]) -> dict[int, Reading]:
     text = "".join(words)
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     begins = np.cumsum(lengths) - lengths
-    as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    suffixed = suffixes(text)
     by_context = readings_by_context(words)
     overridden: dict[int, Reading] = {}
     for here in sorted({*by_context, *(match.start() for match in PARTICLES.finditer(text))}):
         word = int(np.searchsorted(begins, here, "right")) - 1
         # inside a longer word, the dictionary is more reliable than a rule
         if lengths[word] == 1:
-            reading = by_context.get(here) or _particle_or_suffix(text, here, here not in as_words)
+            reading = by_context.get(here) or _particle_or_suffix(text, here, here in suffixed)
             if reading and (reading,) != _usual_reading(words[word]):
                 overridden[word] = (reading,)
     return overridden
@@ -295,11 +295,11 @@ def _usual_reading(hanzi: str) -> Reading:
     return label(hanzi, "syllables")
 
 
-def _particle_or_suffix(text: str, place: int, may_be_suffix: bool) -> str:
+def _particle_or_suffix(text: str, place: int, is_suffix: bool) -> str:
     """Return the reading of 地, 得 or 儿 as a word after others; empty if it is the usual reading."""
     begin = text.rfind(SENTENCE_END, max(0, place - 2), place) + 1 or max(0, place - 2)
     end = text.find(SENTENCE_END, place, place + 2)
     sentence = text[begin : end if end >= 0 else place + 2]
     if text[place] == "儿":
-        return "er5" if may_be_suffix and place > begin else ""
+        return "er5" if is_suffix and place > begin else ""
     return particle_of(sentence, place - begin)

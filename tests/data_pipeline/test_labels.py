@@ -47,6 +47,29 @@ from data_pipeline.labels import UnlabelledError, label, pinyin_of
         ("嗯", "en2"),
         ("诶", "ei2"),
         ("\ufeff你好，　世界！\n", "ni3 hao3 shi4 jie4"),
+        ("经常得到帮助", "jing1 chang2 de2 dao4 bang1 zhu4"),
+        ("看得到做得出", "kan4 de5 dao4 zuo4 de5 chu1"),
+        ("球队得分，冠军得主", "qiu2 dui4 de2 fen1 guan4 jun1 de2 zhu3"),
+        ("企业得以生存", "qi3 ye4 de2 yi3 sheng1 cun2"),
+        ("以下为全文", "yi3 xia4 wei2 quan2 wen2"),
+        ("化俗为雅", "hua4 su2 wei2 ya3"),
+        ("以市场为中心", "yi3 shi4 chang3 wei2 zhong1 xin1"),
+        ("聋哑儿童和聋哑儿", "long2 ya3 er2 tong2 he2 long2 ya3 er2"),
+        ("台儿庄", "tai2 er2 zhuang1"),
+        ("付给嘉儿", "fu4 gei3 jia1 er2"),
+        ("谁都会去", "shei2 dou1 hui4 qu4"),
+        ("国际大都会", "guo2 ji4 da4 du1 hui4"),
+        ("北部局地有雨", "bei3 bu4 ju2 di4 you3 yu3"),
+        ("朝鲜", "chao2 xian3"),
+        ("希特勒", "xi1 te4 le4"),
+        ("张掖", "zhang1 ye4"),
+        ("哈佛大学", "ha1 fo2 da4 xue2"),
+        ("翟先生", "zhai2 xian1 sheng1"),
+        ("燃烧似地", "ran2 shao1 shi4 de5"),
+        ("去銀行，問會計", "qu4 yin2 hang2 wen4 kuai4 ji4"),
+        ("睡覺乾淨重複", "shui4 jiao4 gan1 jing4 chong2 fu4"),
+        ("接著看著頭髮", "jie1 zhe5 kan4 zhe5 tou2 fa4"),
+        ("乾隆著書", "qian2 long2 zhu4 shu1"),
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
     ],
 )
@@ -137,3 +160,7 @@ def test_signs_between_letters_or_digits_are_not_decoration():
     for text in ("3~5", "x^2", "~5", "a|b"):
         with pytest.raises(UnlabelledError, match="number with a sign in it"):
             label(text, "characters")
+
+
+def test_traditional_text_is_kept_as_characters():
+    assert label("乾淨的銀行", "characters") == ("乾", "淨", "的", "銀", "行")

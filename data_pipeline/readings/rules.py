@@ -1,0 +1,95 @@
+"""Choose the reading of polyphonic hanzi by their context, where pypinyin's dictionary of phrases fails.
+
+Each rule replaces pypinyin's reading of one hanzi where its pattern matches. Patterns look at few neighbours
+and prefer missing a case to choosing a wrong reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+AFTER_GET = "到出以知罪奖胜名分票益失逞病了过主利志救悉宠"  # after 得 in the sense of "get" (de2): 得到
+# before 得 as a particle, though one of 到出过了 follows: 看得到, 说得出
+POTENTIAL = "看听说做办想买找吃走跑用够达拿认数写猜信比打受免玩喝请去来赶查感见"
+AFTER_GROUND = "方上里面下铁球位图产址区域震带毯板理主名势形道基段质"  # after the noun 地: 地方, 地铁
+
+# before 儿 as a suffix (er5); elsewhere, as in names, it is a word of its own (er2)
+SUFFIXED = frozenset(
+    "会点这那哪事味个伙块劲活花鸟孩份准空法玩伴样意边头脑圈根皮底盖坎神本地些片摊眼门面嘴帽娘们爷哥妞媳妇"
+    "婶侃盹结辈瓣板棍杆串团堆对碗盘瓶壶罐盒箱匣兜包袋塞缝洞坑沟弯角尖边沿腰腿脚手爪尾毛羽刺芽苗叶藤瓜果仁核籽"
+    "豆粒饼馅汤面冻酒茶药球牌戏曲调腔声音话词字信画书本报票钱账活差错茬岔碴乱谱数名姓今明昨前后早晚天月年时"
+    "阵回趟遍下溜缕丝绺撮把段截半双样色亮影印痕迹心胆性魂气范儿样派混转弯拐跑玩聊唠逗乐哏"
+) - frozenset("转帘")
+ER_WORDS = re.compile(
+    "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血生])儿(?![童子女孙媳歌科戏时])"
+)
+
+# rules for a hanzi that is a word on its own
+ALONE = [
+    (r"(?<=[成作变化称名分视认极颇较更最甚均尤约改])为|为(?=百分|[零二三四五六七八九十百千万第])", "wei2"),
+    (r"(?<=以下)为|以.{1,5}(?<![因认成作])为|(?<=[化变改转视分]..)为|(?<=[化变改转视分].)为", "wei2"),
+    (r"(?<=[我你您他她它们都还也就又总非可只必须])得(?![" + AFTER_GET + r"的\n])(?=.)", "dei3"),
+    (r"(?<=不可)得$", "de2"),
+    (r"(?<=[我你您他她它们])得(?=[" + AFTER_GET + "的])", "de2"),
+    (r"(?<=[睡找用见够管摸])不着", "zhao2"),
+    (r"(?<=[很太更最多全])长", "chang2"),
+    (r"教(?=[我你您他她它书]|孩子|学生|数学|英语|汉语|语文|中文|音乐)", "jiao1"),
+    (r"还(?=[清钱给])", "huan2"),
+    (r"重(?=[做写回组装置返启申建])|(?<=[多双])重", "chong2"),
+    (r"(?<=[一两三四五六七八九几十百这那每哪])只(?![有要能是好会])", "zhi1"),
+    (r"(?<=[男女电原质粒分弟孔孟太庄王])子", "zi3"),
+]
+# rules for a hanzi anywhere, even inside a word of the dictionary
+ANYWHERE = [
+    (r"(?<![认成作称以分变])为(?=了|什么|何|此|人民|大家|[我你您他她])", "wei4"),
+    (r"(?<=[们我你他她它人家])都(?=会)", "dou1"),
+    (r"还(?=[款贷债])", "huan2"),
+    (r"(?<=[投支总分央商])行(?![动走为驶进事政])", "hang2"),
+    (r"(?<=工商)行(?=政)", "xing2"),
+    (r"(?<=[受免忘]得)了", "liao3"),
+    (rf"(?:(.)\1|[然真兴力细断速切])地(?![{AFTER_GROUND}])", "de5"),
+    (r"(?<=[般样似])地", "de5"),
+    (r"传(?=递)", "chuan2"),
+]
+GET = re.compile(rf"得[{AFTER_GET}]")
+MAYBE_POTENTIAL = "到出过了"
+COMPILED = [
+    *((re.compile(pattern), reading, True) for pattern, reading in ALONE),
+    *((re.compile(pattern), reading, False) for pattern, reading in ANYWHERE),
+]
+
+
+def readings_by_context(words: Sequence[str]) -> dict[int, str]:
+    """Return readings that differ from the dictionary's by their position in the text.
+
+    Args:
+        words: of the text, only hanzi.
+    """
+    text = "".join(words)
+    alone = [len(word) == 1 for word in words for _ in word]
+    found: dict[int, str] = {}
+    for pattern, reading, only_alone in COMPILED:
+        for match in pattern.finditer(text):
+            place = match.end() - 1  # the match ends with the hanzi itself
+            if alone[place] or not only_alone:
+                found[place] = reading
+    return found
+
+
+def particle_of(text: str, place: int) -> str:
+    """Return the reading of 地 or 得 as a particle; empty for anything else."""
+    before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
+    if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
+        return "de5"
+    if text[place] != "得" or not before:
+        return ""
+    is_potential = before[-1] in POTENTIAL and after in MAYBE_POTENTIAL
+    return "de2" if GET.match(text, place) and not is_potential else "de5"
+
+
+def suffixes(text: str) -> set[int]:
+    """Return the places of 儿 as a suffix (花儿); elsewhere it is a word (女儿) or part of a name."""
+    as_words = {match.start() for match in ER_WORDS.finditer(text)}
+    places = {match.start() for match in re.finditer("儿", text)} - as_words
+    return {place for place in places if place and text[place - 1] in SUFFIXED}
