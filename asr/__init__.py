@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from asr.base.decoder_settings import DecoderSettings
     from asr.base.types import UserError
     from asr.evaluation.run_evaluation import evaluate
+    from asr.export.asrt.importing import import_asrt
     from asr.recognition.recognizer import Recognizer
     from asr.recognition.streaming import StreamingRecognizer
     from asr.training.train import resume, train
@@ -31,6 +32,7 @@ __all__ = [
     "UserError",
     "__version__",
     "evaluate",
+    "import_asrt",
     "load_config",
     "resume",
     "train",
@@ -42,6 +44,7 @@ _MODULES = {
     "StreamingRecognizer": "asr.recognition.streaming",
     "UserError": "asr.base.types",
     "evaluate": "asr.evaluation.run_evaluation",
+    "import_asrt": "asr.export.asrt.importing",
     "load_config": "asr.base.config",
     "resume": "asr.training.train",
     "train": "asr.training.train",

@@ -94,9 +94,9 @@ def whole_folder(path: Path, what: str) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise a UserError where a file or folder exists that the parameter `out` names."""
+    """Raise a UserError where a file or folder exists."""
     if path.exists() or path.is_symlink():
-        raise UserError(f"{path}: already exists; remove it, or choose another `out`")
+        raise UserError(f"{path}: already exists; remove it, or choose another name")
 
 
 def _flush(path: Path) -> None:

@@ -26,6 +26,7 @@ from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
 from asr.cli.commands.download import add_download_arguments, download_command
 from asr.cli.commands.evaluate import add_evaluate_arguments, evaluate_command
 from asr.cli.commands.export import add_export_arguments, export_command
+from asr.cli.commands.import_asrt import add_import_asrt_arguments, import_asrt_command
 from asr.cli.commands.inspect import add_inspect_arguments, inspect_command
 from asr.cli.commands.labels import add_labels_arguments, labels_command
 from asr.cli.commands.lm import add_lm_arguments, lm_command
@@ -73,6 +74,12 @@ COMMANDS = (
     Command("compare", "compare settings and curves of runs", add_compare_arguments, compare_command),
     Command(
         "average", "average a run's best checkpoints into one model", add_average_arguments, average_command
+    ),
+    Command(
+        "import-asrt",
+        "turn weights that ASRT trained into a run",
+        add_import_asrt_arguments,
+        import_asrt_command,
     ),
     Command(
         "download",

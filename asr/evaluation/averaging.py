@@ -11,7 +11,8 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.files import refuse_existing
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
-from asr.runs.average import Average, Origin, average_best, write_average, write_origin
+from asr.runs.average import Average, average_best, write_average
+from asr.runs.origin import AverageOrigin, write_origin
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def _beside(run: Path, num_best: int) -> Path:
     return directory.with_name(f"{directory.name}-average{num_best}")
 
 
-def _origin(run: Run, average: Average, evaluation: Evaluation) -> Origin:
-    return Origin(str(run.directory), average.epochs, evaluation.edits.rate)
+def _origin(run: Run, average: Average, evaluation: Evaluation) -> AverageOrigin:
+    return AverageOrigin(str(run.directory), average.epochs, evaluation.edits.rate)
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:

@@ -12,6 +12,7 @@ from asr.base.wording import short_number, short_percent
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
+from asr.runs.origin import ImportOrigin
 from asr.runs.progress import EpochMetrics
 
 NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
@@ -60,7 +61,7 @@ class _Card:
 
 def _card(run: ComparedRun, leads: bool) -> _Card:
     figures = results_of_run(run)
-    about = f"{figures['epochs']} epochs"
+    about = figures["epochs"] if isinstance(run.origin, ImportOrigin) else f"{figures['epochs']} epochs"
     if run.dev_error is not None:
         at_epoch = f", at epoch {run.best.epoch}" if run.best else ""
         about = f"{'the lowest ' if leads else ''}dev error{at_epoch}; {about}"

@@ -6,23 +6,19 @@ variances of batch normalisation are averaged as well, not recomputed on the tra
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from asr.base.files import whole_file, whole_folder
 from asr.base.types import UserError
-from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint, write_weights
+from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint
+from asr.runs.origin import AverageOrigin, write_run
 from asr.runs.progress import EpochMetrics, Progress, best_first
 from asr.runs.run import Run
 
 logger = logging.getLogger(__name__)
-
-FILE = "average.json"
 
 
 @dataclass(frozen=True)
@@ -38,25 +34,6 @@ class Average:
     weights: Arrays
     progress: Progress
     epochs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Describes what the average in a run directory is made of.
-
-    Attributes:
-        run: directory of the original run.
-        epochs: the averaged epochs.
-        dev_error: dev error rate of the average; None if it was not evaluated.
-    """
-
-    run: str
-    epochs: tuple[int, ...]
-    dev_error: float | None = None
-
-    def describe(self) -> str:
-        """Return a description such as "of epochs 3, 5 of runs/demo"."""
-        return f"of epochs {', '.join(map(str, sorted(self.epochs)))} of {self.run}"
 
 
 def average_best(run: Run, num_best: int) -> Average:
@@ -112,40 +89,8 @@ def write_average(run: Run, average: Average, target: Path) -> None:
     Raises:
         UserError: the target exists, or cannot be written.
     """
-    with whole_folder(target, "run directory") as folder:
-        made = Run.create(folder, run.config(), run.vocabulary())
-        path = made.epoch_checkpoint(max(average.epochs))
-        write_weights(path, average.weights, average.progress)
-        write_origin(made.directory, Origin(str(run.directory), average.epochs))
-
-
-def write_origin(directory: Path, origin: Origin) -> None:
-    """Write what an average is made of."""
-    with whole_file(directory / FILE, "origin of the average") as file:
-        file.write(json.dumps(dataclasses.asdict(origin), indent=2).encode() + b"\n")
-
-
-def read_origin(directory: Path) -> Origin | None:
-    """Read what an average is made of; return None for a run that is not an average.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    path = directory / FILE
-    try:
-        record = json.loads(path.read_bytes())
-        dev_error = record["dev_error"]
-        return Origin(
-            run=str(record["run"]),
-            epochs=tuple(int(epoch) for epoch in record["epochs"]),
-            dev_error=None if dev_error is None else float(dev_error),
-        )
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UserError(f"{path}: cannot read this ({error.strerror}); correct its permissions") from None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise UserError(f"{path}: damaged; remove {directory}, and average again") from None
+    origin = AverageOrigin(str(run.directory), average.epochs)
+    write_run(target, run.config(), run.vocabulary(), average.weights, origin, average.progress)
 
 
 class _Mean:

@@ -17,7 +17,7 @@ from string import ascii_uppercase
 from asr.base.config import Config
 from asr.base.types import UserError
 from asr.base.wording import duration, percent
-from asr.runs.average import Origin, read_origin
+from asr.runs.origin import Origin, read_origin
 from asr.runs.progress import EpochMetrics, best_epoch, throughput
 from asr.runs.run import Run
 
@@ -35,7 +35,7 @@ class ComparedRun:
         directory: directory of the run.
         config: its settings; keys that are missing in an old run have their defaults.
         metrics: metrics of its epochs so far.
-        origin: description of the average; None for a run that was trained.
+        origin: where the weights are from; None for a run that was trained.
     """
 
     letter: str
@@ -122,7 +122,7 @@ def results_of(runs: Sequence[ComparedRun]) -> Rows:
 def results_of_run(run: ComparedRun) -> dict[str, str]:
     """Return the results of a run by name."""
     if run.origin:
-        results = {"epochs": f"average of {len(run.origin.epochs)}"}
+        results = {"epochs": run.origin.summary()}
     else:
         results = {"epochs": f"{len(run.metrics)} of {run.config.train.epochs}"}
     if run.dev_error is not None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from asr.base.config import Config
 from asr.base.types import UserError
-from asr.runs.average import read_origin
+from asr.runs.origin import ORIGINS, read_origin
 from asr.runs.progress import EpochMetrics, best_first
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
@@ -30,7 +30,8 @@ class RunSummary:
 
     Attributes:
         directory: directory of the run.
-        state: see `asr.runs.state.RunState`; or "damaged", or "average" for a result of `asr average`.
+        state: see `asr.runs.state.RunState`; or "damaged"; or "average" or "imported" for weights
+            that were not trained there, see `asr.runs.origin`.
         reason: reason for the state, if there is one.
         epochs_done: number of finished epochs; None where it cannot be read.
         num_epochs: number of epochs to train; None where it cannot be read.
@@ -52,6 +53,11 @@ class RunSummary:
     last_modified_s: float
     command: str
 
+    @property
+    def is_trained_here(self) -> bool:
+        """Return whether the run trains: the weights of others are from elsewhere."""
+        return self.state not in (kind.STATE for kind in ORIGINS)
+
 
 def list_runs(folders: Iterable[Path]) -> list[RunSummary]:
     """Return the runs in some folders, which may also be runs themselves; the last modified one is last."""
@@ -72,7 +78,7 @@ def summarize(directory: Path) -> RunSummary:
     if troubles:
         state, reason = "damaged", ". ".join(troubles)
     elif origin:
-        state, reason = "average", origin.describe()
+        state, reason = origin.STATE, origin.describe()
     best = next(iter(best_first(metrics or ())), None)
     return RunSummary(
         directory=directory,

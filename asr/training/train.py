@@ -18,7 +18,7 @@ from asr.base.config import Config, load_config
 from asr.base.interrupt import StopRequest, stop_signals
 from asr.base.types import UserError
 from asr.model.devices import ModelDevices, device_errors_as_user_errors
-from asr.runs.average import read_origin
+from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.stage_record import read_stages
@@ -152,10 +152,10 @@ def resume(
                 f"{', '.join(SET_ON_RESUME)}; start another run under another `name`"
             )
     old = Run.open(Path(run))
-    if read_origin(old.directory):
+    if origin := read_origin(old.directory):
         raise UserError(
-            f"{old.directory}: an average of checkpoints has no optimiser and cannot be resumed; start "
-            f"another run from it, with train.init_from={old.directory} and another `name`"
+            f"{old.directory}: these weights ({origin.summary()}) have no optimizer and cannot be resumed; "
+            f"start another run from them, with train.init_from={old.directory} and another `name`"
         )
     config = load_config(old.directory / "config.toml", overrides)
     command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine, stages=stages)

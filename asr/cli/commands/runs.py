@@ -73,7 +73,7 @@ def _remark(run: RunSummary) -> str:
         train_parser = argparse.ArgumentParser()  # `asr train` raised what ended the run
         add_train_arguments(train_parser)
         reason = visible(with_options(run.reason, train_parser))
-        remark += f"{' ' if run.state == 'average' else ': '}{reason}"
+        remark += f"{': ' if run.is_trained_here else ' '}{reason}"
     resume = ". Resume with" if run.reason else "; resume with"
     return f"{_name(run)}: {remark}{resume if run.command else ''}"
 
@@ -87,7 +87,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     return (
         _name(run),
         run.state,
-        "" if run.state == "average" else epochs,
+        epochs if run.is_trained_here else "",
         error + at,
         duration(run.train_s) if run.train_s else "",
         f"{datetime.fromtimestamp(run.last_modified_s):%Y-%m-%d %H:%M}",

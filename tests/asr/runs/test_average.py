@@ -13,8 +13,9 @@ from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.model.acoustic_model import make_acoustic_model
 from asr.recognition.recognizer import Recognizer
-from asr.runs.average import average_best, read_origin, write_average
+from asr.runs.average import average_best, write_average
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint, write_weights
+from asr.runs.origin import read_origin
 from asr.runs.progress import EpochMetrics, Progress
 from asr.runs.run import Run
 from data_pipeline.manifest import write_manifest

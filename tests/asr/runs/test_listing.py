@@ -16,7 +16,7 @@ from asr.base.config import Config
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
-from asr.runs.average import Origin, write_origin
+from asr.runs.origin import AverageOrigin, write_origin
 from asr.runs.progress import EpochMetrics
 from asr.runs.resume_command import asr_command
 from asr.runs.run import Run
@@ -165,6 +165,7 @@ def test_the_stored_command_is_listed_with_its_folder(tmp_path, capsys, monkeypa
         ("metrics.jsonl", b"[" * 100_000),
         ("metrics.jsonl", b"\xff"),
         ("average.json", b"{}"),
+        ("import.json", b'{"program": "ASRT"}'),
     ],
 )
 def test_a_damaged_run_is_listed_as_damaged(tmp_path, capsys, name, content):
@@ -190,7 +191,7 @@ def test_metrics_that_are_not_numbers_are_listed_as_damaged(tmp_path, capsys, fi
 
 def test_an_average_is_listed_as_an_average(tmp_path, capsys):
     make_run(tmp_path / "mean")
-    write_origin(tmp_path / "mean", Origin("runs/demo", (4, 2), 0.125))
+    write_origin(tmp_path / "mean", AverageOrigin("runs/demo", (4, 2), 0.125))
     row = records(capsys, tmp_path)["mean"]
     assert (row["state"], row["best_dev_error"], row["command"]) == ("average", 0.125, "")
     assert "mean: average of epochs 2, 4 of runs/demo" in said(capsys, tmp_path)
