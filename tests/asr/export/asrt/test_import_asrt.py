@@ -152,7 +152,7 @@ def test_the_dict_txt_of_the_folder_of_asrt_is_found(tmp_path, capsys):
     assert not (tmp_path / "other").exists()
 
 
-def test_an_imported_run_transcribes_what_its_outputs_stand_for(tmp_path, clips, capsys):
+def test_an_imported_run_transcribes_the_syllables_of_its_outputs(tmp_path, clips, capsys):
     weights, dictionary, layers = files_of(tmp_path)
     output = layers[-2].weights
     for line, said in ((3, "ni3"), (len(SYLLABLES), "")):
