@@ -1,6 +1,8 @@
 """Tests that the check of stages accepts `StagedModel` and rejects ports that do less."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -70,9 +72,19 @@ def test_check_command_shows_the_ops_of_each_stage_and_the_bubble(capsys):
     assert "Every stage runs on its device" in out
 
 
+@pytest.mark.slow
+def test_check_command_accepts_replicas_of_stages():
+    command = [sys.executable, "-m", "multigpu", "check", "--gpus", "4", "--stages", "2", "--simulate"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\d +/CPU:\d ", line)]
+    assert [row[:2] for row in rows] == [["0", "/CPU:0"], ["0", "/CPU:2"], ["1", "/CPU:1"], ["1", "/CPU:3"]]
+    assert [row[3:5] for row in rows] == [["8", "12"]] * 2 + [["12", "24"]] * 2  # of 4 micro-batches each
+
+
 def test_check_command_needs_a_device_for_each_stage(capsys):
     assert main(["check", "--stages", "3", "--gpus", "2"]) == 2
-    assert main(["check", "--stages", "1"]) == 2
+    assert main(["check", "--stages", "1"]) == main(["check", "--stages", "0"]) == 2
     errors = capsys.readouterr().err
     assert "a device for each of 3 stages" in errors
     assert "--simulate" in errors

@@ -61,7 +61,12 @@ def difference(ours, theirs):
 
 @pytest.mark.parametrize(
     ("num_micro_batches", "recompute", "compiled"),
-    [(1, False, True), (4, False, True), (4, True, True), (3, True, False)],
+    [
+        pytest.param(1, False, True, marks=pytest.mark.slow),
+        (4, False, True),
+        pytest.param(4, True, True, marks=pytest.mark.slow),
+        (3, True, False),
+    ],
 )
 def test_step_equals_one_device_in_double_precision(num_micro_batches, recompute, compiled):
     staged = StagedModel(make(), STAGES, 3, num_micro_batches=num_micro_batches, recompute=recompute)
@@ -73,18 +78,18 @@ def test_step_equals_one_device_in_double_precision(num_micro_batches, recompute
     assert difference(gradients, expected[2]) < 1e-12
 
 
-def test_synchronized_batch_normalisation_equals_one_device():
+@pytest.mark.parametrize("recompute", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_synchronized_batch_normalisation_equals_one_device(recompute):
     def norm():
         return layers.BatchNormalization(momentum=0.5, synchronized=True, name="norm")
 
     stages = [["c1"], ["c2", "norm", "c3"], STAGES[2]]
-    for recompute in (False, True):
-        inner, plain = make(norm), make(norm)
-        staged = StagedModel(inner, stages, 3, num_micro_batches=4, recompute=recompute)
-        gradients = tf.function(staged.loss_and_gradients)(mse, tf.constant(X), tf.constant(Y)).gradients
-        assert difference(gradients, on_one_device(plain)[2]) < 1e-10
-        for a, b in zip(inner.get_weights(), plain.get_weights(), strict=True):
-            assert np.allclose(a, b, rtol=1e-10)
+    inner, plain = make(norm), make(norm)
+    staged = StagedModel(inner, stages, 3, num_micro_batches=4, recompute=recompute)
+    gradients = tf.function(staged.loss_and_gradients)(mse, tf.constant(X), tf.constant(Y)).gradients
+    assert difference(gradients, on_one_device(plain)[2]) < 1e-10
+    for a, b in zip(inner.get_weights(), plain.get_weights(), strict=True):
+        assert np.allclose(a, b, rtol=1e-10)
 
 
 @pytest.mark.parametrize("synchronized", [False, True])

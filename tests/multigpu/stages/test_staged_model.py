@@ -55,7 +55,14 @@ def adamw():
     return keras.optimizers.AdamW(0.01, weight_decay=0.1, global_clipnorm=0.5, name="adamw")
 
 
-@pytest.mark.parametrize("make", [sequential, unbuilt, Subclassed])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(sequential, marks=pytest.mark.slow),
+        unbuilt,
+        pytest.param(Subclassed, marks=pytest.mark.slow),
+    ],
+)
 def test_fit_evaluate_and_predict_equal_one_device(make):
     plain, model = make(), staged(make())
     histories, results = [], []
