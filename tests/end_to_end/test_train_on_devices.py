@@ -43,9 +43,17 @@ def assert_same_weights(one, other):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.fixture(
+    scope="module", params=["clip_config", pytest.param("separable_config", marks=pytest.mark.slow)]
+)
+def config(request):
+    """Return the configuration of a tiny network, and of one of the product."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="module")
-def on_one_device(clip_config):
-    return train(clip_config, "one", *SAME_STEPS)
+def on_one_device(config):
+    return train(config, f"one-{config.stem}", *SAME_STEPS)
 
 
 MIRRORED = pytest.param(["--gpus", "2", "--engine", "mirrored"], marks=pytest.mark.slow)
@@ -53,8 +61,8 @@ STAGES = pytest.param(["--gpus", "2", "--engine", "stages"], marks=pytest.mark.s
 
 
 @pytest.mark.parametrize("options", [["--gpus", "2,1"], MIRRORED, STAGES])
-def test_training_on_several_devices_equals_training_on_one(clip_config, on_one_device, options, capsys):
-    run = train(clip_config, re.sub(r"\W", "", "".join(options)), *SAME_STEPS, *options)
+def test_training_on_several_devices_equals_training_on_one(config, on_one_device, options, capsys):
+    run = train(config, config.stem + re.sub(r"\W", "", "".join(options)), *SAME_STEPS, *options)
     output = capsys.readouterr()
     assert ("/CPU:2, /CPU:1" if "2,1" in options else "/CPU:0, /CPU:1") in output.out
     assert "devices:" in output.err
@@ -63,21 +71,21 @@ def test_training_on_several_devices_equals_training_on_one(clip_config, on_one_
 
 @pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED, STAGES])
 def test_run_resumes_within_an_epoch_on_another_number_of_devices(
-    clip_config, on_one_device, monkeypatch, options
+    config, on_one_device, monkeypatch, options
 ):
     def stop_in_the_second_step(trainer, batch, num_rows):
         if trainer.progress.step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return train_step(trainer, batch, num_rows)
 
-    train_step, name = Trainer.train_step, f"moved{options[-1]}"
+    train_step, name = Trainer.train_step, f"{config.stem}-moved{options[-1]}"
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train_step", stop_in_the_second_step)
-        assert main(["train", str(clip_config), "--name", name, *SAME_STEPS, *options]) == 143
-    assert [p.name for p in Run(clip_config.parent / "runs" / name).checkpoints()] == [
+        assert main(["train", str(config), "--name", name, *SAME_STEPS, *options]) == 143
+    assert [p.name for p in Run(config.parent / "runs" / name).checkpoints()] == [
         "epoch-0001-batch-00002.npz"
     ]
-    run = train(clip_config, name, "--resume")
+    run = train(config, name, "--resume")
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
     assert_same_weights(run, on_one_device)
 
@@ -147,19 +155,20 @@ def free_ports(number):
 
 
 @pytest.mark.slow
-def test_training_in_two_processes_equals_training_in_one(clip_config, on_one_device):
-    chief, other = start_workers(clip_config, "workers", *SAME_STEPS)
+def test_training_in_two_processes_equals_training_in_one(separable_config):
+    alone = train(separable_config, "alone", *SAME_STEPS)
+    chief, other = start_workers(separable_config, "workers", *SAME_STEPS)
     output, errors = chief.communicate(timeout=200)
     assert chief.returncode == 0, errors
     assert "of each of 2 workers (multi-worker)" in output
     assert "epoch" not in other.communicate(timeout=60)[0]
     assert other.returncode == 0
-    assert_same_weights(clip_config.parent / "runs" / "workers", on_one_device)
+    assert_same_weights(separable_config.parent / "runs" / "workers", alone)
 
 
 @pytest.mark.slow
-def test_lost_worker_ends_the_run_which_can_be_resumed(clip_config, capsys):
-    chief, other = start_workers(clip_config, "lost", "--set=train.epochs=40")
+def test_lost_worker_ends_the_run_which_can_be_resumed(separable_config, capsys):
+    chief, other = start_workers(separable_config, "lost", "--set=train.epochs=40")
     for line in chief.stdout:
         if re.match(r"epoch +2/40", line):
             break
@@ -171,6 +180,6 @@ def test_lost_worker_ends_the_run_which_can_be_resumed(clip_config, capsys):
     assert "--resume" in errors
     assert "Traceback" not in errors
 
-    run = train(clip_config, "lost", "--resume")
+    run = train(separable_config, "lost", "--resume")
     epochs = [json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert epochs == list(range(1, 41))

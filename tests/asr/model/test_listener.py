@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.tiny import TINY
 
-from asr.base.config import Config
+from asr.base.config import Config, ModelConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
@@ -17,7 +18,7 @@ VOCABULARY = Vocabulary("abc")
 
 @pytest.fixture(scope="module")
 def model():
-    return make_acoustic_model(Config(), VOCABULARY)
+    return make_acoustic_model(Config(model=ModelConfig(family=TINY)), VOCABULARY)
 
 
 @pytest.fixture(scope="module")

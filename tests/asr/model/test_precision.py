@@ -1,13 +1,16 @@
 """Networks compute in 16 bits with mixed precision; weights, statistics and logits are in 32."""
 
 import dataclasses
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
+from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.keras_internals import layers_of
@@ -29,10 +32,10 @@ NETWORKS = [
 ]
 
 
-def in_precision(precision):
+def in_precision(precision, family="separable"):
     return Config(
         augment=AugmentConfig(frequency_masks=1, time_masks=1),
-        model=ModelConfig(factored_output=True),
+        model=ModelConfig(family=family, factored_output=True),
         train=TrainConfig(precision=precision),
     )
 
@@ -48,46 +51,61 @@ def with_finite_flag(gradients):
     return gradients, tf.reduce_all(every)
 
 
-@pytest.fixture(scope="module", params=[("float16", 2), ("bfloat16", 1)], ids=str)
+class Trained(NamedTuple):
+    """Holds a model after a few steps, the batch of all of them, and what each step returned."""
+
+    config: Config
+    model: Any
+    vocabulary: Vocabulary
+    batch: Batch
+    losses: list[float]
+    finite: list[bool]  # whether the gradients were
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("float16", 2, TINY),
+        ("bfloat16", 1, TINY),
+        pytest.param(("float16", 2, "separable"), marks=pytest.mark.slow),
+        pytest.param(("bfloat16", 1, "separable"), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def trained(request, clips):
-    """Train a few steps; return model, vocabulary, batch, losses, and whether gradients were finite."""
-    precision, num_devices = request.param
+    """Train a few steps."""
+    precision, num_devices, family = request.param
+    config = in_precision(precision, family)
     vocabulary = Vocabulary.of_utterances(clips[:4])
     batch = next(Dataset(clips[:4], vocabulary, 20.0).in_order()[1])
     engine = make_engine("", [f"/CPU:{index}" for index in range(num_devices)])
     with engine.scope():
-        model = make_acoustic_model(in_precision(precision), vocabulary, for_training=True)
-        optimizer = keras.optimizers.AdamW(2e-3)
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+        optimizer = keras.optimizers.AdamW(1e-2 if family == TINY else 2e-3)
         if precision == "float16":
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
     step = engine.train_step(model, optimizer, loss_of, with_finite_flag, BATCH_SIGNATURE)
     results = [step(tf.constant(4), *batch) for _ in range(NUM_STEPS)]
-    return (
-        model,
-        vocabulary,
-        batch,
-        [float(loss) for loss, *_ in results],
-        [bool(finite) for *_, finite in results],
-    )
+    losses, finite = [float(loss) for loss, *_ in results], [bool(finite) for *_, finite in results]
+    return Trained(config, model, vocabulary, batch, losses, finite)
 
 
 def test_a_network_in_16_bits_learns(trained):
-    _, _, _, losses, finite = trained
-    assert all(finite[NUM_STEPS // 2 :])  # before that, the loss scale is adjusted
-    assert np.isfinite(losses).all()
-    assert losses[-1] < 0.7 * losses[0]
+    assert all(trained.finite[NUM_STEPS // 2 :])  # before that, the loss scale is adjusted
+    assert np.isfinite(trained.losses).all()
+    assert trained.losses[-1] < 0.7 * trained.losses[0]
 
 
 def test_weights_and_statistics_are_in_32_bits_in_mixed_precision(trained):
-    model = trained[0]
+    model = trained.model
     assert {v.dtype for v in model.variables if "seed" not in v.path} == {"float32"}
     assert all(np.isfinite(np.asarray(variable)).all() for variable in model.variables)
 
 
 def test_a_model_trained_in_16_bits_decodes_in_32(trained):
-    model, vocabulary, batch, _, _ = trained
-    plain = make_acoustic_model(in_precision("bfloat16"), vocabulary)
+    model, batch = trained.model, trained.batch
+    plain = make_acoustic_model(trained.config, trained.vocabulary)
     for ours, theirs in zip(plain.variables, model.variables, strict=True):
         assert "seed" in ours.path or ours.path == theirs.path
         ours.assign(theirs)

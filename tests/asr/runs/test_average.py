@@ -6,8 +6,9 @@ import signal
 
 import numpy as np
 import pytest
+from helpers.tiny import TINY
 
-from asr.base.config import Config, DataConfig
+from asr.base.config import Config, DataConfig, ModelConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
@@ -158,7 +159,7 @@ def spoken(clips, tmp_path_factory):
     """Make a run of a real model, with three epochs of random weights and a dev set of recordings."""
     folder = tmp_path_factory.mktemp("spoken")
     write_manifest(folder / "dev.jsonl", clips[:3])
-    config = Config(data=DataConfig(dev=str(folder / "dev.jsonl")))
+    config = Config(data=DataConfig(dev=str(folder / "dev.jsonl")), model=ModelConfig(family=TINY))
     run = Run.create(folder / "demo", config, Vocabulary.of_utterances(clips))
     model = make_acoustic_model(config, run.vocabulary())
     run.write_metrics(history((0.5, 0.4, 0.3)))

@@ -4,8 +4,9 @@ import sys
 import keras
 import numpy as np
 import pytest
+from helpers.tiny import TINY
 
-from asr.base.config import Config
+from asr.base.config import Config, ModelConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
@@ -27,7 +28,7 @@ METRICS = EpochMetrics(
 
 @pytest.fixture(scope="module")
 def model():
-    return make_acoustic_model(Config(), Vocabulary(["a1", "b1"]))
+    return make_acoustic_model(Config(model=ModelConfig(family=TINY)), Vocabulary(["a1", "b1"]))
 
 
 def make_optimizer(model, learning_rate=1e-3):

@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 import soundfile
+from helpers.tiny import TINY
 from PIL import Image
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 from tensorboard.plugin_util import markdown_to_safe_html
@@ -30,7 +31,7 @@ from multigpu.engines import make_engine
 
 CONFIG = Config(
     augment=AugmentConfig(frequency_masks=1, time_masks=1),  # random in training
-    model=ModelConfig(dropout=0.2),
+    model=ModelConfig(family=TINY, dropout=0.2),
 )
 METRICS = EpochMetrics(
     epoch=1,

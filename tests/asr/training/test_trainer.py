@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.base.types import EditCounts, UserError
@@ -25,7 +26,7 @@ from multigpu.engines import make_engine
 ONE_DEVICE = make_engine("", ["/CPU:0"])
 CONFIG = Config(
     augment=AugmentConfig(speed_min=0.9, speed_max=1.1, frequency_masks=1, time_masks=1),
-    model=ModelConfig(dropout=0.2),
+    model=ModelConfig(family=TINY, dropout=0.2),
     train=TrainConfig(epochs=2, batch_s=4.0, tensorboard_utterances=0),
 )
 
@@ -55,6 +56,16 @@ def trained(clips, tmp_path_factory):
     return trainer, out.getvalue(), err.getvalue()
 
 
+def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path):
+    train = dataclasses.replace(CONFIG.train, epochs=12, batch_s=20.0, learning_rate=2e-2)
+    trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:4], tmp_path / "run")
+    trainer.train()
+    metrics = trainer.run.metrics()
+    assert metrics[-1].loss < metrics[0].loss / 2
+    assert metrics[-1].learning_rate < train.learning_rate / 10 < max(m.learning_rate for m in metrics)
+
+
+@pytest.mark.slow
 def test_training_memorizes_a_few_clips(clips, tmp_path):
     config = dataclasses.replace(
         CONFIG,
