@@ -53,6 +53,7 @@ NOT_RUN = {
     "asr inspect data/thchs30": "needs the download; the demo's manifests are inspected instead",
     "python train.py base --name thchs30": "needs the download",
     "python train.py --name mirrored": "tests/end_to_end/test_train_on_devices.py trains with this engine",
+    "python train.py --name staged": "tests/end_to_end/test_train_on_devices.py trains with this engine",
     "python train.py --name first-two": "needs two GPUs; the next line does the same on simulated ones",
     "python -m multigpu.examples": "needs devices of its own; tests/multigpu/test_examples.py does this",
     "for i in 0 1": "needs two GPUs; tests/end_to_end/test_train_on_devices.py trains in two processes",

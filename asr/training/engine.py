@@ -88,7 +88,7 @@ def start_engine(
     names = start_devices(devices, simulate=simulate)
     from multigpu.engines import make_engine
 
-    with device_errors_as_user_errors("engine"):
+    with device_errors_as_user_errors("stages" if stages else "engine"):
         return make_engine(engine, names, stages)
 
 

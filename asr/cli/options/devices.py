@@ -43,6 +43,6 @@ def add_stages_argument(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="cut the model into N stages, as --engine stages does (default: one a device); with --gpus 2N, "
-        "two such rows of devices share each batch",
+        help="cut the model into N stages, one a device, as --engine stages does for all devices; with "
+        "several times N devices, each row of N gets its share of a batch (default for --gpus: N)",
     )
