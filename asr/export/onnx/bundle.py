@@ -11,6 +11,7 @@ import onnx
 from asr.base.vocabulary import Vocabulary
 from asr.export.format import Settings, TrainedModel, Written
 from asr.export.onnx.model import onnx_model
+from asr.export.onnx.quantize import with_int8_weights
 from asr.export.onnx.runtime import FILE
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
@@ -27,6 +28,8 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     vocabulary = trained.recognizer.vocabulary
     metadata = {key: str(trained.about[key]) for key in ("run", "checkpoint", "sample_rate_hz", "unit")}
     model = onnx_model(trained.recognizer.model, len(vocabulary), metadata)
+    if settings.quantize == "int8":
+        model = with_int8_weights(model)
     onnx.save(model, folder / FILE)
     write_tokens(folder / "tokens.txt", vocabulary)
     for name in ("recognize.py", "recordings.py", "README.md"):

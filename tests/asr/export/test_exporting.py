@@ -25,9 +25,9 @@ def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):
     assert 10e6 < parity.peak_memory_bytes < 2e9
 
 
-def test_folder_says_what_the_model_is_and_how_it_compares(exported, trained_run):
+def test_folder_says_what_the_model_is_and_how_it_compares(exported, separable_run):
     about = json.loads((exported.folder / "model.json").read_text("utf-8"))
-    assert about["run"] == trained_run.name
+    assert about["run"] == separable_run.name
     assert about["frame_s"] == 0.08
     assert about["blank_id"] == 0
     assert about["parity"]["largest_logit_difference"] == exported.parity.max_logit_difference
@@ -37,7 +37,7 @@ def test_folder_says_what_the_model_is_and_how_it_compares(exported, trained_run
     assert len(tokens) == about["num_tokens"]
 
 
-def test_model_that_differs_is_not_written_and_the_status_is_1(trained_run, tmp_path, capsys, monkeypatch):
+def test_model_that_differs_is_not_written_and_the_status_is_1(separable_run, tmp_path, capsys, monkeypatch):
     written = bundle.onnx_model
 
     def with_another_bias(*arguments):
@@ -47,7 +47,7 @@ def test_model_that_differs_is_not_written_and_the_status_is_1(trained_run, tmp_
         return model
 
     monkeypatch.setattr(bundle, "onnx_model", with_another_bias)
-    assert main(["export", str(trained_run), str(tmp_path / "out"), "--clips", "2"]) == 1
+    assert main(["export", str(separable_run), str(tmp_path / "out"), "--clips", "2"]) == 1
     printed = capsys.readouterr().out
     assert "logits differ by up to 0.01" in printed
     assert "2 of 2" in printed
@@ -64,20 +64,20 @@ def damaged_run(run, folder, *names):
     return copy
 
 
-def test_mistakes_are_found_before_anything_is_written(trained_run, tmp_path, monkeypatch):
+def test_mistakes_are_found_before_anything_is_written(separable_run, tmp_path, monkeypatch):
     out = tmp_path / "out"
     with pytest.raises(UserError, match="no checkpoint yet"):
-        export(damaged_run(trained_run, tmp_path, "checkpoints/*"), out)
+        export(damaged_run(separable_run, tmp_path, "checkpoints/*"), out)
     with pytest.raises(UserError, match="no run here"):
         export(tmp_path / "none", out)
     with pytest.raises(UserError, match=r"`format`: expected one of onnx.*received 'tape'"):
-        export(trained_run, out, "tape")
+        export(separable_run, out, "tape")
     with pytest.raises(UserError, match="`quantize`: expected int8"):
-        export(trained_run, out, quantize="int3")
+        export(separable_run, out, quantize="int3")
     with pytest.raises(UserError, match="`clips`: expected 1 or more"):
-        export(trained_run, out, clips=0)
+        export(separable_run, out, clips=0)
     with pytest.raises(UserError, match=r"none\.jsonl"):
-        export(trained_run, out, manifest=tmp_path / "none.jsonl")
+        export(separable_run, out, manifest=tmp_path / "none.jsonl")
     config = tmp_path / "run/config.toml"
     config.write_text(config.read_text("utf-8").replace("dev.jsonl", "gone.jsonl"), "utf-8")
     (tmp_path / "run/checkpoints/epoch-0001.npz").touch()
@@ -85,23 +85,23 @@ def test_mistakes_are_found_before_anything_is_written(trained_run, tmp_path, mo
         export(tmp_path / "run", out)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"not installed.*polyphone\[export\]"):
-        export(trained_run, out)
+        export(separable_run, out)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_existing_folder_is_left_alone(trained_run, tmp_path, capsys):
-    assert main(["export", str(trained_run), str(tmp_path)]) == 2
+def test_existing_folder_is_left_alone(separable_run, tmp_path, capsys):
+    assert main(["export", str(separable_run), str(tmp_path)]) == 2
     assert "already exists; remove it" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_full_disk_is_reported_and_leaves_nothing(trained_run, tmp_path, monkeypatch):
+def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(bundle.onnx, "save", full)
     with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
-        export(trained_run, tmp_path / "out", clips=1)
+        export(separable_run, tmp_path / "out", clips=1)
     assert not list(tmp_path.iterdir())
 
 
@@ -152,3 +152,12 @@ def test_largest_difference_of_logits():
     assert largest_difference(logits, logits[:1]) == np.inf
     assert np.isnan(largest_difference(logits, logits * np.nan))
     assert largest_difference(logits[:0], logits[:0]) == 0
+
+
+def test_int8_model_is_a_third_of_the_size_and_its_cost_is_measured(separable_run, exported, tmp_path):
+    small = export(separable_run, tmp_path / "out", quantize="int8")
+    assert small.parity.size_bytes < exported.parity.size_bytes / 3
+    assert 1e-4 < small.parity.max_logit_difference < 1
+    assert small.parity.beyond(small.bounds) == []
+    about = json.loads((tmp_path / "out/model.json").read_text("utf-8"))
+    assert about["quantize"] == "int8"

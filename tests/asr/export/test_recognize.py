@@ -54,7 +54,7 @@ def sentences(clips):
     return np.concatenate([part for clip in clips[:8] for part in (read_audio(clip.audio_path), pause)])
 
 
-def test_script_prints_what_asr_transcribe_prints(exported, trained_run, clips, sentences, tmp_path):
+def test_script_prints_what_asr_transcribe_prints(exported, separable_run, clips, sentences, tmp_path):
     long = tmp_path / "long.wav"
     soundfile.write(long, sentences, 16_000)
     other = tmp_path / "other.flac"
@@ -64,7 +64,7 @@ def test_script_prints_what_asr_transcribe_prints(exported, trained_run, clips, 
     done = recognize(exported.folder, *paths, "--format", "jsonl")
     assert done.returncode == 0, done.stderr.decode()
     printed = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    recognizer = Recognizer.load(trained_run)
+    recognizer = Recognizer.load(separable_run)
     assert len(printed) == len(paths)
     assert printed[4]["tokens"]
     for path, record in zip(paths, printed, strict=True):
@@ -78,10 +78,10 @@ def test_script_prints_what_asr_transcribe_prints(exported, trained_run, clips, 
         assert record["score"] == pytest.approx(expected.score, abs=1e-2)
 
 
-def test_script_reads_standard_input_and_writes_syllables(exported, trained_run, clips):
+def test_script_reads_standard_input_and_writes_syllables(exported, separable_run, clips):
     data = Path(clips[0].audio_path).read_bytes()
     done = recognize(exported.folder, "-", "--tokens", data=data)
-    tokens = Recognizer.load(trained_run).transcribe(clips[0].audio_path).tokens
+    tokens = Recognizer.load(separable_run).transcribe(clips[0].audio_path).tokens
     assert done.stdout.decode() == " ".join(tokens) + "\n"
 
 

@@ -63,7 +63,10 @@ def assert_same_logits(model):
     assert expected[0].std() > 0.1
 
 
-@pytest.mark.parametrize("family", sorted(NETWORKS))
+FAMILIES = sorted(name for name, where in NETWORKS.items() if where.startswith("asr."))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_logits_of_every_family_are_those_of_the_model_alone_and_in_a_batch(family):
     assert_same_logits(model_of(f'model.family="{family}"'))
 
