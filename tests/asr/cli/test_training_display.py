@@ -1,12 +1,19 @@
 """Test the terminal output of training."""
 
+import dataclasses
 import functools
+import re
+from pathlib import Path
 
+from asr.base.config import Config, TrainConfig
 from asr.base.types import UserError
 from asr.base.work import Work
 from asr.cli import progress_bars
 from asr.cli.main import main
+from asr.cli.training_display import TrainingDisplay
+from asr.runs.stage_record import StageRecord
 from asr.training import train
+from asr.training.observer import TrainingStart
 
 
 def test_error_during_preparation_is_on_its_own_line(monkeypatch, capsys):
@@ -21,3 +28,29 @@ def test_error_during_preparation_is_on_its_own_line(monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert any("checking audio:  25%" in line for line in lines)
     assert lines[-1] == "error: the disk is gone"
+
+
+def test_display_prints_the_table_and_how_a_batch_is_divided(capsys):
+    start = TrainingStart(
+        directory=Path("runs/x"),
+        config=Config(train=TrainConfig(batch_s=30.0)),
+        num_parameters=1_000,
+        num_tokens=4,
+        train_s=60.0,
+        num_train=9,
+        num_dev=2,
+        engine="stages",
+        devices=("/CPU:0", "/CPU:1"),
+        num_devices=2,
+        num_workers=1,
+        num_stages=2,
+    )
+    display = TrainingDisplay()
+    display.on_start(start)
+    rows = ("/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3")
+    display.on_start(dataclasses.replace(start, devices=rows, num_devices=4))
+    display.on_stages([StageRecord(("/CPU:0",), ["a", "b", "c"], 1_000, 4_000, 8_000, 2_000_000, 0.4)])
+    output = capsys.readouterr().out
+    assert "/CPU:0, /CPU:1 (stages): a batch of 30 s passes through 2 stages\n" in output
+    assert "(stages): a batch of 30 s is 15 s on each row of 2 stages\n" in output
+    assert re.search(r"stage +device +layers .*\n +0 +/CPU:0 +a to c \(3\) +1,000 +4.00kB", output)
