@@ -199,21 +199,37 @@ class Slow(keras.layers.Layer):
         return slow(x, tf.convert_to_tensor(self.w))
 
 
+def ancestors(operation):
+    """Return all operations that must end before an operation begins."""
+    found, pending = set(), [operation]
+    while pending:
+        one = pending.pop()
+        before = {tensor.op for tensor in one.inputs} | set(one.control_inputs)
+        pending += before - found
+        found |= before
+    return found
+
+
 def test_stage_k_holds_the_activations_of_at_most_s_minus_k_micro_batches():
     inner = keras.Sequential([keras.Input((4,)), *(Slow(index) for index in range(3))])
     staged = StagedModel(inner, [["slow0"], ["slow1"], ["slow2"]], 3, num_micro_batches=6)
-    x = tf.constant(RNG.normal(size=(6, 4)))
     step = tf.function(lambda x: staged.loss_and_gradients(lambda out: tf.reduce_mean(out), x).gradients)
-    step(x)
-    EVENTS.clear()
-    step(x)
-    events = list(EVENTS)
-    for index in range(3):
-        alive = np.cumsum([1 if what == "F" else -1 for layer, what in events if layer == index])
-        assert len(alive) == 12
-        assert max(alive) == 3 - index
-    # the stages work at the same time: the last one starts before the first one has ended
-    assert events.index((2, "B")) < max(place for place, event in enumerate(events) if event == (0, "F"))
+    graph = step.get_concrete_function(tf.constant(RNG.normal(size=(6, 4)))).graph
+    passes = [[], [], []]  # of each stage: forward, backward, forward, ... of one micro-batch after the other
+    for operation in graph.get_operations():
+        if "PyFunc" in operation.type:
+            passes[int(operation.device[-1])].append(operation)
+    for stage, operations in enumerate(passes):
+        forward, backward = operations[::2], operations[1::2]
+        assert len(forward) == len(backward) == 6
+        for index, operation in enumerate(forward):
+            ended = ancestors(operation) & set(backward)
+            # the one S - k before it has ended, so one of every S - k is alive; no later one need have ended
+            before = index - (3 - stage)
+            assert before < 0 or backward[before] in ended
+            assert not ended & set(backward[before + 1 :] if before >= 0 else backward)
+    # the stages work at the same time: the first one takes the next micro-batch without waiting for others
+    assert not ancestors(passes[0][2]) & {*passes[1], *passes[2]}
 
 
 def test_recomputing_stages_run_forward_twice_and_the_last_one_once():
