@@ -83,6 +83,17 @@ def cut(graph: LayerGraph, names: Sequence[Sequence[str]]) -> list[Stage]:
     return cuts
 
 
+def check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:
+    """Raise an error if a subclassed model has weights that belong to none of its stages."""
+    known = {id(variable) for variable in variables}
+    strays = [weight.path for weight in inner.weights if id(weight) not in known]
+    if strays:
+        raise ValueError(
+            f"{type(inner).__name__}.stages: the weights {listed(strays)} belong to none of its "
+            "layers; every weight must belong to a layer of one stage"
+        )
+
+
 def _stages_of_names(graph: LayerGraph, names: Sequence[Sequence[str]]) -> dict[str, int]:
     if any(isinstance(stage, str) for stage in names):
         raise ValueError(

@@ -242,3 +242,18 @@ class Pipeline:
             dtype = means[-1].dtype if means else keras.config.floatx()
             terms = [tf.cast(term, dtype) for term in (*means, *penalties)]
             return tf.add_n(terms) if terms else tf.zeros((), dtype), outputs
+
+
+def grouped(devices: Sequence[str], num_stages: int) -> list[tuple[str, ...]]:
+    """Return the names of the devices of each replica of some stages.
+
+    Raises:
+        ValueError: the number of devices is no multiple of the number of stages.
+    """
+    if num_stages < 1 or len(devices) % num_stages:
+        raise ValueError(
+            f"expected a device for each of {num_stages} stages, or a multiple of that, received "
+            f"{len(devices)}: {', '.join(devices)}"
+        )
+    starts = range(0, len(devices), num_stages)
+    return [tuple(devices[start : start + num_stages]) for start in starts]

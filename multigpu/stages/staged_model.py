@@ -23,14 +23,13 @@ from multigpu.devices import DeviceSpec, parse_devices
 from multigpu.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
 from multigpu.model_towers import LossAndGradients
 from multigpu.stages.balance import LayerCost, even_stages, measure_layers, sample_of
-from multigpu.stages.cut import cut
+from multigpu.stages.cut import check_all_variables, cut
 from multigpu.stages.layer_graph import layer_graph
-from multigpu.stages.pipeline import HOST, Finish, Pipeline
+from multigpu.stages.pipeline import HOST, Finish, Pipeline, grouped
 from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
 from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors, share_out
-from multigpu.wording import listed
 from multigpu.wrapped_model import WrappedModel
 
 LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
@@ -234,7 +233,7 @@ class StagedModel(WrappedModel):
             with tf.init_scope():
                 graph = layer_graph(self.inner)
                 stages = cut(graph, self._layer_names(graph))
-                _check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
+                check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
                 place_weights(self.inner, stages, self._replicas[0])
             self._pipeline = Pipeline(
                 self.inner, graph, stages, self._replicas, self.num_micro_batches, recompute=self.recompute
@@ -317,21 +316,6 @@ class StagedModel(WrappedModel):
         return lambda outputs, y, sample_weight: losses(y, outputs, sample_weight) if losses else None
 
 
-def grouped(devices: Sequence[str], num_stages: int) -> list[tuple[str, ...]]:
-    """Return the names of the devices of each replica of some stages.
-
-    Raises:
-        ValueError: the number of devices is no multiple of the number of stages.
-    """
-    if num_stages < 1 or len(devices) % num_stages:
-        raise ValueError(
-            f"expected a device for each of {num_stages} stages, or a multiple of that, received "
-            f"{len(devices)}: {', '.join(devices)}"
-        )
-    starts = range(0, len(devices), num_stages)
-    return [tuple(devices[start : start + num_stages]) for start in starts]
-
-
 def _with_outputs(loss_of: LossOfOutputs) -> Finish:
     """Return a function that returns the loss of some rows, and the outputs with their masks."""
     return lambda outputs, *rows: (loss_of(outputs, *rows), (outputs, masks_of(outputs)))
@@ -339,17 +323,6 @@ def _with_outputs(loss_of: LossOfOutputs) -> Finish:
 
 def _without_loss(outputs: Structure) -> tuple[None, Structure]:
     return None, (outputs, masks_of(outputs))
-
-
-def _check_all_variables(inner: keras.Model, variables: Sequence[Any]) -> None:
-    """Raise an error if a subclassed model has weights that belong to none of its stages."""
-    known = {id(variable) for variable in variables}
-    strays = [weight.path for weight in inner.weights if id(weight) not in known]
-    if strays:
-        raise ValueError(
-            f"{type(inner).__name__}.stages: the weights {listed(strays)} belong to none of its "
-            "layers; every weight must belong to a layer of one stage"
-        )
 
 
 @tf.custom_gradient
