@@ -37,6 +37,7 @@ from data_pipeline.work import in_threads, reported
 
 LEFT_OUT = "left_out.tsv"
 OWN_UNITS = "its own"
+CANTONESE = ("zh-HK", "yue")
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,11 @@ def _prepare(
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
     units = corpus.units if labels_given else origin["units"]
+    if units == "syllables" and reading.language in CANTONESE:
+        raise UserError(
+            f"{source}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
+            "label it by units=characters, or write jyutping as tokens into a manifest of your own"
+        )
     usable = _usable_utterances(recordings, units, labels_given, target / "audio", on_progress)
     left_out = [*reading.left_out, *duplicates, *usable.left_out]
 

@@ -61,10 +61,12 @@ class CorpusReading:
         splits: recordings by split: SPLITS, and others that the corpus has. A corpus without splits puts
             all recordings under "all", and preparation splits them.
         left_out: what the corpus's own files already exclude.
+        language: as the corpus names it, such as zh-HK; "" if it does not.
     """
 
     splits: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ outside these splits repeat sentences and are not used, except where a language 
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -57,7 +58,10 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     if not tables["train"].exists():
         tables = {"all": folder / f"{UNSPLIT}.tsv"}
     left_out = [LeftOut(str(path), "table not found") for path in tables.values() if not path.exists()]
-    return reading_of((_read_table(path, split) for split, path in tables.items() if path.exists()), left_out)
+    found = reading_of(
+        (_read_table(path, split) for split, path in tables.items() if path.exists()), left_out
+    )
+    return dataclasses.replace(found, language=folder.name)
 
 
 def _language_folder(source: Path) -> Path:

@@ -13,6 +13,7 @@ from data_pipeline.corpora import asrt, common_voice, folder, json_lines, kaldi,
 from data_pipeline.corpora.layout import plain_spaces
 from data_pipeline.corpora.listed import assign_splits, split_of
 from data_pipeline.corpora.pipes import file_of_pipe
+from data_pipeline.prepare import prepare_corpus
 from data_pipeline.types import Recording
 
 MODULES = [librispeech, common_voice, kaldi, json_lines, table, folder, asrt]
@@ -491,3 +492,10 @@ def test_table_may_name_segments_of_longer_files(tmp_path):
     segments = {r.text: (r.begin_s, r.end_s) for r in reading.splits["all"]}
     assert segments == {"一": (0.5, 1.5), "二": (1.5, None), "三": (0.0, None)}
     assert [out.reason for out in reading.left_out] == ["time is not a number"]
+
+
+def test_cantonese_gets_no_mandarin_pinyin(tmp_path):
+    forms.build_common_voice(tmp_path, "zh-HK")
+    with pytest.raises(UserError, match=r"zh-HK is Cantonese.*units=characters"):
+        prepare_corpus("common_voice", str(tmp_path), tmp_path / "out")
+    assert prepare_corpus("common_voice", str(tmp_path), tmp_path / "out", "characters").splits
