@@ -46,6 +46,8 @@ NOT_RUN = {
     ".ci/run": "runs this test",
     "python docs/build.py": "builds the site; .ci/run does this",
     "python tests/helpers/": "checks the checkout; tests/test_house.py does this",
+    "python demo-onnx/recognize.py": "tests/asr/export/test_recognize.py runs it",
+    "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
     "tensorboard": "serves until it is stopped",
     "asr download thchs30": "downloads 6.5 GB; tests/data_pipeline/download does this with a small archive",
     "asr prepare thchs30": "needs the download; tests/data_pipeline/corpora does this with a small copy",

@@ -16,7 +16,7 @@ ENGLISH = [
     "docs/index.md",
     *(
         f"docs/tutorials/{name}.md"
-        for name in ("first-model", "own-recordings", "several-gpus", "stages", "decoding")
+        for name in ("first-model", "own-recordings", "several-gpus", "stages", "decoding", "export")
     ),
     *(f"docs/guides/{name}.md" for name in ("runs", "corpora", "augmentation", "asrt")),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("*.md")),
