@@ -14,7 +14,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the same on a machine with a GPU
 
 import pytest
 from filelock import FileLock
-from helpers.tiny import TINY
+from helpers.tiny import TINY, register_tiny
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.types import Utterance
@@ -101,6 +101,12 @@ def clip_config(separable_config: Path) -> Path:
     path = separable_config.with_name("clips.toml")
     path.write_text(f'extends = "{separable_config.name}"\n[model]\nfamily = "{TINY}"\n', encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tiny_network() -> None:
+    """Register the tiny network after the collection, so that tests of every network do not include it."""
+    register_tiny()
 
 
 @pytest.fixture(scope="session")

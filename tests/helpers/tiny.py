@@ -1,4 +1,4 @@
-"""Register the network of `tiny_network.py` as `model.family = "tiny"`, without importing TensorFlow."""
+"""Make `model.family = "tiny"` the network of `tiny_network.py`, without importing TensorFlow."""
 
 from typing import cast
 
@@ -6,4 +6,7 @@ from asr.base.registry import NETWORKS
 
 TINY = "tiny"
 
-cast("dict[str, str]", NETWORKS)[TINY] = "helpers.tiny_network:Tiny"
+
+def register_tiny() -> None:
+    """Add the network to those that a configuration can name, in this process only."""
+    cast("dict[str, str]", NETWORKS)[TINY] = "helpers.tiny_network:Tiny"

@@ -12,6 +12,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, Passed, run_parts
 
 NUM_CHANNELS = 48
 
@@ -50,12 +51,27 @@ class Tiny(Network):
 
     @override
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+        return Logits(*run_parts(self.parts(), features, num_frames, training))
+
+    @override
+    def parts(self) -> list[Part]:
+        return [
+            Part("convolution", [self._convolution], self._subsample),
+            Part("norm", [self._norm, self._dropout], self._normalize),
+            Part("output", [self._output], self._to_logits),
+        ]
+
+    def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
         padded = ops.pad(features, [[0, 0], [0, self.SUBSAMPLING - 1], [0, 0]])
-        hidden, num_frames = self._convolution(padded), self.num_output_frames(num_frames)
-        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]  # (B, T // 8, 1)
+        return self._convolution(padded), self.num_output_frames(num_frames)  # (B, T // 8, C)
+
+    def _normalize(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
         hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
-        values = self._output(self._dropout(hidden, training=training))
-        return Logits(ops.cast(values, "float32"), num_frames)
+        return self._dropout(hidden, training=training), num_frames
+
+    def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
+        return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
     @override
     def get_config(self) -> dict[str, Any]:

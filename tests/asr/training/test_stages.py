@@ -5,19 +5,14 @@ import dataclasses
 import itertools
 import shutil
 
-import keras
 import numpy as np
 import pytest
-from keras import ops
+from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
-from asr.base.types import Logits, UserError
+from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.features.layer import padding_mask
-from asr.model.networks.layers import MaskedBatchNorm
-from asr.model.networks.network import Network
-from asr.model.networks.parts import Part, run_parts
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.run import Run
@@ -30,59 +25,12 @@ from multigpu.engines import make_engine
 
 CONFIG = Config(
     augment=AugmentConfig(frequency_masks=1, time_masks=1),
-    model=ModelConfig(dropout=0.2),
+    model=ModelConfig(family=TINY, dropout=0.2),
     # a checkpoint after every step, and none is removed
     train=TrainConfig(
         epochs=2, batch_s=2.5, ema_decay=0.9, checkpoint_s=1e-9, keep_last=1000, tensorboard_utterances=0
     ),
 )
-
-
-class Tiny(Network):
-    """Has few layers, so that its steps are traced in a second."""
-
-    SUBSAMPLING = 8
-
-    def __init__(self, num_outputs, dropout, seed):
-        super().__init__()
-        self._frames = keras.layers.Conv1D(16, 8, strides=8, padding="same", name="frames")
-        self._norm = MaskedBatchNorm(name="norm")
-        self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
-        self._output = keras.layers.Dense(num_outputs, name="output")
-        for index, layer in enumerate((self._frames, self._output)):
-            layer.kernel_initializer = keras.initializers.GlorotUniform(seed + index)
-
-    @classmethod
-    def of(cls, config, vocabulary, seed):
-        return cls(len(vocabulary), config.dropout, seed)
-
-    def num_output_frames(self, num_frames):
-        return (num_frames + 7) // 8
-
-    def parts(self):
-        return [
-            Part("frames", [self._frames], lambda x, n, _: (self._frames(x), self.num_output_frames(n))),
-            Part("norm", [self._norm, self._dropout], self._normalize),
-            Part("output", [self._output], lambda x, n, _: Logits(self._output(x), n)),
-        ]
-
-    def _normalize(self, hidden, num_frames, training):
-        mask = padding_mask(num_frames, ops.shape(hidden)[1])[..., None]
-        hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
-        return self._dropout(hidden, training=training), num_frames
-
-    def call(self, features, num_frames, training=False):
-        return Logits(*run_parts(self.parts(), features, num_frames, training))
-
-    def get_config(self):
-        return {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tiny():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asr.model.networks.load_part", lambda *_: Tiny)
-        yield
 
 
 class Observer(TrainingObserver):
@@ -218,9 +166,8 @@ def test_stages_are_reported_before_training_and_recorded(trainer):
 
 def test_losses_of_20_steps_in_stages_equal_those_of_one_device(clips, tmp_path):
     """Dropout and masks are left out, which each micro-batch draws for itself."""
-    config = dataclasses.replace(
-        CONFIG, augment=AugmentConfig(), model=ModelConfig(dropout=0.0, synchronized_batch_norm=True)
-    )
+    model = ModelConfig(family=TINY, dropout=0.0, synchronized_batch_norm=True)
+    config = dataclasses.replace(CONFIG, augment=AugmentConfig(), model=model)
     losses = {}
     for num_stages in (0, 2):
         trainer = make_trainer(clips[:6], tmp_path / str(num_stages), num_stages, config)
