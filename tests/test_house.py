@@ -25,6 +25,7 @@ LIGHT = [
     "asr.export",
     "asr.export.format",
     "asr.export.onnx.format",
+    "asr.export.sherpa.format",
     "asr.export.worker",
     "asr.model.devices",
     "asr.pages.pictures",

@@ -38,6 +38,7 @@ DECODERS: Parts = {
 # of `asr export`; each is an asr.export.format.Format
 EXPORT_FORMATS: Parts = {
     "onnx": "asr.export.onnx.format:ONNX",
+    "sherpa": "asr.export.sherpa.format:SHERPA",
 }
 
 

@@ -64,8 +64,12 @@ class Vocabulary:
 
     def join(self, tokens: Sequence[str]) -> str:
         """Join tokens as text, with spaces between units longer than a character and at word boundaries."""
-        spaced = any(len(token) > 1 for token in self.tokens[1:])
-        return (" " if spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
+        return (" " if self.is_spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
+
+    @property
+    def is_spaced(self) -> bool:
+        """Return whether there are spaces between tokens in text."""
+        return any(len(token) > 1 for token in self.tokens[1:])
 
     @property
     def unit(self) -> Unit:

@@ -11,10 +11,9 @@ from typing import Any
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES
 from asr.base.version import __version__
 from asr.base.vocabulary import BLANK, BLANK_ID
+from asr.export.format import ABOUT_FILE
 from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run
-
-FILE = "model.json"
 
 
 def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
@@ -52,4 +51,4 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Write what `describe` returned, and more, as `model.json`."""
     text = json.dumps(about, indent=2, ensure_ascii=False)
-    (folder / FILE).write_text(f"{text}\n", encoding="utf-8")
+    (folder / ABOUT_FILE).write_text(f"{text}\n", encoding="utf-8")

@@ -100,6 +100,7 @@ def export(
             folder,
             manifest=path,
             size_bytes=sum((folder / name).stat().st_size for name in written.model_files),
+            stream_runtime=written.stream_runtime,
             on_progress=on_progress,
         )
         if parity.beyond(bounds):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from asr.recognition.recognizer import Recognizer
     from asr.runs.run import Run
 
+ABOUT_FILE = "model.json"  # describes the model for programs
 LARGEST_LOGIT_DIFFERENCE = 1e-3
 EXTRA_ERRORS = 0.003  # 0.3 points
 
@@ -51,11 +52,13 @@ class Bounds:
         same_tokens: whether the tokens of every clip must be the same.
         extra_errors: largest increase of the error rate; None for any. On small sets, three errors more are
             allowed.
+        extra_written_errors: the same of the characters of texts, where the runtime writes them.
     """
 
     logit_difference: float | None = LARGEST_LOGIT_DIFFERENCE
     same_tokens: bool = False
     extra_errors: float | None = None
+    extra_written_errors: float | None = None
 
 
 class Settings(NamedTuple):
@@ -74,10 +77,12 @@ class Written(NamedTuple):
     Attributes:
         model_files: names of the files that a program loads to run the model, whose size is reported.
         about: what `model.json` says besides `TrainedModel.about`.
+        stream_runtime: "module:class" of a `Runtime` that runs clips as streams; empty if the model has none.
     """
 
     model_files: Sequence[str]
     about: Mapping[str, Any]
+    stream_runtime: str = ""
 
 
 class Outputs(NamedTuple):
@@ -86,10 +91,14 @@ class Outputs(NamedTuple):
     Attributes:
         logits: (T, V) float32; None if the runtime gives none.
         tokens: what it recognized; None to take the greedy tokens of the logits.
+        text: what it writes of the tokens, hanzi for syllables; None if it writes no text.
+        times_s: when each token begins; None if the runtime does not say.
     """
 
     logits: npt.NDArray[np.float32] | None
     tokens: tuple[str, ...] | None = None
+    text: str | None = None
+    times_s: tuple[float, ...] | None = None
 
 
 class Runtime(Protocol):

@@ -43,11 +43,16 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
         with graph.scope("num_frames"):
             num_frames = graph.op("Max", layer.num_frames(num_samples), 0)
         features = KINDS[type(layer)](graph, layer, audio, num_samples, num_frames)
-        mask = padding_mask(graph, num_frames, features, axis=1, rank=3)
-        if layer.normalize:
-            with graph.scope("normalize"):
-                return _normalized(graph, features, mask, num_frames), num_frames
-        return features * mask, num_frames
+        return add_normalization(graph, layer, features, num_frames), num_frames
+
+
+def add_normalization(graph: Graph, layer: FeatureLayer, features: Value, num_frames: Value) -> Value:
+    """Set padding of computed features (B, T, F) to 0, and normalise the rest if the layer does."""
+    mask = padding_mask(graph, num_frames, features, axis=1, rank=3)
+    if not layer.normalize:
+        return features * mask
+    with graph.scope("normalize"):
+        return _normalized(graph, features, mask, num_frames)
 
 
 def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -> Value:

@@ -10,7 +10,7 @@ import onnx
 from asr.audio.recording import INT16_SCALE
 from asr.export.onnx import dcnn, separable  # noqa: F401  (they register what writes their layers)
 from asr.export.onnx.features import add_features
-from asr.export.onnx.graph import Graph
+from asr.export.onnx.graph import Graph, Value
 from asr.export.onnx.layers import add_layer
 from asr.model.acoustic_model import AcousticModel
 
@@ -38,7 +38,19 @@ def onnx_model(
     num_samples = graph.input("num_samples", np.int64, ("batch",))
     scaled = audio * INT16_SCALE
     features, num_frames = add_features(graph, model.features, scaled, num_samples)
-    logits, num_frames = add_layer(graph, model.network, features, num_frames)
+    logits, num_frames = add_network(graph, model, features, num_frames)
     graph.output("logits", logits, np.float32, ("batch", "frames", num_outputs))
     graph.output("num_frames", num_frames, np.int64, ("batch",))
     return graph.model(model.name, dict(metadata or {}))
+
+
+def add_network(
+    graph: Graph, model: AcousticModel, features: Value, num_frames: Value
+) -> tuple[Value, Value]:
+    """Add a model's network: features (B, T, F), 0 on padding, to logits (B, T', V) and their numbers (B,).
+
+    Raises:
+        UserError: a layer has no exporter; the message names it.
+    """
+    logits, num_logits = add_layer(graph, model.network, features, num_frames)
+    return logits, num_logits

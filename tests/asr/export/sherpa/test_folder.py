@@ -1,0 +1,135 @@
+"""Test the folders that sherpa-onnx loads, by running sherpa-onnx on real clips."""
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import kaldifst
+import numpy as np
+import pytest
+
+from asr.audio.recording import read_audio
+from asr.base.types import EditCounts, UserError
+from asr.base.vocabulary import Vocabulary
+from asr.export import export
+from asr.export.format import Bounds
+from asr.export.sherpa.folder import write_tokens
+from asr.export.sherpa.runtime import SherpaRuntime
+from asr.recognition.recognizer import Recognizer
+
+
+@pytest.fixture(scope="module")
+def fbank_run(separable_run, tmp_path_factory):
+    """Return a copy of a run with features that sherpa-onnx computes itself, not normalised."""
+    copy = tmp_path_factory.mktemp("fbank") / "run"
+    shutil.copytree(separable_run, copy)
+    config = copy / "config.toml"
+    text = config.read_text("utf-8")
+    for old, new in (
+        ('"log_mel"', '"fbank"'),
+        ("num_mels = 0", "num_mels = 64"),
+        ("normalize = true", "normalize = false"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    config.write_text(text, "utf-8")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def of_features(fbank_run, tmp_path_factory):
+    return export(fbank_run, tmp_path_factory.mktemp("sherpa") / "out", "sherpa")
+
+
+@pytest.fixture(scope="module")
+def of_audio(separable_run, tmp_path_factory):
+    return export(separable_run, tmp_path_factory.mktemp("sherpa") / "out", "sherpa")
+
+
+def about(exported):
+    return json.loads((exported.folder / "model.json").read_text("utf-8"))
+
+
+def test_model_over_fbank_recognizes_the_same_in_sherpa_and_as_a_stream(of_features):
+    parity = of_features.parity
+    assert parity.num_clips == parity.num_same_tokens == 4
+    assert parity.exported == parity.trained
+    assert parity.max_logit_difference is None
+    assert abs(parity.written[0].errors - parity.written[1].errors) <= 3
+    assert parity.streamed[1] >= 2
+    assert about(of_features)["sherpa"]["model"] == "zipformer_ctc"
+    assert about(of_features)["parity"]["clips_with_same_tokens_streamed"] == parity.streamed[1]
+
+
+def test_tokens_times_and_text_in_sherpa_are_those_of_the_recognizer(of_features, fbank_run, clips):
+    recognizer, runtime = Recognizer.load(fbank_run), SherpaRuntime(of_features.folder)
+    normalize = kaldifst.TextNormalizer(str(of_features.folder / "hanzi.fst"))
+    num_tokens = 0
+    for clip in clips[:4]:
+        waveform = read_audio(clip.audio_path)
+        (output,) = runtime.run([waveform])
+        expected = recognizer.transcribe_waveforms([waveform])[0]
+        assert output.tokens == expected.tokens
+        np.testing.assert_allclose(output.times_s, expected.times_s, atol=1e-4)
+        assert output.text == normalize(" " + " ".join(expected.tokens))
+        num_tokens += len(expected.tokens)
+    assert num_tokens > 4
+
+
+def test_model_over_audio_is_nearly_the_same_in_sherpa(of_audio):
+    assert of_audio.parity.num_same_tokens >= 3
+    assert of_audio.parity.streamed is None
+    assert not (of_audio.folder / "stream.onnx").exists()
+    assert about(of_audio)["sherpa"]["model"] == "omnilingual"
+    assert 100 < about(of_audio)["sherpa"]["loudness"] < 10_000
+
+
+def run_program(folder, text, tmp_path, wav):
+    name = text.split("\n", 1)[0].removeprefix("# ")
+    (tmp_path / name).write_text(text, "utf-8")
+    command = [sys.executable, str(tmp_path / name), wav]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
+
+
+@pytest.mark.parametrize("kind", ["of_features", "of_audio"])
+def test_programs_of_the_readme_recognize_a_clip(kind, request, clips, tmp_path):
+    folder = request.getfixturevalue(kind).folder
+    readme = (folder / "README.md").read_text("utf-8")
+    (output,) = SherpaRuntime(folder).run([read_audio(clips[0].audio_path)])
+    program, *streams = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    printed = run_program(folder, program, tmp_path, clips[0].audio_path).split("\n")
+    assert printed[0].strip() == output.text
+    assert [line.split()[1] for line in printed[1:-1]] == list(output.tokens)
+    assert len(streams) == (kind == "of_features")
+    for stream in streams:
+        assert run_program(folder, stream, tmp_path, clips[0].audio_path).count("\n") == 10
+
+
+def test_spaces_between_tokens_are_marked_where_there_are_any(tmp_path):
+    write_tokens(tmp_path / "tokens.txt", Vocabulary(["ni3", "hao3"]))
+    assert (tmp_path / "tokens.txt").read_text("utf-8") == "<blank> 0\n▁ni3 1\n▁hao3 2\n"
+    write_tokens(tmp_path / "tokens.txt", Vocabulary(["▁", "a", "b"]))
+    assert (tmp_path / "tokens.txt").read_text("utf-8") == "<blank> 0\n▁ 1\na 2\nb 3\n"
+
+
+def test_missing_sherpa_is_an_error_that_names_what_to_install(separable_run, tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "sherpa" in name else found(name))
+    with pytest.raises(UserError, match=r"sherpa_onnx: not installed.*polyphone\[sherpa\]"):
+        export(separable_run, tmp_path / "out", "sherpa")
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_with_more_errors_than_allowed_are_beyond_the_bounds(of_features):
+    worse = EditCounts(50, 0, 0, 1000), EditCounts(61, 0, 0, 1000)
+    parity = of_features.parity.__class__(**{**of_features.parity.__dict__, "written": worse})
+    bounds = Bounds(logit_difference=None, extra_written_errors=0.01)
+    assert parity.beyond(bounds) == [
+        "the character error rate is 6.10%, at most 1.0% above the trained model's 5.00% is allowed"
+    ]
+    assert parity.beyond(Bounds(logit_difference=None)) == []
