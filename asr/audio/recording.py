@@ -19,7 +19,8 @@ import numpy.typing as npt
 import scipy.signal
 import soundfile
 
-from asr.audio.wav import RATES_HZ, checked_wav, cut_off_message, plain_blocks, read_plain
+from asr.audio.containers import refuse_cut_off, states_length
+from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
 from asr.base.types import UserError
 
 SAMPLE_RATE_HZ = 16000
@@ -29,6 +30,8 @@ BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
 MPEG_TAIL_BYTES = 1 << 14  # maximum size of tags after the audio
+FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
+INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
@@ -44,12 +47,16 @@ class AudioHeader:
         num_channels: at least 1.
         duration_s: seconds of audio.
         container: libsndfile's name of the format: WAV, FLAC, OGG, MP3, ...
+        length_is_stated: whether a missing end would be noticed.
+        needs_decoding: whether only decoding shows if the samples can be used.
     """
 
     rate_hz: int
     num_channels: int
     duration_s: float
     container: str
+    length_is_stated: bool = True
+    needs_decoding: bool = False
 
 
 def read_audio(source: AudioSource) -> Waveform:
@@ -72,7 +79,7 @@ def read_audio(source: AudioSource) -> Waveform:
             samples, rate_hz = read_plain(stream, wav), wav.rate_hz
         else:
             samples, rate_hz = _decode(stream, name)
-    waveform = resample(_mix_down(samples), rate_hz)
+    waveform = resample(_mix_down(samples, name), rate_hz)
     _refuse_too_short(name, len(waveform))
     return waveform
 
@@ -97,7 +104,7 @@ def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
         _open_stream(source, on_disk=True) as (stream, name),
         _open_blocks(stream, name) as (blocks, rate_hz),
     ):
-        waveforms = _resampled(map(_mix_down, blocks), rate_hz)
+        waveforms = _resampled((_mix_down(block, name) for block in blocks), rate_hz)
         for block in _regrouped(waveforms, round(block_s * SAMPLE_RATE_HZ)):
             num_samples += len(block)
             yield block
@@ -115,11 +122,16 @@ def audio_header(path: str | Path) -> AudioHeader:
         if wav and wav.is_plain:
             return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
         with _open_sound(stream, name) as file:
-            header = AudioHeader(file.samplerate, file.channels, file.frames / file.samplerate, file.format)
-            if file.format != "WAV" and file.frames >= WINDOW_SAMPLES:
+            rate_hz, container, subtype = file.samplerate, file.format, file.subtype
+            duration_s = file.frames / rate_hz
+            if container != "WAV" and file.frames >= WINDOW_SAMPLES:
                 # a WAV's length is checked when it is opened; other formats show a missing end only when read
-                _refuse_missing_end(file, name, header.duration_s)
-            return header
+                _refuse_missing_end(file, name, duration_s)
+            num_channels = file.channels
+        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else states_length(stream, container)
+        is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
+        needs_decoding = not is_simple or subtype in FLOATS
+        return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
 
 
 def audio_duration_s(path: str | Path) -> float:
@@ -210,12 +222,28 @@ def _open_file(name: str) -> BinaryIO:
     return io.BytesIO(data)
 
 
+class _Decoded:
+    """Passes a stream to libsndfile, which a broken header makes seek to before the beginning.
+
+    The stream's own error would be printed with its traceback, since no caller of the callback takes it.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.tell, self.read, self.readinto = stream.tell, stream.read, stream.readinto
+
+    def seek(self, offset: int, whence: int) -> None:
+        with contextlib.suppress(ValueError, OSError, OverflowError):
+            self._stream.seek(offset, whence)
+
+
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
-    """Open a stream with libsndfile; refuse a sample rate that cannot be right."""
+    """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
+    refuse_cut_off(stream, name)
     stream.seek(0)
     try:
-        file = soundfile.SoundFile(stream)
+        file = soundfile.SoundFile(_Decoded(stream))
     except (soundfile.LibsndfileError, TypeError) as error:
         raise UserError(
             f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
@@ -367,12 +395,25 @@ def write_wav(path: Path, waveform: Waveform) -> None:
         raise UserError(f"{path}: cannot write this recording ({_reason(error)}); free space there") from None
 
 
-def _mix_down(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the mean of the channels on the int16 scale, (S, channels) -> (S,)."""
+def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return the mean of the channels on the int16 scale, (S, channels) -> (S,).
+
+    Raises:
+        UserError: a sample is not a finite number, or too large for float32 on that scale.
+    """
     if samples.dtype == np.int16 and samples.shape[1] == 1:
         return samples[:, 0]
-    mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
-    return mono if samples.dtype == np.int16 else np.nan_to_num(mono) * np.float32(INT16_SCALE)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+        if samples.dtype == np.int16:
+            return mono
+        mono *= np.float32(INT16_SCALE)
+    if not np.isfinite(mono).all():
+        raise UserError(
+            f"{name}: has samples that are not finite numbers (NaN or infinite); convert the file again from "
+            "its source, or leave it out"
+        )
+    return mono
 
 
 def _reason(error: Exception) -> str:

@@ -50,6 +50,7 @@ class Checkup:
         detail: detail of the problem.
         rate_hz: sample rate of the file.
         num_channels: number of channels of the file.
+        length_is_stated: whether a missing end of the file would be noticed.
         duration_s: duration of the decoded audio.
         peak: absolute value of the highest sample.
         level_db: root mean square around the mean, in dBFS.
@@ -63,6 +64,7 @@ class Checkup:
     detail: str = ""
     rate_hz: int = 0
     num_channels: int = 0
+    length_is_stated: bool = True
     duration_s: float = 0.0
     peak: float = 0.0
     level_db: float = 0.0
@@ -108,6 +110,7 @@ def measure(waveform: Waveform, header: AudioHeader) -> Checkup:
     return Checkup(
         rate_hz=header.rate_hz,
         num_channels=header.num_channels,
+        length_is_stated=header.length_is_stated,
         duration_s=len(waveform) / SAMPLE_RATE_HZ,
         peak=max(-low, high) / INT16_SCALE,
         level_db=20 * float(np.log10(spread + 1e-6)),
@@ -133,6 +136,8 @@ def audio_findings(entry: Entry, checkup: Checkup) -> Iterator[Finding]:
         yield about(entry, "resampled", f"{checkup.rate_hz:,} Hz")
     if checkup.num_channels > 1:
         yield about(entry, "mixed-down", f"{checkup.num_channels} channels")
+    if not checkup.length_is_stated:
+        yield about(entry, "unstated-length", f"{checkup.duration_s:.2f} s are there")
 
 
 def is_silent(checkup: Checkup) -> bool:

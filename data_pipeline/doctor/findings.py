@@ -138,6 +138,11 @@ KINDS: dict[str, Kind] = {
             [
                 ("resampled", "resampled to 16 kHz", "nothing to do; 16 kHz files are read faster"),
                 ("mixed-down", "mixed to mono", "nothing to do, if all channels have the voice"),
+                (
+                    "unstated-length",
+                    "a container that does not state its length, so that a missing end would not be noticed",
+                    "compare with the original, or convert it to WAV or FLAC",
+                ),
                 ("odd-space", "unusual white space in a text", "replace it with plain spaces"),
                 ("decomposed", "not in composed form (NFC)", "normalize the text to NFC"),
                 (

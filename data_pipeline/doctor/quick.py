@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -76,10 +77,21 @@ class _Checked:
 
     problem: str
     num_samples: int = 0
+    unstated: str = ""  # the container, if a missing end would not be noticed
 
 
 def _check_all(utterances: Sequence[Utterance], on_progress: OnProgress) -> Iterator[_Checked]:
-    return in_threads(_check, utterances, "checking audio", on_progress=on_progress)
+    """Yield the result of each recording's check; log once which containers hide a missing end."""
+    unstated: collections.Counter[str] = collections.Counter()
+    for checked in in_threads(_check, utterances, "checking audio", on_progress=on_progress):
+        unstated.update([checked.unstated] * bool(checked.unstated))
+        yield checked
+    for container, number in unstated.items():
+        logger.warning(
+            "%d %s recordings: these files do not state their length, so a missing end is not noticed",
+            number,
+            container,
+        )
 
 
 def _check(utterance: Utterance) -> _Checked:
@@ -87,8 +99,8 @@ def _check(utterance: Utterance) -> _Checked:
     try:
         refuse_pipe(path)
         header = audio_header(path)
-        if header.container != "WAV":
-            read_audio(path)  # only decoding shows whether such a file is intact
+        if header.needs_decoding:
+            read_audio(path)
     except UserError as error:
         return _Checked(str(error))
     num_samples = round(header.duration_s * SAMPLE_RATE_HZ)
@@ -103,7 +115,7 @@ def _check(utterance: Utterance) -> _Checked:
             f"{path}: {header.duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
             "correct the manifest"
         )
-    return _Checked("", num_samples)
+    return _Checked("", num_samples, "" if header.length_is_stated else header.container)
 
 
 def _label_problem(

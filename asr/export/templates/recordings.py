@@ -71,7 +71,9 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
         ) from None
     mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
     if dtype == "float32":
-        mono = np.nan_to_num(mono) * np.float32(32768)
+        mono = mono * np.float32(32768)
+        if not np.isfinite(mono).all():
+            raise RecordingError(f"{path}: has samples that are not finite numbers; convert it again")
     return to_int16(resampled(mono, rate_hz))
 
 

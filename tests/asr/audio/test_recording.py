@@ -177,7 +177,9 @@ def test_a_wav_read_directly_equals_what_libsndfile_reads(num_channels, rate_hz,
     soundfile.write(tmp_path / "x.flac", samples, rate_hz)
     np.testing.assert_array_equal(read_audio(tmp_path / "x.wav"), read_audio(tmp_path / "x.flac"))
     assert audio_header(tmp_path / "x.wav") == AudioHeader(rate_hz, num_channels, 1.0, "WAV")
-    assert audio_header(tmp_path / "x.flac") == AudioHeader(rate_hz, num_channels, 1.0, "FLAC")
+    assert audio_header(tmp_path / "x.flac") == AudioHeader(
+        rate_hz, num_channels, 1.0, "FLAC", needs_decoding=True
+    )
 
 
 @pytest.mark.parametrize("coding", [2, 0x55])

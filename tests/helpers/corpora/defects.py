@@ -380,6 +380,14 @@ def recording_is_in_stereo(corpus):
     corpus.write("train-0", np.stack([noise(0, 1.2), noise(1000, 1.2)], axis=1))
 
 
+@defect("unstated-length")
+def recording_was_piped_into_an_au_file(corpus):
+    path = corpus.write("train-0", noise(0, 1.2), suffix=".au", subtype="PCM_16")
+    data = path.read_bytes()
+    path.write_bytes(data[:8] + b"\xff" * 4 + data[12:])
+    corpus.train()["audio"] = path.name
+
+
 @defect("odd-space")
 def text_holds_a_full_width_space(corpus):
     corpus.train()["text"] += "\u3000"

@@ -1,0 +1,113 @@
+import logging
+import struct
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.recording import audio_blocks, audio_header, read_audio
+from asr.base.types import UserError, Utterance
+from data_pipeline.doctor.checkup import audio_findings, check_recording
+from data_pipeline.doctor.findings import Entry
+from data_pipeline.doctor.quick import check_audio
+
+NOISE = np.random.default_rng(0).normal(0, 0.1, 30_000)
+CONTAINERS = [
+    *((name, "PCM_16") for name in ("AIFF", "AU", "W64", "RF64", "NIST", "VOC", "SVX", "CAF", "FLAC")),
+    ("OGG", "VORBIS"),
+    ("OGG", "OPUS"),
+    ("MP3", "MPEG_LAYER_III"),
+]
+
+
+def written(path, container="WAV", subtype="PCM_16", samples=NOISE, **kwargs):
+    soundfile.write(str(path), samples, 16000, format=container, subtype=subtype, **kwargs)
+    return path.read_bytes()
+
+
+def errors(path):
+    """Return the messages of all ways to open a recording; "" for those that read it."""
+    found = []
+    for read in (read_audio, audio_header, lambda source: list(audio_blocks(source, 0.3))):
+        try:
+            read(path)
+            found.append("")
+        except UserError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize(("container", "subtype"), CONTAINERS)
+def test_file_cut_anywhere_is_refused_however_it_is_opened(tmp_path, container, subtype):
+    path = tmp_path / f"a.{container.lower()}"
+    data = written(path, container, subtype)
+    assert errors(path) == [""] * 3
+    assert audio_header(path).length_is_stated
+    for share in np.linspace(0.2, 0.97, 20):
+        path.write_bytes(data[: int(share * len(data))])
+        assert all(str(path) in message for message in errors(path))
+
+
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_byte_order_of_au_is_heeded(tmp_path, order):
+    path = tmp_path / "a.au"
+    data = written(path, "AU", endian=order.upper())
+    assert errors(path) == [""] * 3
+    path.write_bytes(data[:-2000])
+    assert all("the header declares audio up to byte 60,024" in message for message in errors(path))
+
+
+def test_tags_behind_the_last_page_of_an_ogg_file_are_no_cut(tmp_path):
+    path = tmp_path / "a.ogg"
+    path.write_bytes(written(path, "OGG", "VORBIS") + b"TAG" + bytes(125))
+    assert errors(path) == [""] * 3
+
+
+def test_container_without_a_stated_length_is_read_and_said(tmp_path, caplog):
+    path = tmp_path / "a.au"
+    data = bytearray(written(path, "AU"))
+    data[8:12] = struct.pack(">I", 0xFFFFFFFF)  # as programs write it to a pipe
+    path.write_bytes(data)
+    assert errors(path) == [""] * 3
+    assert not audio_header(path).length_is_stated
+    utterances = [Utterance(f"{n}", str(path), 30_000 / 16_000, "", ("a1",)) for n in range(3)]
+    with caplog.at_level(logging.WARNING):
+        assert check_audio(utterances) == [""] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "3 AU recordings: these files do not state their length, so a missing end is not noticed"
+    ]
+    found = audio_findings(Entry("train", 0, utterances[0]), check_recording(str(path)))
+    assert [finding.code for finding in found] == ["unstated-length"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize(("container", "channels"), [("WAV", 1), ("WAV", 2), ("AIFF", 1)])
+def test_samples_that_are_not_finite_are_refused_before_training(tmp_path, container, channels, value):
+    path = tmp_path / "a"
+    samples = np.tile(NOISE[:, None], channels)
+    samples[20_000, -1] = value
+    written(path, container, "FLOAT", samples)
+    for message in errors(path)[::2]:
+        assert message.startswith(f"{path}: has samples that are not finite numbers")
+    problem = check_audio([Utterance("a", str(path), 30_000 / 16_000, "", ("a1",))])[0]
+    assert "not finite" in problem
+    assert check_recording(str(path)).problem == "corrupt-audio"
+
+
+def test_loud_samples_are_clipped_and_not_refused(tmp_path):
+    written(tmp_path / "a.wav", subtype="FLOAT", samples=100 * NOISE)
+    assert np.abs(read_audio(tmp_path / "a.wav").astype(int)).max() == 32768
+
+
+@pytest.mark.parametrize("container", ["AIFF", "AU", "W64", "RF64", "NIST", "VOC", "SVX", "OGG"])
+@pytest.mark.filterwarnings("error")
+def test_damaged_headers_are_read_or_refused_without_tracebacks(tmp_path, container):
+    path = tmp_path / "a"
+    rng = np.random.default_rng(1)
+    data = written(path, container, "VORBIS" if container == "OGG" else "PCM_16")
+    for _ in range(60):
+        damaged = bytearray(data)
+        for place in rng.integers(0, 120, 4):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        assert all(not message or message.startswith(str(path)) for message in errors(path))
