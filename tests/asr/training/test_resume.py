@@ -293,7 +293,7 @@ def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path
         **{
             "precision": "float16",
             "accumulate": 2,
-            "freeze": "stage0",
+            "freeze": "convolution",
             "ema_decay": 0.0,
             "warmup_share": 0.0,
         },
