@@ -49,7 +49,7 @@ def test_file_cut_anywhere_is_refused_however_it_is_opened(tmp_path, container, 
 
 
 @pytest.mark.parametrize("order", ["big", "little"])
-def test_byte_order_of_au_is_heeded(tmp_path, order):
+def test_both_byte_orders_of_au_are_read(tmp_path, order):
     path = tmp_path / "a.au"
     data = written(path, "AU", endian=order.upper())
     assert errors(path) == [""] * 3
