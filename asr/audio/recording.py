@@ -232,9 +232,9 @@ class _Decoded:
         self._stream = stream
         self.tell, self.read, self.readinto = stream.tell, stream.read, stream.readinto
 
-    def seek(self, offset: int, whence: int) -> None:
+    def seek(self, offset: int, origin: int) -> None:
         with contextlib.suppress(ValueError, OSError, OverflowError):
-            self._stream.seek(offset, whence)
+            self._stream.seek(offset, origin)
 
 
 @contextlib.contextmanager
