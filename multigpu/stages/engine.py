@@ -16,7 +16,8 @@ from multigpu.errors import DeviceError
 from multigpu.keras_internals import layers_of
 from multigpu.parallel_model import LossOf
 from multigpu.skipping import skip_nonfinite_loss
-from multigpu.stages.pipeline import HOST, Finish, Pipeline
+from multigpu.stages.finish import called_with, finish_of_loss_function
+from multigpu.stages.pipeline import HOST, Pipeline
 from multigpu.stages.staged_model import StagedModel
 from multigpu.stages.weights import beside_operands, work_beside_weights
 from multigpu.towers import Structure, Tensor, as_tensors
@@ -107,14 +108,15 @@ class StagesEngine(Engine):
         self.check_num_parts(model.inner, num_parts)
         pipeline = _pipeline_of_steps(model.pipeline, num_parts)
         first, loss_of = self.devices[0], skip_nonfinite_loss(loss_of)
+        finish = finish_of_loss_function(loss_of)
         work_beside_weights(optimizer)
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(first):
                 scale = optimizer.scale_loss(1.0)
             with tf.device(HOST):
-                x = _called_with(loss_of, batch)
-            loss, outputs, gradients = pipeline.loss_and_gradients(_finish(loss_of), scale, x, *batch)
+                x = called_with(loss_of, batch)
+            loss, outputs, gradients = pipeline.loss_and_gradients(finish, scale, x, *batch)
             with tf.device(first), beside_operands():
                 gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
@@ -140,58 +142,3 @@ def _pipeline_of_steps(pipeline: Pipeline, num_parts: int) -> Pipeline:
     own.num_micro_batches *= num_parts
     own.adds_losses = False
     return own
-
-
-class _Called(BaseException):
-    """Carries what a loss function called its model with; no Exception, so that nothing else catches it."""
-
-    def __init__(self, inputs: tuple[Structure, ...]) -> None:
-        super().__init__()
-        self.inputs = inputs
-
-
-class _StandIn:
-    """Is given to a loss function in place of its model.
-
-    Args:
-        answer: takes what the loss function calls the model with, and returns the outputs.
-    """
-
-    def __init__(self, answer: Callable[..., Structure]) -> None:
-        self.num_calls = 0
-        self._answer = answer
-
-    def __call__(self, *inputs: Structure, training: bool = False) -> Structure:
-        self.num_calls += 1
-        if not training:
-            raise ValueError("expected a loss function that calls the model with training=True")
-        return self._answer(*inputs)
-
-
-def _called_with(loss_of: LossOf, batch: Sequence[Tensor]) -> Structure:
-    """Return what a loss function calls its model with, for a batch."""
-
-    def answer(*inputs: Structure) -> Structure:
-        raise _Called(inputs)
-
-    try:
-        loss_of(_StandIn(answer), *batch)
-    except _Called as called:
-        return called.inputs if len(called.inputs) > 1 else called.inputs[0]
-    raise ValueError("expected a loss function that calls the model once, received one that never does")
-
-
-def _finish(loss_of: LossOf) -> Finish:
-    """Return the part of a loss function that follows the call of the model."""
-
-    def finish(outputs: Structure, *rows: Tensor) -> tuple[Tensor, Structure]:
-        model = _StandIn(lambda *_: outputs)
-        loss, results = loss_of(model, *rows)
-        if model.num_calls != 1:
-            raise ValueError(
-                "expected a loss function that calls the model once, received one that calls it "
-                f"{model.num_calls} times"
-            )
-        return loss, results
-
-    return finish

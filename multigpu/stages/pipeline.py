@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,6 +13,7 @@ from multigpu.keras_internals import LayerGraph, clear_added_losses, layers_of
 from multigpu.lockstep import LockstepRequired, TowerContext
 from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
 from multigpu.stages.cut import Stage
+from multigpu.stages.finish import Finish
 from multigpu.stages.schedules import (
     MicroBatch,
     Passes,
@@ -27,9 +28,6 @@ from multigpu.stateless import Tower, copies_of
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 HOST = "/CPU:0"  # where batches come from
-
-# (outputs, *rows) -> (() mean loss over these rows or None, what a step returns of these rows)
-Finish: TypeAlias = Callable[..., tuple[Tensor | None, Structure]]
 
 
 class _Work(NamedTuple):

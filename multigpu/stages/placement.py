@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from multigpu.devices import short_name
-from multigpu.stages.balance import LayerCost, joined
 from multigpu.stages.cut import Stage
+from multigpu.stages.measure import LayerCost, joined
 from multigpu.stages.weights import bytes_of
 
 

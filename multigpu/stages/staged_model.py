@@ -13,7 +13,7 @@ model.save("model.keras")                   # the plain inner model, without any
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -22,17 +22,17 @@ from typing_extensions import override
 from multigpu.devices import DeviceSpec, parse_devices
 from multigpu.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
 from multigpu.model_towers import LossAndGradients
-from multigpu.stages.balance import LayerCost, even_stages, measure_layers, sample_of
+from multigpu.stages.balance import even_stages
 from multigpu.stages.cut import check_all_variables, cut
+from multigpu.stages.finish import LossOfOutputs, finish_with_loss, finish_without_loss
 from multigpu.stages.layer_graph import layer_graph
-from multigpu.stages.pipeline import HOST, Finish, Pipeline, grouped
+from multigpu.stages.measure import LayerCost, measure_layers, sample_of
+from multigpu.stages.pipeline import HOST, Pipeline, grouped
 from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
-from multigpu.stateless import masks_of, with_masks
+from multigpu.stateless import with_masks
 from multigpu.towers import Structure, Tensor, as_tensors, share_out
 from multigpu.wrapped_model import WrappedModel
-
-LossOfOutputs: TypeAlias = Callable[..., Tensor]  # (outputs, *rows) -> () mean loss over these rows
 
 
 class StagedModel(WrappedModel):
@@ -248,16 +248,7 @@ class StagedModel(WrappedModel):
         requested = self._requested
         if self._sample is None and not isinstance(requested, int):
             return requested
-        if self._sample is not None:
-            sample = self._sample
-        elif graph.input is not None:
-            sample = sample_of(graph.input)
-        else:
-            raise ValueError(
-                f"`stages`: the shapes of the inputs of {self.inner.name} are not known, so its layers "
-                "cannot be measured; give a batch as `sample`, or the names of the layers of each stage"
-            )
-        sample = as_tensors(sample)
+        sample = as_tensors(sample_of(graph) if self._sample is None else self._sample)
         self._sample_rows = share_out(sample, 1)[0].num_rows
         self._costs = measure_layers(graph, sample, self.devices[0])
         return even_stages(self._costs, requested) if isinstance(requested, int) else requested
@@ -275,7 +266,7 @@ class StagedModel(WrappedModel):
         if self._pipeline is None:
             return self.inner(inputs, *more, training=training)  # for the shapes of the outputs
         x = (inputs, *more) if more else inputs
-        _, (outputs, masks) = self.pipeline.forward(_without_loss, x, training=bool(training))
+        _, (outputs, masks) = self.pipeline.forward(finish_without_loss, x, training=bool(training))
         return with_masks(tf.nest.map_structure(_without_gradient, outputs), masks)
 
     @override
@@ -288,7 +279,7 @@ class StagedModel(WrappedModel):
     def compute_losses(
         self, x: Structure, y: Structure, sample_weight: Structure
     ) -> tuple[Tensor, Structure]:
-        finish = _with_outputs(self._compiled_loss())
+        finish = finish_with_loss(self._compiled_loss())
         return self.pipeline.forward(finish, x, y, sample_weight, training=False)
 
     def _step(
@@ -296,7 +287,7 @@ class StagedModel(WrappedModel):
     ) -> LossAndGradients:
         x, rows = as_tensors((x, rows))
         self._check_rows(share_out((x, rows), 1)[0].num_rows)
-        return self.pipeline.loss_and_gradients(_with_outputs(loss_of), scale, x, *rows)
+        return self.pipeline.loss_and_gradients(finish_with_loss(loss_of), scale, x, *rows)
 
     def _check_rows(self, num_rows: Tensor) -> None:
         least = len(self._replicas) * self.num_micro_batches
@@ -314,15 +305,6 @@ class StagedModel(WrappedModel):
         """Return the loss given to `compile`, as a function of outputs, labels and sample weights."""
         losses = compiled_loss(self.inner)
         return lambda outputs, y, sample_weight: losses(y, outputs, sample_weight) if losses else None
-
-
-def _with_outputs(loss_of: LossOfOutputs) -> Finish:
-    """Return a function that returns the loss of some rows, and the outputs with their masks."""
-    return lambda outputs, *rows: (loss_of(outputs, *rows), (outputs, masks_of(outputs)))
-
-
-def _without_loss(outputs: Structure) -> tuple[None, Structure]:
-    return None, (outputs, masks_of(outputs))
 
 
 @tf.custom_gradient
