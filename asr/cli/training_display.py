@@ -115,7 +115,7 @@ def _sharing(start: TrainingStart) -> str:
     batch_s, num_shares = start.config.train.batch_s, start.num_devices // start.num_stages
     if num_shares == 1:
         return f"a batch of {batch_s:g} s passes through {start.num_stages} stages"
-    each = "device" if start.num_stages == 1 else f"row of {start.num_stages} stages"
+    each = "device" if start.num_stages == 1 else f"replica of {start.num_stages} stages"
     return f"a batch of {batch_s:g} s is {batch_s / num_shares:.3g} s on each {each}"
 
 

@@ -11,12 +11,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from asr.base.types import Utterance
+from asr.base.types import UserError, Utterance
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import STAGES, device_errors_as_user_errors
 from asr.runs.run import Run
 from asr.runs.stage_record import StageRecord, read_stages
 from asr.training.engine import Engine
+from asr.training.out_of_memory import is_out_of_memory
 
 
 def place_model(
@@ -34,15 +35,16 @@ def place_model(
         run: whose directory may have a record of stages.
 
     Raises:
-        UserError: the model has too few layers, or the record of the stages is damaged.
+        UserError: the model has too few layers, the record of the stages is damaged, or a device is out of
+            memory with one layer and one utterance.
     """
     if engine.name != STAGES:
         return engine.place(model)
     num_rows, duration_s = typical_batch(utterances, batch_s)
-    # in its first stage, a device holds about half of a batch
-    sample = model.sample(max(1, num_rows // 2), duration_s)
+    stages = _known_stages(engine, model, run)
     with device_errors_as_user_errors(STAGES):
-        return engine.place(model, sample, _known_stages(engine, model, run))
+        # in its first stage, a device holds about half of a batch
+        return _place_measured(engine, model, max(1, num_rows // 2), duration_s, stages)
 
 
 def stages_of(placed: Any, optimizer: Any, num_rows: int) -> list[StageRecord]:
@@ -72,3 +74,24 @@ def _known_stages(engine: Engine, model: AcousticModel, run: Run) -> list[Sequen
     names = [layer.name for layer in model.stages()]
     fits = len(known) == engine.num_stages and list(itertools.chain(*known)) == names
     return known if fits else None
+
+
+def _place_measured(
+    engine: Engine,
+    model: AcousticModel,
+    num_rows: int,
+    duration_s: float,
+    stages: Sequence[Sequence[str]] | None,
+) -> Any:
+    """Place a model whose layers are measured with a number of rows, fewer where a device has no memory."""
+    try:
+        return engine.place(model, model.sample(num_rows, duration_s), stages)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    if num_rows == 1:
+        raise UserError(
+            f"{engine.devices[0]}: out of memory with one layer and an utterance of {duration_s:.1f} s, the "
+            "mean of the training set; split long recordings, or choose a smaller model.size"
+        )
+    return _place_measured(engine, model, num_rows // 2, duration_s, stages)

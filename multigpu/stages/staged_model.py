@@ -69,6 +69,8 @@ class StagedModel(WrappedModel):
 
     `predict` and `evaluate` take batches of any size; training needs a row for each micro-batch. A call of
     the model has no gradient: it would be computed outside of the stages. Use `loss_and_gradients`.
+    With `run_eagerly=True`, for debugging, stages and updates of weights run where they should, one after the
+    other, but what an optimiser does with all gradients, such as clipping by their norm, on one device.
 
     Args:
         inner: the model; it keeps its weights and may be used on its own at any time.
@@ -79,7 +81,8 @@ class StagedModel(WrappedModel):
         num_micro_batches: number of parts of each replica's share of a batch, best several times the number
             of stages.
         recompute: whether all stages but the last keep only what they took, and repeat the forward pass
-            before the backward pass, which takes less memory and more time.
+            before the backward pass, which takes less memory and more time. `placement` does not count what
+            they took.
         sample: what `inner` is called with, a few rows, to measure layers by; needed for a number of stages
             where the shapes of its inputs are not known. Named layers are measured, for `placement`, only
             with a sample.

@@ -44,5 +44,6 @@ def add_stages_argument(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="cut the model into N stages, one a device, as --engine stages does for all devices; with "
-        "several times N devices, each row of N gets its share of a batch (default for --gpus: N)",
+        "several times N devices, each replica of the stages gets its share of a batch (default for --gpus: "
+        "N)",
     )

@@ -47,10 +47,10 @@ def test_display_prints_the_table_and_how_a_batch_is_divided(capsys):
     )
     display = TrainingDisplay()
     display.on_start(start)
-    rows = ("/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3")
-    display.on_start(dataclasses.replace(start, devices=rows, num_devices=4))
+    four = ("/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3")
+    display.on_start(dataclasses.replace(start, devices=four, num_devices=4))
     display.on_stages([StageRecord(("/CPU:0",), ["a", "b", "c"], 1_000, 4_000, 8_000, 2_000_000, 0.4)])
     output = capsys.readouterr().out
     assert "/CPU:0, /CPU:1 (stages): a batch of 30 s passes through 2 stages\n" in output
-    assert "(stages): a batch of 30 s is 15 s on each row of 2 stages\n" in output
+    assert "(stages): a batch of 30 s is 15 s on each replica of 2 stages\n" in output
     assert re.search(r"stage +device +layers .*\n +0 +/CPU:0 +a to c \(3\) +1,000 +4.00kB", output)

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
@@ -22,6 +23,7 @@ from asr.training.stages import place_model
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.dataset import Dataset
 from multigpu.engines import make_engine
+from multigpu.stages.engine import StagesEngine
 
 CONFIG = Config(
     augment=AugmentConfig(frequency_masks=1, time_masks=1),
@@ -139,6 +141,27 @@ def test_model_is_cut_in_the_places_that_the_run_records(trainer, clips, tmp_pat
     write_stages(run.directory, [dataclasses.replace(s, layers=["a"]) for s in read_stages(run.directory)])
     placed = place_model(engine, make_model(engine, CONFIG, trainer.vocabulary), clips, 2.5, run)
     assert [name for stage in placed.placement() for name in stage.layers] == [*cut[0], *cut[1]]
+
+
+class Cramped(StagesEngine):
+    """Is out of memory with more than some rows."""
+
+    max_rows = 1
+
+    def place(self, model, sample=None, stages=None):
+        if len(sample[0]) > self.max_rows:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor on /CPU:0")
+        return super().place(model, sample, stages)
+
+
+def test_layers_are_measured_with_as_many_rows_as_fit(trainer, clips, tmp_path):
+    engine, run = Cramped(["/CPU:0", "/CPU:1"]), Run(tmp_path / "none")
+    model = make_model(engine, CONFIG, trainer.vocabulary)
+    placed = place_model(engine, model, clips, 20.0, run)
+    assert placed.placement()[0].activation_bytes > 0
+    engine.max_rows = 0
+    with pytest.raises(UserError, match=r"/CPU:0: out of memory with one layer .*smaller model\.size"):
+        place_model(engine, model, clips, 20.0, run)
 
 
 def test_averages_and_optimizer_are_on_the_device_of_each_weight(trainer):
