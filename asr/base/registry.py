@@ -39,6 +39,8 @@ DECODERS: Parts = {
 EXPORT_FORMATS: Parts = {
     "onnx": "asr.export.onnx.format:ONNX",
     "sherpa": "asr.export.sherpa.format:SHERPA",
+    "litert": "asr.export.litert.format:LITERT",
+    "saved_model": "asr.export.saved_model.format:SAVED_MODEL",
 }
 
 

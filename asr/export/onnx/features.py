@@ -8,9 +8,10 @@ import numpy as np
 
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
+from asr.export.fourier import bins
 from asr.export.onnx.graph import TO_THE_END, Graph, Value
 from asr.export.onnx.layers import padding_mask
-from asr.export.onnx.spectrum import add_frames, add_power_spectrum, bins, by_column
+from asr.export.onnx.spectrum import add_frames, add_power_spectrum, by_column
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
 from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
 from asr.model.features.log_mel import LogMel

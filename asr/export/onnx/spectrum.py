@@ -1,9 +1,6 @@
 """Write windows and their power spectra as ONNX nodes.
 
-The Fourier transform is written as products with small matrices (Cooley & Tukey, 1965): one of N = P Q points
-is Q transforms of P points, a rotation, and P transforms of Q points. With P = N / 16 it takes a fifth of the
-multiplications of one N x N matrix and 10 kB of constants instead of 800, and ONNX's own operator DFT takes
-eleven times as long in ONNX Runtime.
+ONNX's own operator DFT takes eleven times as long in ONNX Runtime as products with small matrices.
 """
 
 from __future__ import annotations
@@ -11,12 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from asr.export.fourier import Q, bins, fourier_factors, num_rows
 from asr.export.onnx.graph import Graph, Value
 from asr.model.features.layer import HOP, WINDOW
 
-Array = npt.NDArray[np.float64]
-
-Q = 16  # divides the window and both sizes of transforms, 512 and 400
 REST = WINDOW % HOP  # a window is two hops and a half
 
 
@@ -44,34 +39,21 @@ def add_power_spectrum(graph: Graph, frames: Value, window: npt.NDArray[np.float
         size: 512, with zeros behind the samples, or 400.
 
     Returns:
-        (B, T, `num_bins(size)`), in the order of `bins(size)`.
+        (B, T, N), in the order of `asr.export.fourier.bins(size)`.
     """
-    p, rows = size // Q, WINDOW // Q
-    halves = p // 2 + 1
+    factors = fourier_factors(size)
     with graph.scope("spectrum"):
-        # x[16 a + b] is in row a and column b; bin k + p c is in row k and column c
+        cos_rows, sin_rows, cos, sin, columns = (
+            graph.constant(name, matrix) for name, matrix in factors._asdict().items()
+        )
         windowed = frames * graph.constant("window", window)
-        grid = graph.op("Reshape", windowed, [0, 0, rows, Q])
-        k, a, b, c = np.arange(halves), np.arange(rows), np.arange(Q), np.arange(Q)
-        real = graph.op("MatMul", _constant(graph, "cos_rows", np.cos(_angles(k, a, p))), grid)
-        imaginary = graph.op("MatMul", _constant(graph, "sin_rows", np.sin(_angles(k, a, p))), grid)
-        cos = _constant(graph, "cos_rotation", np.cos(_angles(k, b, size)))
-        sin = _constant(graph, "sin_rotation", np.sin(_angles(k, b, size)))
+        grid = graph.op("Reshape", windowed, [0, 0, WINDOW // Q, Q])
+        real, imaginary = graph.op("MatMul", cos_rows, grid), graph.op("MatMul", sin_rows, grid)
         rotated = graph.op("Concat", real * cos - imaginary * sin, real * sin + imaginary * cos, axis=3)
-        cos_columns, sin_columns = np.cos(_angles(b, c, Q)), np.sin(_angles(b, c, Q))
-        columns = np.block([[cos_columns, sin_columns], [-sin_columns, cos_columns]])
-        both = graph.op("MatMul", rotated, _constant(graph, "columns", columns))  # (B, T, halves, 32)
+        both = graph.op("MatMul", rotated, columns)  # (B, T, rows, 32)
         squares = both * both
         power = graph.slice(squares, 3, 0, Q) + graph.slice(squares, 3, Q, None)
-        return graph.op("Reshape", power, [0, 0, halves * Q])
-
-
-def bins(size: int) -> npt.NDArray[np.int64]:
-    """Return which bin of a transform each column of `add_power_spectrum` is; some bins appear twice."""
-    rows, columns = np.arange(size // Q // 2 + 1)[:, None], np.arange(Q)[None]
-    numbers: npt.NDArray[np.int64] = (rows + size // Q * columns).reshape(-1)
-    folded: npt.NDArray[np.int64] = np.minimum(numbers, size - numbers)
-    return folded
+        return graph.op("Reshape", power, [0, 0, num_rows(size) * Q])
 
 
 def by_column(filters: npt.NDArray[np.float32], size: int) -> npt.NDArray[np.float32]:
@@ -81,12 +63,3 @@ def by_column(filters: npt.NDArray[np.float32], size: int) -> npt.NDArray[np.flo
     found = np.zeros((len(numbers), filters.shape[1]), np.float32)
     found[first] = filters
     return found
-
-
-def _angles(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int) -> Array:
-    """Return 2 pi i j / size for each row i and column j, exactly within one turn."""
-    return 2 * np.pi * (np.outer(rows, columns) % size) / size
-
-
-def _constant(graph: Graph, name: str, values: Array) -> Value:
-    return graph.constant(name, values.astype(np.float32))

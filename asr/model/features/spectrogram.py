@@ -29,5 +29,9 @@ class Spectrogram(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to a log spectrogram (B, T, 200)."""
-        spectrum = tf.signal.rfft(frames(audio) * self.window, [WINDOW])  # (B, T, 201) complex64
-        return ops.log1p(tf.abs(spectrum)[..., : self.num_features])
+        return ops.log1p(self.magnitudes(frames(audio) * self.window))
+
+    def magnitudes(self, windows: Tensor) -> Tensor:
+        """Return the magnitudes (B, T, 200) of the bins of windows (B, T, 400)."""
+        spectrum = tf.signal.rfft(windows, [WINDOW])  # (B, T, 201) complex64
+        return tf.abs(spectrum)[..., : self.num_features]

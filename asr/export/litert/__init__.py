@@ -1,0 +1,1 @@
+"""Export to LiteRT (TensorFlow Lite): `model.tflite`."""

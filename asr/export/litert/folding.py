@@ -1,0 +1,54 @@
+"""Fold batch normalisation into the layers before it.
+
+The signatures of a LiteRT file share their weights only if the converter computes the same ones for all of
+them. It folds normalisation where it knows the length of the clips, and not where it does not.
+"""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+from asr.model.acoustic_model import AcousticModel
+from asr.model.keras_internals import layers_directly_in, layers_of
+from asr.model.networks.dcnn import Dcnn
+from asr.model.networks.layers import MaskedBatchNorm
+from asr.model.networks.separable import SeparableConvolution, Stage
+
+
+def copy_with_folded_norms(model: AcousticModel) -> AcousticModel:
+    """Return a copy of a model that computes the same with normalisation by 1.
+
+    In networks that this module does not know, normalisation stays.
+    """
+    copy = AcousticModel.from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    for layer in layers_of(copy.network):
+        inner = {one.name: one for one in layers_directly_in(layer)}
+        for before, norm in _pairs(layer, inner):
+            _fold(inner[norm], inner[before])
+    return copy
+
+
+def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str, str]]:
+    """Return names of layers, each with that of the normalisation that follows it and nothing else."""
+    if isinstance(layer, SeparableConvolution):
+        return [("pointwise", "norm")]
+    if isinstance(layer, Stage):
+        return [("down", "norm")]
+    if isinstance(layer, Dcnn):
+        return [(name.replace("norm", "conv"), name) for name in inner if name.startswith("norm")]
+    return []
+
+
+def _fold(norm: MaskedBatchNorm, before: keras.Layer) -> None:
+    """Scale a kernel (..., C), and let the normalisation only add what is left to add."""
+    scale = norm.gamma.numpy() / np.sqrt(norm.moving_variance.numpy() + norm.epsilon)
+    bias = before.bias.numpy() if before.use_bias else 0.0
+    norm.beta.assign(norm.beta.numpy() + (bias - norm.moving_mean.numpy()) * scale)
+    before.kernel.assign(before.kernel.numpy() * scale)
+    if before.use_bias:
+        before.bias.assign(np.zeros_like(bias))
+    norm.gamma.assign(np.ones_like(scale))
+    norm.moving_mean.assign(np.zeros_like(scale))
+    norm.moving_variance.assign(np.full_like(scale, 1.0 - norm.epsilon))

@@ -1,0 +1,1 @@
+"""Export to TensorFlow's SavedModel, for TensorFlow Serving."""
