@@ -31,9 +31,35 @@ def read_flatbuffer(content: bytes) -> Any:
 
 def write_flatbuffer(model: Any) -> bytes:
     """Return the bytes of a LiteRT file."""
-    builder = flatbuffers.Builder(1 << 20)
+    builder = _Builder(1 << 20)
     builder.Finish(model.Pack(builder), FILE_IDENTIFIER)
     return bytes(builder.Output())
+
+
+class _Builder(flatbuffers.Builder):  # type: ignore[misc]  # it has no types
+    """Writes equal names and vectors once, and aligns constants as the file's schema demands."""
+
+    ALIGNMENT = 16  # bytes; of vectors of bytes, which hold the constants
+
+    def __init__(self, num_bytes: int) -> None:
+        super().__init__(num_bytes)
+        self._written: dict[tuple[str, bytes], int] = {}
+
+    def CreateString(self, s: Any, *args: Any, **kwargs: Any) -> int:  # noqa: N802 (FlatBuffers' name)
+        key = ("", s if isinstance(s, bytes) else s.encode())
+        if key not in self._written:
+            self._written[key] = super().CreateString(s, *args, **kwargs)
+        return self._written[key]
+
+    def CreateNumpyVector(self, x: Any) -> int:  # noqa: N802
+        key = (x.dtype.str, x.tobytes())
+        if key not in self._written:
+            self._written[key] = super().CreateNumpyVector(x)
+        return self._written[key]
+
+    def StartVector(self, elemSize: int, numElems: int, alignment: int) -> int:  # noqa: N802, N803
+        position: int = super().StartVector(elemSize, numElems, self.ALIGNMENT if elemSize == 1 else alignment)
+        return position
 
 
 def operators(model: Any, subgraph: Any) -> Iterator[tuple[str, Any]]:
@@ -108,6 +134,8 @@ def shrink(model: Any) -> None:
         _compute_ranges(model, subgraph)
         for tensor in subgraph.tensors:
             tensor.name = short_name(tensor.name.decode()).encode()
+            if tensor.quantization is not None and tensor.quantization.scale is None:
+                tensor.quantization = None  # an empty record
     drop_unused_buffers(model)
 
 

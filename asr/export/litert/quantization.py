@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from asr.export.litert.flatbuffer import (
@@ -31,25 +30,9 @@ VERSIONS = {"FULLY_CONNECTED": 9, "CONV_2D": 5, "DEPTHWISE_CONV_2D": 6}  # the f
 FEATURES = "features/"  # begins the names of tensors of the feature layer
 
 
-class Parameters(schema.QuantizationParametersT):
-    """Holds scales, which are written once for all tensors that share them."""
-
-    def __init__(self, scales: npt.NDArray[np.float32], axis: int) -> None:
-        super().__init__()
-        self.scale, self.zeroPoint = scales, np.zeros(len(scales), np.int64)
-        self.quantizedDimension = axis
-        self._written: tuple[Any, int] | None = None
-
-    def Pack(self, builder: Any) -> int:  # noqa: N802 (FlatBuffers' name)
-        """Return where a builder has written the scales."""
-        if self._written is None or self._written[0] is not builder:
-            self._written = builder, super().Pack(builder)
-        return self._written[1]
-
-
 def quantize(model: Any) -> None:
     """Quantize the network's weights, and store the large constants of the features with 16 bits."""
-    weights: dict[int, tuple[int, Parameters]] = {}  # by the buffer of the float32 weights
+    weights: dict[int, tuple[int, Any]] = {}  # by the buffer of the float32 weights
     halves: dict[int, int] = {}
     for subgraph in model.subgraphs:
         for name, operator in operators(model, subgraph):
@@ -72,7 +55,7 @@ def _is_worth_it(model: Any, tensor: Any) -> bool:
 
 
 def _quantize_tensor(
-    model: Any, tensor: Any, axis: int, done: dict[int, tuple[int, Parameters]]
+    model: Any, tensor: Any, axis: int, done: dict[int, tuple[int, Any]]
 ) -> None:
     """Replace float32 weights by integers; weights that several subgraphs share stay shared."""
     if tensor.buffer not in done:
@@ -81,7 +64,9 @@ def _quantize_tensor(
         others = tuple(other for other in range(values.ndim) if other != axis)
         scales = np.maximum(np.abs(values).max(others, keepdims=True) / LARGEST, np.finfo(np.float32).tiny)
         integers = np.round(values / scales).astype(np.int8)
-        parameters = Parameters(scales.reshape(-1).astype(np.float32), axis)
+        parameters = schema.QuantizationParametersT()
+        parameters.scale = scales.reshape(-1).astype(np.float32)
+        parameters.zeroPoint, parameters.quantizedDimension = np.zeros(scales.size, np.int64), axis
         done[tensor.buffer] = add_buffer(model, integers), parameters
     tensor.buffer, tensor.quantization = done[tensor.buffer]
     tensor.type = schema.TensorType.INT8

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from asr.base.vocabulary import Vocabulary
+from asr.export.folder import TEMPLATES, write_tokens
 from asr.export.format import Settings, TrainedModel, Written
 from asr.export.onnx.model import onnx_model
 from asr.export.onnx.quantize import with_int8_weights
 from asr.export.onnx.runtime import FILE
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
-
-TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
@@ -37,12 +35,6 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     if vocabulary.is_mandarin:
         write_hanzi(folder)
     return Written([FILE], {})
-
-
-def write_tokens(path: Path, vocabulary: Vocabulary) -> None:
-    """Write a token and its id in each line."""
-    lines = [f"{token} {index}\n" for index, token in enumerate(vocabulary.tokens)]
-    path.write_text("".join(lines), encoding="utf-8")
 
 
 def write_hanzi(folder: Path) -> None:

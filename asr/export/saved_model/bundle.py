@@ -10,8 +10,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from asr.export.folder import TEMPLATES, write_tokens
 from asr.export.format import TrainedModel, Written
-from asr.export.onnx.bundle import TEMPLATES, write_tokens
 from asr.export.saved_model.runtime import VERSION
 from asr.export.saved_model.signatures import ServedModel
 
@@ -28,7 +28,7 @@ def write_bundle(trained: TrainedModel, folder: Path) -> Written:
     with _file_errors(model):
         tf.saved_model.save(served, str(model), signatures=served.signatures())
     write_tokens(folder / "tokens.txt", vocabulary)
-    shutil.copy(TEMPLATES / "saved_model" / "README.md", folder)
+    shutil.copy(TEMPLATES / "saved_model.md", folder / "README.md")
     files = [str(path.relative_to(folder)) for path in sorted(model.rglob("*")) if path.is_file()]
     return Written(files, {"signatures": list(served.signatures())})
 
