@@ -58,7 +58,9 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]  # it has no types
         return self._written[key]
 
     def StartVector(self, elemSize: int, numElems: int, alignment: int) -> int:  # noqa: N802, N803
-        position: int = super().StartVector(elemSize, numElems, self.ALIGNMENT if elemSize == 1 else alignment)
+        position: int = super().StartVector(
+            elemSize, numElems, self.ALIGNMENT if elemSize == 1 else alignment
+        )
         return position
 
 
@@ -147,26 +149,35 @@ def short_name(name: str) -> str:
 
 def _compute_ranges(model: Any, subgraph: Any) -> None:
     """Compute the constants 0, 1, 2, ... n - 1 with which lengths are compared."""
-    compared = {int(i) for name, operator in operators(model, subgraph) if name == "LESS" for i in operator.inputs}
+    compared = {
+        int(i) for name, operator in operators(model, subgraph) if name == "LESS" for i in operator.inputs
+    }
     for index in compared:
         tensor = subgraph.tensors[index]
         values = constant(model, tensor)
-        if values is None or values.size < MIN_COMPUTED or (values.reshape(-1) != np.arange(values.size)).any():
+        if (
+            values is None
+            or values.size < MIN_COMPUTED
+            or (values.reshape(-1) != np.arange(values.size)).any()
+        ):
             continue
         name = tensor.name.decode()
         limits = [
-            add_tensor(subgraph, f"{name}/{part}", (), tensor.type, add_buffer(model, np.array(limit, values.dtype)))
+            add_tensor(
+                subgraph, f"{name}/{part}", (), tensor.type, add_buffer(model, np.array(limit, values.dtype))
+            )
             for part, limit in (("start", 0), ("limit", values.size), ("delta", 1))
         ]
         tensor.shape = np.array([values.size], np.int32)  # the comparison adds the axes before it
-        compute_instead(
-            model, subgraph, index, schema.BuiltinOperator.RANGE, limits, schema.RangeOptionsT()
-        )
+        compute_instead(model, subgraph, index, schema.BuiltinOperator.RANGE, limits, schema.RangeOptionsT())
 
 
 def drop_unused_buffers(model: Any) -> None:
     """Remove the buffers that no tensor uses, and those without data."""
-    holders = [*(tensor for subgraph in model.subgraphs for tensor in subgraph.tensors), *(model.metadata or ())]
+    holders = [
+        *(tensor for subgraph in model.subgraphs for tensor in subgraph.tensors),
+        *(model.metadata or ()),
+    ]
     for holder in holders:
         data = model.buffers[holder.buffer].data
         if data is None or not len(data):

@@ -54,9 +54,7 @@ def _is_worth_it(model: Any, tensor: Any) -> bool:
     return values is not None and values.size >= MIN_WEIGHTS
 
 
-def _quantize_tensor(
-    model: Any, tensor: Any, axis: int, done: dict[int, tuple[int, Any]]
-) -> None:
+def _quantize_tensor(model: Any, tensor: Any, axis: int, done: dict[int, tuple[int, Any]]) -> None:
     """Replace float32 weights by integers; weights that several subgraphs share stay shared."""
     if tensor.buffer not in done:
         values = constant(model, tensor)
