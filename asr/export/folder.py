@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
+
 from asr.base.vocabulary import Vocabulary
+from asr.language.hanzi.converter import GENERAL_MODEL
+from asr.language.hanzi.rare import rare_characters
 
 TEMPLATES = Path(__file__).parent / "templates"
+TOKENS = "tokens.txt"
+SCRIPTS = ("recognize.py", "recordings.py", "models.py")
 
 
-def write_tokens(path: Path, vocabulary: Vocabulary) -> None:
-    """Write a token and its id in each line."""
+def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write a token and its id in each line of `tokens.txt`."""
     lines = [f"{token} {index}\n" for index, token in enumerate(vocabulary.tokens)]
-    path.write_text("".join(lines), encoding="utf-8")
+    (folder / TOKENS).write_text("".join(lines), encoding="utf-8")
+
+
+def write_scripts(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write `recognize.py` and what it imports and reads, besides the model.
+
+    They run the model without Polyphone; of a Mandarin model, `hanzi.py` and `hanzi.npz`, the general
+    language model, let it write hanzi.
+    """
+    write_tokens(folder, vocabulary)
+    for name in SCRIPTS:
+        shutil.copy(TEMPLATES / name, folder)
+    if vocabulary.is_mandarin:
+        _write_hanzi(folder)
+
+
+def write_readme(folder: Path, template: str) -> None:
+    """Write `README.md` as a file of the templates."""
+    shutil.copy(TEMPLATES / template, folder / "README.md")
+
+
+def _write_hanzi(folder: Path) -> None:
+    """Write what converts syllables to hanzi: a script, and the general model with rare characters."""
+    shutil.copy(TEMPLATES / "hanzi.py", folder)
+    lines = "".join(f"{syllable} {char}\n" for syllable, char in sorted(rare_characters().items()))
+    with np.load(GENERAL_MODEL) as model:
+        arrays = {name: model[name] for name in model.files}
+    rare = np.frombuffer(lines.encode(), np.uint8)
+    np.savez_compressed(folder / "hanzi.npz", allow_pickle=False, **arrays, rare=rare)

@@ -1,7 +1,7 @@
 """Compute a Fourier transform by products with small matrices (Cooley & Tukey, 1965).
 
-One of N = P Q points is Q transforms of P points, a rotation, and P transforms of Q points. With P = N / 16 it
-takes a fifth of the multiplications of one N x N matrix and 10 kB of constants instead of 800.
+One of N = P Q points is Q transforms of P points, a rotation, and P transforms of Q points. With P = N / 16
+it takes a fifth of the multiplications of one N x N matrix and 10 kB of constants instead of 800.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from asr.model.features.spectrogram import Spectrogram
 def features_for_litert(features: FeatureLayer) -> FeatureLayer:
     """Return a layer that computes the same by operators that LiteRT has."""
     if type(features) is Spectrogram:
-        return SpectrogramByProducts.from_config(features.get_config())
+        return SpectrogramByProducts(normalize=features.normalize)
     return features
 
 

@@ -36,7 +36,7 @@ def write_flatbuffer(model: Any) -> bytes:
     return bytes(builder.Output())
 
 
-class _Builder(flatbuffers.Builder):  # type: ignore[misc]  # it has no types
+class _Builder(flatbuffers.Builder):
     """Writes equal names and vectors once, and aligns constants as the file's schema demands."""
 
     ALIGNMENT = 16  # bytes; of vectors of bytes, which hold the constants

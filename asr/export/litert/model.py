@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +16,7 @@ from asr.export.litert.features import features_for_litert
 from asr.export.litert.flatbuffer import MODEL_NAME, read_flatbuffer, short_name, shrink, write_flatbuffer
 from asr.export.litert.folding import copy_with_folded_norms
 from asr.export.litert.quantization import quantize
+from asr.export.quiet import silent_stderr
 from asr.export.serving_graph import logits_of, variables_of
 from asr.model.acoustic_model import AcousticModel
 
@@ -32,7 +29,9 @@ SIGNATURES: Mapping[str, int | None] = {
 }
 
 
-def litert_model(model: AcousticModel, *, quantized: bool = False) -> bytes:
+def litert_model(
+    model: AcousticModel, *, quantized: bool = False, signatures: Mapping[str, int | None] = SIGNATURES
+) -> bytes:
     """Return a model as a LiteRT file with built-in operators only.
 
     All signatures have the inputs `audio`, (1, S) float32 samples at 16 kHz from -1 to 1, and `num_samples`,
@@ -42,6 +41,7 @@ def litert_model(model: AcousticModel, *, quantized: bool = False) -> bytes:
     Args:
         model: with the weights to export.
         quantized: whether to store the network's weights as 8-bit integers.
+        signatures: the samples that each takes, by name.
 
     Raises:
         UserError: LiteRT has no operator for a layer; the message names both.
@@ -49,23 +49,23 @@ def litert_model(model: AcousticModel, *, quantized: bool = False) -> bytes:
     folded = copy_with_folded_norms(model)
     features = features_for_litert(folded.features)
     converted = AcousticModel(features, folded.spec_augment, folded.network, name=MODEL_NAME)
-    file = read_flatbuffer(_convert(converted))
+    file = read_flatbuffer(_convert(converted, signatures))
     shrink(file)
     if quantized:
         quantize(file)
     return write_flatbuffer(file)
 
 
-def _convert(model: AcousticModel) -> bytes:
+def _convert(model: AcousticModel, signatures: Mapping[str, int | None]) -> bytes:
     served = tf.Module()
     served.variables_held = variables_of(model)
-    functions = {name: _signature(model, size) for name, size in SIGNATURES.items()}
+    functions = {name: _signature(model, size) for name, size in signatures.items()}
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(served, folder, signatures=functions)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(functions))
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         try:
-            with _silent_stderr():
+            with silent_stderr():
                 return bytes(converter.convert())
         except Exception as error:  # ConverterError, which TensorFlow does not export
             if missing := _missing_operators(str(error)):
@@ -78,20 +78,6 @@ def _missing_operators(message: str) -> str:
     found = re.findall(r'fused\["\w+:", "([^"@]+)[^\n]*\'tf\.(\w+)\' op is neither', message)
     missing = [f"{short_name(path).rpartition('/')[0]} needs {name}" for path, name in dict.fromkeys(found)]
     return f"{listed(list(dict.fromkeys(missing)), 5)}, which LiteRT has no operator for" if missing else ""
-
-
-@contextlib.contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """Hide what the converter writes to standard error from C++; its exception contains that, too."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _signature(model: AcousticModel, size: int | None) -> Any:

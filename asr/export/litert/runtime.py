@@ -14,6 +14,7 @@ from typing_extensions import override
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
 from asr.export.format import Outputs, Runtime, Waveform
+from asr.export.quiet import silent_stderr
 
 FILE = "model.tflite"
 
@@ -36,9 +37,10 @@ class LiteRtRuntime(Runtime):
     def __init__(self, folder: Path) -> None:
         path = folder / FILE
         try:
-            interpreter = Interpreter(model_path=str(path), num_threads=os.cpu_count())
-            names = interpreter.get_signature_list()
-            self._signatures = {name: interpreter.get_signature_runner(name) for name in names}
+            with silent_stderr():
+                interpreter = Interpreter(model_path=str(path), num_threads=os.cpu_count())
+                names = interpreter.get_signature_list()
+                self._signatures = {name: interpreter.get_signature_runner(name) for name in names}
         except (ValueError, RuntimeError) as error:
             raise UserError(f"{path}: LiteRT cannot load it ({error})") from None
         sizes = {name: self._size(name) for name in names}

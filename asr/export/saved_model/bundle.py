@@ -1,16 +1,15 @@
-"""Write the folder of the format `saved_model`, as TensorFlow Serving takes it: one folder for each version."""
+"""Write the folder of the format `saved_model`, as TensorFlow Serving takes it: a folder for each version."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
-from asr.export.folder import TEMPLATES, write_tokens
+from asr.export.folder import write_readme, write_tokens
 from asr.export.format import TrainedModel, Written
 from asr.export.saved_model.runtime import VERSION
 from asr.export.saved_model.signatures import ServedModel
@@ -27,8 +26,8 @@ def write_bundle(trained: TrainedModel, folder: Path) -> Written:
     model = folder / VERSION
     with _file_errors(model):
         tf.saved_model.save(served, str(model), signatures=served.signatures())
-    write_tokens(folder / "tokens.txt", vocabulary)
-    shutil.copy(TEMPLATES / "saved_model.md", folder / "README.md")
+    write_tokens(folder, vocabulary)
+    write_readme(folder, "saved_model.md")
     files = [str(path.relative_to(folder)) for path in sorted(model.rglob("*")) if path.is_file()]
     return Written(files, {"signatures": list(served.signatures())})
 

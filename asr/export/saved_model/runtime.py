@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import tensorflow as tf
 from typing_extensions import override
 
 from asr.audio.recording import pad_waveforms
 from asr.base.types import UserError
 from asr.export.format import Outputs, Runtime, Waveform
+from asr.model.devices import start_devices
 
 VERSION = "1"  # folder of the model, as TensorFlow Serving counts versions
 
@@ -28,18 +29,20 @@ class SavedModelRuntime(Runtime):
     takes_batches = True
 
     def __init__(self, folder: Path) -> None:
-        tf.config.set_visible_devices([], "GPU")
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        start_devices()  # before the import of TensorFlow, to silence its logs
+        import tensorflow as tf
+
         try:
-            self._model = tf.saved_model.load(str(folder / VERSION))
+            self._model = tf.saved_model.load(str(folder / VERSION))  # holds the variables
+            self._logits = self._model.signatures["logits"]
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise UserError(f"{folder / VERSION}: TensorFlow cannot load it ({error})") from None
 
     @override
     def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:
         audio, num_samples = pad_waveforms(waveforms)
-        outputs = self._model.signatures["logits"](
-            audio=tf.constant(audio), num_samples=tf.constant(num_samples)
-        )
+        outputs = self._logits(audio=audio, num_samples=num_samples)
         logits, tokens = outputs["logits"].numpy(), outputs["tokens"].numpy()
         return [
             Outputs(

@@ -1,4 +1,4 @@
-"""Transcribe speech by the model in this folder; needs numpy, onnxruntime and soundfile.
+"""Transcribe speech by the model in this folder; needs NumPy, soundfile, and its runtime.
 
 python recognize.py question.mp3                    # any rate, channels and container of libsndfile
 python recognize.py - < question.wav
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
+from models import load_model
 from recordings import RATE_HZ, SHORTEST, RecordingError, Waveform, pieces, read_recording
 
 HERE = Path(__file__).resolve().parent
@@ -50,7 +50,7 @@ class Recognizer:
     """Recognizes speech with the model in a folder.
 
     Args:
-        folder: with model.onnx, tokens.txt and model.json.
+        folder: with a model, tokens.txt and model.json.
         write_hanzi: whether the text of a Mandarin model is hanzi, if the folder has what that needs.
     """
 
@@ -58,7 +58,7 @@ class Recognizer:
         self.about: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
         lines = (folder / "tokens.txt").read_text("utf-8").splitlines()
         self.tokens = [line.rpartition(" ")[0] for line in lines]  # their ids are 0, 1, 2, ...
-        self._model = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+        self._model = load_model(folder)
         self._converter = None
         if write_hanzi and (folder / "hanzi.npz").is_file():
             from hanzi import Converter
@@ -85,11 +85,7 @@ class Recognizer:
         """Run the model on (S,) int16 samples."""
         if len(waveform) < SHORTEST:
             return np.zeros((0, len(self.tokens)), np.float32)
-        audio = waveform[None] / np.float32(32768)
-        logits, num_frames = self._model.run(
-            None, {"audio": audio, "num_samples": np.array([len(waveform)], np.int64)}
-        )
-        frames = logits[0, : num_frames[0]]
+        frames = self._model(np.divide(waveform, 32768, dtype=np.float32))
         frames -= frames.max(axis=1, keepdims=True)
         log_probs: LogProbs = frames - np.log(np.exp(frames).sum(axis=1, keepdims=True))
         return log_probs

@@ -16,7 +16,7 @@ from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import speech_pieces
 from asr.export import export
-from asr.export.onnx.bundle import TEMPLATES
+from asr.export.folder import TEMPLATES
 from asr.language.hanzi.converter import Converter
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 

@@ -4,40 +4,13 @@ import keras
 import numpy as np
 import onnxruntime
 import pytest
+from helpers.exports import FAMILIES, NUM_SAMPLES, VOCABULARY, expected_logits, model_of, speech
 
-from asr.base.config import load_config
-from asr.base.registry import FEATURE_KINDS, NETWORKS
+from asr.base.registry import FEATURE_KINDS
 from asr.base.types import UserError
-from asr.base.vocabulary import Vocabulary
 from asr.export.onnx.graph import Graph
 from asr.export.onnx.layers import add_layer
 from asr.export.onnx.model import onnx_model
-from asr.model.acoustic_model import make_acoustic_model
-
-VOCABULARY = Vocabulary(["ni3", "hao3", "shi4", "jie4"])
-NUM_SAMPLES = [23_457, 7_000, 15_999]
-
-
-def speech():
-    """Return (B, S) int16 samples of different loudness, with sound behind the end of each row."""
-    rng = np.random.default_rng(1)
-    samples = rng.normal(size=(3, max(NUM_SAMPLES))) * np.array([[3000], [30], [800]])
-    return (samples * np.abs(np.sin(np.arange(samples.shape[1]) / 900))).astype(np.int16)
-
-
-def with_odd_statistics(model):
-    """Return a model whose batch normalisation has other weights than those it starts with."""
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        if weight.path.rpartition("/")[2] in ("gamma", "moving_variance"):
-            weight.assign(rng.uniform(0.5, 2.0, weight.shape))
-        elif weight.path.rpartition("/")[2] in ("beta", "moving_mean", "bias"):
-            weight.assign(rng.normal(size=weight.shape) * 0.3)
-    return model
-
-
-def model_of(*overrides):
-    return with_odd_statistics(make_acoustic_model(load_config("base", overrides=overrides), VOCABULARY))
 
 
 def session_of(model):
@@ -51,19 +24,15 @@ def run(session, audio, num_samples):
 
 
 def assert_same_logits(model):
-    audio = speech()
-    expected, num_frames = (np.asarray(part) for part in model(audio, np.array(NUM_SAMPLES, np.int32)))
-    session = session_of(model)
+    audio, session = speech(), session_of(model)
     together, lengths = run(session, audio, NUM_SAMPLES)
-    assert lengths.tolist() == num_frames.tolist()
-    for row, (num, length) in enumerate(zip(NUM_SAMPLES, num_frames, strict=True)):
+    expected = expected_logits(model)
+    assert lengths.tolist() == [len(logits) for logits in expected]
+    for row, (num, logits) in enumerate(zip(NUM_SAMPLES, expected, strict=True)):
         (alone,), _ = run(session, audio[row : row + 1, :num], [num])
-        np.testing.assert_allclose(together[row, :length], expected[row, :length], rtol=0, atol=1e-3)
-        np.testing.assert_allclose(alone, expected[row, :length], rtol=0, atol=1e-3)
+        np.testing.assert_allclose(together[row, : len(logits)], logits, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(alone, logits, rtol=0, atol=1e-3)
     assert expected[0].std() > 0.1
-
-
-FAMILIES = sorted(name for name, where in NETWORKS.items() if where.startswith("asr."))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
