@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -28,3 +31,17 @@ def logits_of(model: AcousticModel, audio: Tensor, num_samples: Tensor) -> Logit
 def variables_of(model: AcousticModel) -> list[Any]:
     """Return the TensorFlow variables of a model, which an object must hold to be saved with them."""
     return [variable.value for variable in model.variables]
+
+
+def save_with_signatures(module: Any, folder: Path, signatures: Mapping[str, Any]) -> None:
+    """Save a module as a SavedModel.
+
+    Raises:
+        OSError: it cannot be written; TensorFlow has errors of its own about files.
+    """
+    try:
+        tf.saved_model.save(module, str(folder), signatures=dict(signatures))
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder)) from error
+    except (tf.errors.UnknownError, tf.errors.PermissionDeniedError, tf.errors.DataLossError) as error:
+        raise OSError(errno.EIO, error.message, str(folder)) from error

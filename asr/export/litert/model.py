@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ from asr.export.litert.flatbuffer import MODEL_NAME, read_flatbuffer, short_name
 from asr.export.litert.folding import copy_with_folded_norms
 from asr.export.litert.quantization import quantize
 from asr.export.quiet import silent_stderr
-from asr.export.serving_graph import logits_of, variables_of
+from asr.export.serving_graph import logits_of, save_with_signatures, variables_of
 from asr.model.acoustic_model import AcousticModel
 
 ANY_LENGTH = "any_length"
@@ -61,7 +62,7 @@ def _convert(model: AcousticModel, signatures: Mapping[str, int | None]) -> byte
     served.variables_held = variables_of(model)
     functions = {name: _signature(model, size) for name, size in signatures.items()}
     with tempfile.TemporaryDirectory() as folder:
-        tf.saved_model.save(served, folder, signatures=functions)
+        save_with_signatures(served, Path(folder), functions)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(functions))
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         try:

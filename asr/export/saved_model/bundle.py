@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-from collections.abc import Iterator
 from pathlib import Path
-
-import tensorflow as tf
 
 from asr.export.folder import write_readme, write_tokens
 from asr.export.format import TrainedModel, Written
 from asr.export.saved_model.runtime import VERSION
 from asr.export.saved_model.signatures import ServedModel
+from asr.export.serving_graph import save_with_signatures
 
 
 def write_bundle(trained: TrainedModel, folder: Path) -> Written:
@@ -24,20 +20,8 @@ def write_bundle(trained: TrainedModel, folder: Path) -> Written:
     vocabulary = trained.recognizer.vocabulary
     served = ServedModel(trained.recognizer.model, vocabulary)
     model = folder / VERSION
-    with _file_errors(model):
-        tf.saved_model.save(served, str(model), signatures=served.signatures())
+    save_with_signatures(served, model, served.signatures())
     write_tokens(folder, vocabulary)
     write_readme(folder, "saved_model.md")
     files = [str(path.relative_to(folder)) for path in sorted(model.rglob("*")) if path.is_file()]
     return Written(files, {"signatures": list(served.signatures())})
-
-
-@contextlib.contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
-    """Raise TensorFlow's errors about files as those of the operating system."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path)) from error
-    except (tf.errors.UnknownError, tf.errors.PermissionDeniedError, tf.errors.DataLossError) as error:
-        raise OSError(errno.EIO, error.message, str(path)) from error

@@ -1,16 +1,14 @@
 """Test the scripts of an exported folder, which run it without Polyphone."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from helpers.recognize import recognize
 
 from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
@@ -19,26 +17,6 @@ from asr.export import export
 from asr.export.folder import TEMPLATES
 from asr.language.hanzi.converter import Converter
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
-
-# what an installation of numpy, onnxruntime and soundfile alone lacks
-WITHOUT = ("asr", "tensorflow", "keras", "scipy", "numba", "onnx", "pypinyin", "rapidfuzz")
-ISOLATED = (
-    f"import sys, runpy; sys.modules.update(dict.fromkeys({WITHOUT!r})); sys.argv = sys.argv[1:]; "
-    "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], run_name='__main__')"
-)
-
-
-def recognize(folder, *arguments, data=b""):
-    """Run recognize.py in a process that can import nothing but what it may need."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(
-        [sys.executable, "-c", ISOLATED, str(folder / "recognize.py"), *map(str, arguments)],
-        input=data,
-        capture_output=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""Test that models converted to LiteRT compute what the trained models do, by LiteRT's own interpreter."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.schema_py_generated import TensorType
+from helpers.exports import FAMILIES, NUM_SAMPLES, VOCABULARY, expected_logits, model_of, speech
+from helpers.tiny_network import Tiny
+
+from asr.base.registry import FEATURE_KINDS
+from asr.base.types import UserError
+from asr.export.litert.flatbuffer import operators, read_flatbuffer
+from asr.export.litert.model import litert_model
+from asr.model.acoustic_model import AcousticModel
+
+SIGNATURES = {"any_length": None, "fixed": 24_000}
+
+
+def signatures_of(content):
+    interpreter = Interpreter(model_content=content)
+    return {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
+
+
+def run(runner, waveform, size):
+    audio = np.zeros((1, size), np.float32)
+    audio[0, : len(waveform)] = waveform / np.float32(32768)
+    outputs = runner(audio=audio, num_samples=np.array([len(waveform)], np.int32))
+    return outputs["logits"][0], int(outputs["num_frames"][0])
+
+
+def assert_same_logits(model):
+    content = litert_model(model, signatures=SIGNATURES)
+    assert all("CUSTOM" not in names for names in operators_of(content))
+    runners, expected = signatures_of(content), expected_logits(model)
+    for row, num, logits in zip(speech(), NUM_SAMPLES, expected, strict=True):
+        for name, size in SIGNATURES.items():
+            values, num_frames = run(runners[name], row[:num], size or num)
+            assert num_frames == len(logits)
+            np.testing.assert_allclose(values[:num_frames], logits, rtol=0, atol=1e-3)
+    assert expected[0].std() > 0.1
+    return content
+
+
+def operators_of(content):
+    """Return the names of the operators of each signature."""
+    file = read_flatbuffer(content)
+    return [[name for name, _ in operators(file, subgraph)] for subgraph in file.subgraphs]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return a small model, and its file, which was compared with it."""
+    model = model_of('model.size="xs"', 'features.kind="spectrogram"')
+    return model, assert_same_logits(model)
+
+
+def test_normalisation_of_each_convolution_is_folded():
+    overrides = ('model.family="dcnn251bn"', 'features.kind="fbank"', "features.normalize=false")
+    for names in operators_of(assert_same_logits(model_of(*overrides))):
+        assert "CONV_2D" in names
+        assert "RSQRT" not in names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_of_every_family_are_those_of_the_model(family):
+    assert_same_logits(model_of(f'model.family="{family}"'))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(FEATURE_KINDS))
+def test_logits_with_every_kind_of_features_are_those_of_the_model(kind):
+    assert_same_logits(model_of(f'features.kind="{kind}"', "features.normalize=false"))
+
+
+@pytest.mark.slow
+def test_gates_and_unshared_outputs_are_those_of_the_model():
+    assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
+
+
+def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):
+    model, content = small
+    runners = signatures_of(content)
+    for num_samples in (0, 1, 399, 400, 401, 560, 719, 720, 3000):
+        waveform = np.zeros(num_samples, np.int16)
+        for name, size in SIGNATURES.items():
+            values, num_frames = run(runners[name], waveform, size or num_samples)
+            assert num_frames == max(0, model.num_output_frames(num_samples))
+            assert len(values) >= num_frames
+            assert np.isfinite(values).all()
+
+
+def test_signatures_share_their_weights(small):
+    model, content = small
+    num_bytes = 4 * sum(weight.numpy().size for weight in model.trainable_weights)
+    assert num_bytes < len(content) < 1.3 * num_bytes
+
+
+def test_weights_in_8_bits_are_those_of_the_network_alone(small):
+    model, content = small
+    quantized = litert_model(model, quantized=True, signatures=SIGNATURES)
+    assert len(quantized) < len(content) / 2.5
+    tensors = [tensor for subgraph in read_flatbuffer(quantized).subgraphs for tensor in subgraph.tensors]
+    for kind, layer in ((TensorType.INT8, b"network/"), (TensorType.FLOAT16, b"features/")):
+        names = [tensor.name for tensor in tensors if tensor.type == kind]
+        assert names
+        assert all(name.startswith(layer) for name in names)
+    runners, expected = signatures_of(quantized), expected_logits(model)
+    for row, num, logits in zip(speech(), NUM_SAMPLES, expected, strict=True):
+        for name, size in SIGNATURES.items():
+            values, num_frames = run(runners[name], row[:num], size or num)
+            difference = np.abs(values[:num_frames] - logits)
+            assert 0 < difference.max() < 0.1 * np.abs(logits).max()
+
+
+@keras.saving.register_keras_serializable("tests")
+class Digamma(keras.layers.Layer):
+    def call(self, values):
+        return tf.math.digamma(values)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Odd(Tiny):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._odd = Digamma(name="odd")
+
+    def call(self, features, num_frames, training=False):
+        logits = super().call(features, num_frames, training)
+        return logits._replace(values=self._odd(logits.values))
+
+
+def test_layer_that_needs_an_operator_of_tensorflow_is_named():
+    plain = model_of('model.family="tiny"')
+    network = Odd(len(VOCABULARY), 0.0, name="network")
+    model = AcousticModel(plain.features, plain.spec_augment, network)
+    expected_logits(model)  # builds it
+    with pytest.raises(UserError, match=r"network/odd needs Digamma, which LiteRT has no operator for"):
+        litert_model(model, signatures=SIGNATURES)
