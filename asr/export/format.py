@@ -156,6 +156,6 @@ class Format:
             return self.bounds
         known = self.quantizations or {}
         if quantize not in known:
-            choices = f"expected {' or '.join(known)}" if known else "this format has none"
-            raise UserError(f"`quantize`: {choices} for the format {name}, received {quantize!r}")
+            choices = f"expected {' or '.join(known)} for" if known else "expected none for"
+            raise UserError(f"`quantize`: {choices} the format {name}, received {quantize!r}")
         return known[quantize]
