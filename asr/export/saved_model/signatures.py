@@ -21,7 +21,7 @@ WAV = (tf.TensorSpec((None,), tf.string, name="wav"),)
 
 
 class ServedModel(tf.Module):
-    """Recognizes speech greedily.
+    """Transcribes clips by greedy decoding, in TensorFlow operations alone.
 
     Args:
         model: the acoustic model.
