@@ -25,9 +25,9 @@ from asr.base.config import load_config
 from asr.base.registry import NETWORKS
 from asr.evaluation.data import evaluation_data
 from asr.export import export
+from asr.export.comparison import largest_difference
 from asr.export.onnx.model import onnx_model
 from asr.export.onnx.runtime import OnnxRuntime
-from asr.export.parity import largest_difference
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
 from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run

@@ -87,7 +87,7 @@ def export(
     made.require_packages()
     trained, data, path = _trained_model(Path(run), manifest, clips, on_progress)
     from asr.export.about import write_about
-    from asr.export.parity import measure
+    from asr.export.comparison import measure
 
     with whole_folder(target, "exported model") as folder:
         written = made.write(trained, folder, settings)

@@ -49,16 +49,18 @@ class Bounds:
 
     Attributes:
         logit_difference: largest difference of a logit; None where the runtime gives none.
-        same_tokens: whether the tokens of every clip must be the same.
-        extra_errors: largest increase of the error rate; None for any. On small sets, three errors more are
-            allowed.
+        changed_tokens: largest share of tokens that may differ; None for any. On small sets, three may.
+        extra_errors: largest increase of the error rate, of streams too; None for any. On small sets, three
+            errors more are allowed.
         extra_written_errors: the same of the characters of texts, where the runtime writes them.
+        time_difference_s: by which the beginning of a token may differ, where the runtime says when it is.
     """
 
     logit_difference: float | None = LARGEST_LOGIT_DIFFERENCE
-    same_tokens: bool = False
+    changed_tokens: float | None = None
     extra_errors: float | None = None
     extra_written_errors: float | None = None
+    time_difference_s: float = 0.2
 
 
 class Settings(NamedTuple):

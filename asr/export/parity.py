@@ -1,35 +1,14 @@
-"""Compare an exported model with the trained model, clip by clip, by running both."""
+"""Say how an exported model compares with the trained model, and whether it is near enough to it."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from asr.base.types import EditCounts, Utterance
-from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted, file_size
-from asr.base.work import OnProgress, Work, ignore_progress
-from asr.evaluation.metrics import count_edits, token_name
-from asr.evaluation.written_text import characters_of
-from asr.export.format import Bounds, Outputs, Waveform
-from asr.export.worker import RuntimeProcess
-from asr.language.hanzi.converter import Converter
-from asr.recognition.decoding.greedy import collapse
-
-if TYPE_CHECKING:
-    from asr.evaluation.evaluator import EvaluationData
-    from asr.recognition.recognizer import Recognizer
-
-Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
+from asr.base.types import EditCounts
+from asr.base.wording import file_size
+from asr.export.format import Bounds
 
 FEW_ERRORS = 3  # more than the trained model's are always allowed where errors may increase
 
@@ -45,6 +24,7 @@ class Parity:
         token: what one token is called, such as "syllable".
         max_logit_difference: largest difference of a logit, alone and in batches; None without logits.
         num_same_tokens: clips whose tokens are the same, alone and in batches.
+        changed: edits from the trained model's tokens to the exported model's.
         trained: errors of the trained model, greedy.
         exported: errors of the exported model.
         size_bytes: size of the model file.
@@ -54,6 +34,8 @@ class Parity:
         written: errors in the characters of texts, where the runtime writes them: of the trained model's
             tokens, converted by the general model of hanzi if they are syllables, and of the runtime's texts.
         streamed: errors of the exported model on clips as streams, and the clips whose tokens are the same.
+        max_time_difference_s: by which the beginning of a token differs in clips whose tokens are the same;
+            None if the runtime does not say when tokens begin.
     """
 
     manifest: str
@@ -62,6 +44,7 @@ class Parity:
     token: str
     max_logit_difference: float | None
     num_same_tokens: int
+    changed: EditCounts
     trained: EditCounts
     exported: EditCounts
     size_bytes: int
@@ -70,6 +53,7 @@ class Parity:
     peak_memory_bytes: int
     written: tuple[EditCounts, EditCounts] | None = None
     streamed: tuple[EditCounts, int] | None = None
+    max_time_difference_s: float | None = None
 
     @property
     def real_time_factor(self) -> float:
@@ -85,6 +69,7 @@ class Parity:
             "token": self.token,
             "largest_logit_difference": self.max_logit_difference,
             "clips_with_same_tokens": self.num_same_tokens,
+            "largest_time_difference_s": self.max_time_difference_s,
             "error_rate_trained": self.trained.rate,
             "error_rate_exported": self.exported.rate,
             "errors_trained": dataclasses.asdict(self.trained),
@@ -109,174 +94,34 @@ class Parity:
         difference, most = self.max_logit_difference, bounds.logit_difference
         if difference is not None and most is not None and not difference <= most:
             found.append(f"logits differ by up to {difference:.3g}, at most {most:g} is allowed")
-        if bounds.same_tokens and self.num_same_tokens < self.num_clips:
-            different = counted(self.num_clips - self.num_same_tokens, "clip")
-            found.append(f"the tokens of {different} differ, none may")
-        rates = [(f"{self.token} error rate", self.trained, self.exported, bounds.extra_errors)]
-        if self.written:
-            rates.append(("character error rate", *self.written, bounds.extra_written_errors))
-        for name, trained, exported, extra in rates:
+        seconds, most = self.max_time_difference_s, bounds.time_difference_s
+        if seconds is not None and seconds > most:
+            found.append(f"a token begins {seconds:.2f} s earlier or later, at most {most} s is allowed")
+        share = bounds.changed_tokens
+        if share is not None and _too_many(self.changed.errors, share, self.changed):
+            found.append(f"{self.changed.rate:.2%} of the tokens differ, at most {share:.1%} may")
+        for name, trained, exported, extra in self._error_rates(bounds):
             more = exported.errors - trained.errors
-            if extra is not None and more > max(FEW_ERRORS, extra * trained.reference_length):
+            if extra is not None and _too_many(more, extra, trained):
                 found.append(
                     f"the {name} is {exported.rate:.2%}, at most {extra:.1%} above the trained model's "
                     f"{trained.rate:.2%} is allowed"
                 )
         return found
 
-
-def measure(
-    recognizer: Recognizer,
-    data: EvaluationData,
-    runtime: str,
-    folder: Path,
-    *,
-    manifest: Path,
-    size_bytes: int,
-    stream_runtime: str = "",
-    on_progress: OnProgress = ignore_progress,
-) -> Parity:
-    """Run both models on all clips of a set: the exported one clip by clip, and in padded batches if it can.
-
-    Args:
-        recognizer: the trained model, with greedy decoding.
-        data: the set.
-        runtime: "module:class" of the `Runtime` that runs the exported model.
-        folder: the exported model.
-        manifest: path of the set.
-        size_bytes: size of the model file.
-        stream_runtime: the same of one that runs clips as streams; empty if there is none.
-        on_progress: receives how many clips are done.
-
-    Raises:
-        UserError: the runtime cannot load the model.
-    """
-    comparison = _Comparison(recognizer.vocabulary)
-    num_clips, num_done = len(data.utterances), 0
-    with contextlib.ExitStack() as stack:
-        # two processes: the memory of one clip at a time is measured
-        alone = stack.enter_context(RuntimeProcess(runtime, folder))
-        together = stack.enter_context(RuntimeProcess(runtime, folder)) if alone.takes_batches else None
-        streams = stack.enter_context(RuntimeProcess(stream_runtime, folder)) if stream_runtime else None
-        for places, waveforms, logits in _trained_logits(recognizer, data):
-            batch = together.run(waveforms)[0] if together else None
-            for row, place in enumerate(places):
-                (output,), run_s = alone.run([waveforms[row]])
-                outputs = [output, *([batch[row]] if batch else [])]
-                streamed = streams.run([waveforms[row]])[0][0] if streams else None
-                comparison.add(data.utterances[place], logits[row], outputs, streamed)
-                comparison.run_s += run_s
-            num_done += len(places)
-            on_progress(Work("comparing the exported model", num_done, num_clips, "clips"))
-        return Parity(
-            str(manifest),
-            num_clips,
-            sum(utterance.duration_s for utterance in data.utterances),
-            token_name(data.utterances),
-            comparison.max_logit_difference,
-            comparison.num_same_tokens,
-            comparison.trained,
-            comparison.exported,
-            size_bytes,
-            alone.load_s,
-            comparison.run_s,
-            alone.peak_memory_bytes(),
-            (comparison.trained_written, comparison.exported_written) if comparison.writes else None,
-            (comparison.streamed, comparison.num_same_streamed) if streams else None,
-        )
+    def _error_rates(self, bounds: Bounds) -> list[tuple[str, EditCounts, EditCounts, float | None]]:
+        """Return the name of each error rate, those of both models, and its largest increase."""
+        rates = [(f"{self.token} error rate", self.trained, self.exported, bounds.extra_errors)]
+        if self.streamed:
+            name = f"{self.token} error rate of streams"
+            rates.append((name, self.trained, self.streamed[0], bounds.extra_errors))
+        if self.written:
+            rates.append(("character error rate", *self.written, bounds.extra_written_errors))
+        return rates
 
 
-class _Comparison:
-    """Adds up the differences of clips; only its methods and `measure` change it.
-
-    Args:
-        vocabulary: of the logits.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.max_logit_difference: float | None = None
-        self.num_same_tokens = 0
-        self.trained, self.exported = EditCounts(), EditCounts()
-        self.writes = False
-        self.trained_written, self.exported_written = EditCounts(), EditCounts()
-        self.num_same_streamed, self.streamed = 0, EditCounts()
-        self.run_s = 0.0
-
-    def add(
-        self, utterance: Utterance, logits: Logits2D, outputs: Sequence[Outputs], streamed: Outputs | None
-    ) -> None:
-        """Compare the outputs for a clip, the first of which counts for the error rate.
-
-        Args:
-            utterance: the clip.
-            logits: of the trained model.
-            outputs: of the exported model, alone and in a batch.
-            streamed: of the exported model on the clip as a stream; None if it has none.
-        """
-        reference = utterance.tokens
-        tokens = self._greedy_tokens(logits)
-        found = []
-        for output in outputs:
-            if output.logits is not None:
-                difference = largest_difference(logits, output.logits)
-                # NaN stays
-                self.max_logit_difference = float(np.maximum(self.max_logit_difference or 0.0, difference))
-            found.append(self._tokens_of(output))
-        self.num_same_tokens += all(other == tokens for other in found)
-        self.trained += count_edits(reference, tokens)
-        self.exported += count_edits(reference, found[0])
-        if outputs[0].text is not None and utterance.text:
-            self.writes = True
-            characters = characters_of(utterance.text)
-            self.trained_written += count_edits(characters, characters_of(self._written(tokens)))
-            self.exported_written += count_edits(characters, characters_of(outputs[0].text))
-        if streamed is not None:
-            found_in_stream = self._tokens_of(streamed)
-            self.num_same_streamed += found_in_stream == tokens
-            self.streamed += count_edits(reference, found_in_stream)
-
-    def _tokens_of(self, output: Outputs) -> tuple[str, ...]:
-        return output.tokens if output.tokens is not None else self._greedy_tokens(output.logits)
-
-    def _written(self, tokens: Sequence[str]) -> str:
-        """Return the text of the trained model's tokens, as `asr transcribe --hanzi general` writes it."""
-        if self._vocabulary.is_mandarin:
-            return self._converter.convert(tokens).text
-        return self._vocabulary.join(tokens)
-
-    @functools.cached_property
-    def _converter(self) -> Converter:
-        return Converter.load()
-
-    def _greedy_tokens(self, logits: Logits2D | None) -> tuple[str, ...]:
-        assert logits is not None, "a runtime gives logits, tokens or both"
-        return self._vocabulary.decode(collapse(np.argmax(logits, axis=-1))[0].tolist())
-
-
-def largest_difference(expected: Logits2D, received: Logits2D) -> float:
-    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is."""
-    if expected.shape != received.shape:
-        return math.inf
-    return float(np.max(np.abs(expected - received), initial=0.0))
-
-
-def _trained_logits(
-    recognizer: Recognizer, data: EvaluationData
-) -> Iterator[tuple[list[int], list[Waveform], list[Logits2D]]]:
-    """Yield, batch by batch, the indices of utterances, their waveforms and the trained model's logits."""
-    logits_of = recognizer.listener.compiled(lambda logits: logits)
-    plan, batches = data.in_order()
-    for places, batch in zip(plan, batches, strict=True):
-        logits = logits_of(batch.audio, batch.num_samples)
-        audio, num_samples = np.asarray(batch.audio), np.asarray(batch.num_samples)
-        values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
-        rows = range(len(places))
-        yield (
-            places,
-            [audio[row, : num_samples[row]] for row in rows],
-            [values[row, : num_frames[row]] for row in rows],
-        )
+def _too_many(errors: int, share: float, counts: EditCounts) -> bool:
+    return errors > max(FEW_ERRORS, share * counts.reference_length)
 
 
 def parity_rows(parity: Parity, bounds: Bounds) -> list[tuple[str, str, str]]:
@@ -297,6 +142,8 @@ def parity_rows(parity: Parity, bounds: Bounds) -> list[tuple[str, str, str]]:
     if parity.max_logit_difference is not None:
         rows.append((f"largest logit difference{most}", "", f"{difference:.2g}"))
     rows.append(("clips with the same tokens", "", same(parity.num_same_tokens)))
+    if parity.max_time_difference_s is not None:
+        rows.append(("largest difference of a token's time", "", f"{parity.max_time_difference_s:.2f} s"))
     if parity.streamed:
         edits, num_same = parity.streamed
         rows.append((f"{parity.token} error rate of streams", "", f"{edits.rate:.2%}"))

@@ -19,6 +19,7 @@ from asr.export.onnx.features import add_features, add_normalization
 from asr.export.onnx.graph import Graph, Value
 from asr.export.onnx.layers import padding_mask
 from asr.export.onnx.model import add_network
+from asr.export.sherpa.waveform import with_loudness
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features.fbank import Fbank
 from asr.model.features.layer import HOP
@@ -88,14 +89,14 @@ def omnilingual_model(
     Args:
         model: with features of any kind.
         num_outputs: V.
-        loudness: standard deviation to give every waveform, on the int16 scale.
+        loudness: standard deviation to give waveforms whose own cannot be known, on the int16 scale.
         metadata: what viewers read.
 
     Raises:
         UserError: a layer has no exporter, or the model's frames are no multiple of 20 ms.
     """
     graph = Graph()
-    audio = graph.input("audio", np.float32, (1, "samples")) * loudness
+    audio = with_loudness(graph, graph.input("audio", np.float32, (1, "samples")), loudness)
     features, num_frames = add_features(graph, model.features, audio, graph.size(audio, 1))
     logits, _ = add_network(graph, model, features, num_frames)
     logits = _repeated(graph, logits, _repeats(model, OMNILINGUAL_FRAME_S), num_outputs)

@@ -10,9 +10,10 @@ import pytest
 from asr.base.types import EditCounts, UserError
 from asr.cli.main import main
 from asr.export import ParityError, export
+from asr.export.comparison import largest_difference
 from asr.export.format import Bounds
 from asr.export.onnx import bundle
-from asr.export.parity import Parity, largest_difference
+from asr.export.parity import Parity
 
 
 def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):
@@ -113,6 +114,7 @@ def parity(**changes):
         "token": "syllable",
         "max_logit_difference": 1e-4,
         "num_same_tokens": 10,
+        "changed": EditCounts(0, 0, 0, 10_000),
         "trained": EditCounts(10, 0, 0, 10_000),
         "exported": EditCounts(10, 0, 0, 10_000),
         "size_bytes": 1,
@@ -124,25 +126,30 @@ def parity(**changes):
 
 
 def test_each_bound_is_checked():
-    strict = Bounds(same_tokens=True, extra_errors=0.003)
+    strict = Bounds(changed_tokens=0.001, extra_errors=0.003, extra_written_errors=0.01)
     assert parity().beyond(strict) == []
     for changes, part in (
         ({"max_logit_difference": 0.0011}, "logits differ"),
         ({"max_logit_difference": float("nan")}, "logits differ"),
-        ({"num_same_tokens": 9}, "tokens of 1 clip differ"),
-        ({"exported": EditCounts(41, 0, 0, 10_000)}, "error rate is 0.41%"),
+        ({"changed": EditCounts(4, 3, 4, 10_000)}, "0.11% of the tokens differ"),
+        ({"max_time_difference_s": 0.24}, "a token begins 0.24 s earlier or later"),
+        ({"exported": EditCounts(41, 0, 0, 10_000)}, "the syllable error rate is 0.41%"),
+        ({"streamed": (EditCounts(41, 0, 0, 10_000), 9)}, "error rate of streams is 0.41%"),
+        ({"written": (EditCounts(5, 0, 0, 999), EditCounts(15, 0, 0, 999))}, "character error rate is 1.50%"),
     ):
         (sentence,) = parity(**changes).beyond(strict)
         assert part in sentence
-    assert parity(exported=EditCounts(40, 0, 0, 10_000)).beyond(strict) == []
+    allowed = {"exported": EditCounts(40, 0, 0, 10_000), "changed": EditCounts(10, 0, 0, 10_000)}
+    assert parity(**allowed).beyond(strict) == []
+    assert parity(max_time_difference_s=0.2, changed=EditCounts(9, 9, 9, 30)).beyond(Bounds()) == []
     few = {"trained": EditCounts(0, 0, 0, 20), "exported": EditCounts(3, 0, 0, 20)}
     assert parity(**few).beyond(strict) == []
 
 
 def test_parity_error_keeps_what_was_measured(tmp_path):
-    error = ParityError(tmp_path / "out", parity(num_same_tokens=7), Bounds(same_tokens=True))
-    assert error.parity.num_same_tokens == 7
-    assert "3 clips differ" in str(error)
+    error = ParityError(tmp_path / "out", parity(max_logit_difference=0.5), Bounds())
+    assert error.parity.max_logit_difference == 0.5
+    assert "logits differ by up to 0.5" in str(error)
 
 
 def test_largest_difference_of_logits():

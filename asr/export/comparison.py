@@ -1,0 +1,196 @@
+"""Run an exported model and the trained model on the same clips, and measure how they differ."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.types import EditCounts, Utterance
+from asr.base.vocabulary import Vocabulary
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.evaluation.metrics import count_edits, token_name
+from asr.evaluation.written_text import characters_of
+from asr.export.format import Outputs, Waveform
+from asr.export.parity import Parity
+from asr.export.worker import RuntimeProcess
+from asr.language.hanzi.converter import Converter
+from asr.recognition.decoding.greedy import collapse
+
+if TYPE_CHECKING:
+    from asr.evaluation.evaluator import EvaluationData
+    from asr.recognition.recognizer import Recognizer
+
+Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
+
+
+def measure(
+    recognizer: Recognizer,
+    data: EvaluationData,
+    runtime: str,
+    folder: Path,
+    *,
+    manifest: Path,
+    size_bytes: int,
+    stream_runtime: str = "",
+    on_progress: OnProgress = ignore_progress,
+) -> Parity:
+    """Run both models on all clips of a set: the exported one clip by clip, and in padded batches if it can.
+
+    Args:
+        recognizer: the trained model, with greedy decoding.
+        data: the set.
+        runtime: "module:class" of the `Runtime` that runs the exported model.
+        folder: the exported model.
+        manifest: path of the set.
+        size_bytes: size of the model file.
+        stream_runtime: the same of one that runs clips as streams; empty if there is none.
+        on_progress: receives how many clips are done.
+
+    Raises:
+        UserError: the runtime cannot load the model.
+    """
+    comparison = _Comparison(recognizer.vocabulary, recognizer.model.frame_s)
+    num_clips, num_done = len(data.utterances), 0
+    with contextlib.ExitStack() as stack:
+        # two processes: the memory of one clip at a time is measured
+        alone = stack.enter_context(RuntimeProcess(runtime, folder))
+        together = stack.enter_context(RuntimeProcess(runtime, folder)) if alone.takes_batches else None
+        streams = stack.enter_context(RuntimeProcess(stream_runtime, folder)) if stream_runtime else None
+        for places, waveforms, logits in _trained_logits(recognizer, data):
+            batch = together.run(waveforms)[0] if together else None
+            for row, place in enumerate(places):
+                (output,), run_s = alone.run([waveforms[row]])
+                outputs = [output, *([batch[row]] if batch else [])]
+                streamed = streams.run([waveforms[row]])[0][0] if streams else None
+                comparison.add(data.utterances[place], logits[row], outputs, streamed)
+                comparison.run_s += run_s
+            num_done += len(places)
+            on_progress(Work("comparing the exported model", num_done, num_clips, "clips"))
+        return Parity(
+            str(manifest),
+            num_clips,
+            sum(utterance.duration_s for utterance in data.utterances),
+            token_name(data.utterances),
+            comparison.max_logit_difference,
+            comparison.num_same_tokens,
+            comparison.changed,
+            comparison.trained,
+            comparison.exported,
+            size_bytes,
+            alone.load_s,
+            comparison.run_s,
+            alone.peak_memory_bytes(),
+            (comparison.trained_written, comparison.exported_written) if comparison.writes else None,
+            (comparison.streamed, comparison.num_same_streamed) if streams else None,
+            comparison.max_time_difference_s,
+        )
+
+
+class _Comparison:
+    """Adds up the differences of clips; only its methods and `measure` change it.
+
+    Args:
+        vocabulary: of the logits.
+        frame_s: duration of a frame of logits.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, frame_s: float) -> None:
+        self._vocabulary, self._frame_s = vocabulary, frame_s
+        self.max_logit_difference: float | None = None
+        self.max_time_difference_s: float | None = None
+        self.num_same_tokens, self.changed = 0, EditCounts()
+        self.trained, self.exported = EditCounts(), EditCounts()
+        self.writes = False
+        self.trained_written, self.exported_written = EditCounts(), EditCounts()
+        self.num_same_streamed, self.streamed = 0, EditCounts()
+        self.run_s = 0.0
+
+    def add(
+        self, utterance: Utterance, logits: Logits2D, outputs: Sequence[Outputs], streamed: Outputs | None
+    ) -> None:
+        """Compare the outputs for a clip, the first of which counts for the error rate.
+
+        Args:
+            utterance: the clip.
+            logits: of the trained model.
+            outputs: of the exported model, alone and in a batch.
+            streamed: of the exported model on the clip as a stream; None if it has none.
+        """
+        reference = utterance.tokens
+        ids, frames = collapse(np.argmax(logits, axis=-1))
+        tokens = self._vocabulary.decode(ids.tolist())
+        found = []
+        for output in outputs:
+            if output.logits is not None:
+                difference = largest_difference(logits, output.logits)
+                # NaN stays
+                self.max_logit_difference = float(np.maximum(self.max_logit_difference or 0.0, difference))
+            found.append(self._tokens_of(output))
+            if output.times_s is not None and found[-1] == tokens:
+                self._compare_times(frames * self._frame_s, output.times_s)
+        self.changed += count_edits(tokens, found[0])
+        self.num_same_tokens += all(other == tokens for other in found)
+        self.trained += count_edits(reference, tokens)
+        self.exported += count_edits(reference, found[0])
+        if outputs[0].text is not None and utterance.text:
+            self.writes = True
+            characters = characters_of(utterance.text)
+            self.trained_written += count_edits(characters, characters_of(self._written(tokens)))
+            self.exported_written += count_edits(characters, characters_of(outputs[0].text))
+        if streamed is not None:
+            found_in_stream = self._tokens_of(streamed)
+            self.num_same_streamed += found_in_stream == tokens
+            self.streamed += count_edits(reference, found_in_stream)
+
+    def _compare_times(self, expected: npt.NDArray[np.floating], received: Sequence[float]) -> None:
+        difference = float(np.max(np.abs(expected - np.asarray(received)), initial=0.0))
+        self.max_time_difference_s = max(self.max_time_difference_s or 0.0, difference)
+
+    def _tokens_of(self, output: Outputs) -> tuple[str, ...]:
+        return output.tokens if output.tokens is not None else self._greedy_tokens(output.logits)
+
+    def _written(self, tokens: Sequence[str]) -> str:
+        """Return the text of the trained model's tokens, as `asr transcribe --hanzi general` writes it."""
+        if self._vocabulary.is_mandarin:
+            return self._converter.convert(tokens).text
+        return self._vocabulary.join(tokens)
+
+    @functools.cached_property
+    def _converter(self) -> Converter:
+        return Converter.load()
+
+    def _greedy_tokens(self, logits: Logits2D | None) -> tuple[str, ...]:
+        assert logits is not None, "a runtime gives logits, tokens or both"
+        return self._vocabulary.decode(collapse(np.argmax(logits, axis=-1))[0].tolist())
+
+
+def largest_difference(expected: Logits2D, received: Logits2D) -> float:
+    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is."""
+    if expected.shape != received.shape:
+        return math.inf
+    return float(np.max(np.abs(expected - received), initial=0.0))
+
+
+def _trained_logits(
+    recognizer: Recognizer, data: EvaluationData
+) -> Iterator[tuple[list[int], list[Waveform], list[Logits2D]]]:
+    """Yield, batch by batch, the indices of utterances, their waveforms and the trained model's logits."""
+    logits_of = recognizer.listener.compiled(lambda logits: logits)
+    plan, batches = data.in_order()
+    for places, batch in zip(plan, batches, strict=True):
+        logits = logits_of(batch.audio, batch.num_samples)
+        audio, num_samples = np.asarray(batch.audio), np.asarray(batch.num_samples)
+        values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
+        rows = range(len(places))
+        yield (
+            places,
+            [audio[row, : num_samples[row]] for row in rows],
+            [values[row, : num_frames[row]] for row in rows],
+        )
