@@ -19,7 +19,7 @@ from asr.export.onnx.features import add_features, add_normalization
 from asr.export.onnx.graph import Graph, Value
 from asr.export.onnx.layers import padding_mask
 from asr.export.onnx.model import add_network
-from asr.export.sherpa.waveform import with_loudness
+from asr.export.sherpa.waveform import restored_waveform
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features.fbank import Fbank
 from asr.model.features.layer import HOP
@@ -96,7 +96,7 @@ def omnilingual_model(
         UserError: a layer has no exporter, or the model's frames are no multiple of 20 ms.
     """
     graph = Graph()
-    audio = with_loudness(graph, graph.input("audio", np.float32, (1, "samples")), loudness)
+    audio = restored_waveform(graph, graph.input("audio", np.float32, (1, "samples")), loudness)
     features, num_frames = add_features(graph, model.features, audio, graph.size(audio, 1))
     logits, _ = add_network(graph, model, features, num_frames)
     logits = _repeated(graph, logits, _repeats(model, OMNILINGUAL_FRAME_S), num_outputs)

@@ -4,7 +4,7 @@ import pytest
 
 from asr.audio.recording import read_audio
 from asr.export.onnx.graph import Graph
-from asr.export.sherpa.waveform import with_loudness
+from asr.export.sherpa.waveform import restored_waveform
 
 USUAL = 1234.5
 
@@ -13,7 +13,7 @@ USUAL = 1234.5
 def session():
     graph = Graph()
     audio = graph.input("audio", np.float32, (1, "samples"))
-    graph.output("scaled", with_loudness(graph, audio, USUAL), np.float32, (1, "samples"))
+    graph.output("scaled", restored_waveform(graph, audio, USUAL), np.float32, (1, "samples"))
     model = graph.model("loudness").SerializeToString()
     return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 
@@ -26,11 +26,21 @@ def scaled(session, samples):
 
 
 @pytest.mark.parametrize("gain", [1, 0.05, 2.7])
-def test_16_bit_samples_get_their_own_loudness(session, clips, gain):
+def test_16_bit_samples_are_restored_but_for_their_mean(session, clips, gain):
     waveform = np.clip(np.round(read_audio(clips[0].audio_path) * gain), -32768, 32767)
     found = scaled(session, waveform / 32768)
     assert waveform.std() > 50
-    np.testing.assert_allclose(found, waveform - waveform.mean(), rtol=1e-5, atol=0.02)
+    mean = np.round((waveform - found).mean())
+    assert abs(mean) < 2 * max(1, gain)
+    np.testing.assert_allclose(found, waveform - mean, rtol=1e-5, atol=0.02)
+
+
+def test_mean_of_the_quietest_part_becomes_0(session):
+    waveform = np.round(np.random.default_rng(0).normal(scale=900, size=9_000))
+    waveform[4_000:6_000] = np.round(waveform[4_000:6_000] / 1000)
+    waveform[7_000:] += 200
+    found = scaled(session, (waveform + 77) / 32768)
+    np.testing.assert_allclose(found, waveform, rtol=1e-5, atol=0.02)
 
 
 def test_other_samples_get_the_usual_loudness(session):
