@@ -49,6 +49,7 @@ class Bounds:
 
     Attributes:
         logit_difference: largest difference of a logit; None where the runtime gives none.
+        same_tokens: whether the tokens of every clip must be the same.
         changed_tokens: largest share of tokens that may differ; None for any. On small sets, three may.
         extra_errors: largest increase of the error rate, of streams too; None for any. On small sets, three
             errors more are allowed.
@@ -57,6 +58,7 @@ class Bounds:
     """
 
     logit_difference: float | None = LARGEST_LOGIT_DIFFERENCE
+    same_tokens: bool = False
     changed_tokens: float | None = None
     extra_errors: float | None = None
     extra_written_errors: float | None = None

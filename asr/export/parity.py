@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asr.base.types import EditCounts
-from asr.base.wording import file_size
+from asr.base.wording import counted, file_size
 from asr.export.format import Bounds
 
 FEW_ERRORS = 3  # more than the trained model's are always allowed where errors may increase
@@ -97,6 +97,9 @@ class Parity:
         seconds, most = self.max_time_difference_s, bounds.time_difference_s
         if seconds is not None and seconds > most:
             found.append(f"a token begins {seconds:.2f} s earlier or later, at most {most} s is allowed")
+        if bounds.same_tokens and self.num_same_tokens < self.num_clips:
+            different = counted(self.num_clips - self.num_same_tokens, "clip")
+            found.append(f"the tokens of {different} differ, none may")
         share = bounds.changed_tokens
         if share is not None and _too_many(self.changed.errors, share, self.changed):
             found.append(f"{self.changed.rate:.2%} of the tokens differ, at most {share:.1%} may")

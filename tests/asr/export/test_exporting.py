@@ -126,11 +126,12 @@ def parity(**changes):
 
 
 def test_each_bound_is_checked():
-    strict = Bounds(changed_tokens=0.001, extra_errors=0.003, extra_written_errors=0.01)
+    strict = Bounds(same_tokens=True, changed_tokens=0.001, extra_errors=0.003, extra_written_errors=0.01)
     assert parity().beyond(strict) == []
     for changes, part in (
         ({"max_logit_difference": 0.0011}, "logits differ"),
         ({"max_logit_difference": float("nan")}, "logits differ"),
+        ({"num_same_tokens": 9}, "tokens of 1 clip differ"),
         ({"changed": EditCounts(4, 3, 4, 10_000)}, "0.11% of the tokens differ"),
         ({"max_time_difference_s": 0.24}, "a token begins 0.24 s earlier or later"),
         ({"exported": EditCounts(41, 0, 0, 10_000)}, "the syllable error rate is 0.41%"),
