@@ -3,8 +3,9 @@
 Stages run at the same time because a graph only says what depends on what. The order of each stage is that
 of 1F1B (one forward, one backward pass; Narayanan et al., 2021, arXiv:2006.09503): stage k of S begins the
 forward pass of a micro-batch when the backward pass of the one S - k before it has ended. So at most S - k of
-them hold activations there. Where layers or losses need sums over the whole batch, all micro-batches run
-stage by stage instead, and all of them hold activations.
+them hold activations there. Where a stage repeats forward passes, each waits for the backward pass of the
+micro-batch before, so one of them does. Where layers or losses need sums over the whole batch, all
+micro-batches run stage by stage instead, and all of them hold activations.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ def _pipelined(micro_batches: Sequence[MicroBatch]) -> Passes:
         passes.forwards.append(forwards)
         above: Gradients = {}
         for run in reversed(runs):
-            back = run.backward(above, factor)
-            above = _collected(above, back.below)
             stage = run.stage.index
+            back = run.backward(above, factor, after=ended[stage][-1:])
+            above = _collected(above, back.below)
             with tf.device(run.device):
                 passes.gradients[stage] = _added(passes.gradients[stage], back.gradients)
                 ended[stage].append(tf.group(*_tensors_of(back)))

@@ -83,17 +83,19 @@ class StageRun:
             return self._record()
         return self._run()
 
-    def backward(self, above: Gradients, factor: Tensor) -> Backward:
+    def backward(self, above: Gradients, factor: Tensor, after: Sequence[Any] = ()) -> Backward:
         """Run the backward pass, once, after a differentiable forward pass.
 
         Args:
             above: gradients of values, from all later stages.
             factor: gradient of the losses, () float64.
+            after: operations of the graph that must end before a forward pass is repeated.
         """
         above = {key: above[key] for key in self.stage.outputs if key in above}
         if self._recompute:
+            # not before the gradients are there, to keep memory free until then
             given = [one for column in above.values() for gradients in column for one in gradients]
-            self._take(self._tower.rows, given)  # not before they are there, to keep memory free until then
+            self._take(self._tower.rows, [*given, *after])
             self._record()
         made, tape = self._recorded, self._tape
         assert made is not None

@@ -210,15 +210,22 @@ def ancestors(operation):
     return found
 
 
-def test_stage_k_holds_the_activations_of_at_most_s_minus_k_micro_batches():
+def passes_of_stages(*, recompute):
+    """Return the passes of 6 micro-batches, one after the other, of each of three stages."""
     inner = keras.Sequential([keras.Input((4,)), *(Slow(index) for index in range(3))])
-    staged = StagedModel(inner, [["slow0"], ["slow1"], ["slow2"]], 3, num_micro_batches=6)
+    stages = [["slow0"], ["slow1"], ["slow2"]]
+    staged = StagedModel(inner, stages, 3, num_micro_batches=6, recompute=recompute)
     step = tf.function(lambda x: staged.loss_and_gradients(lambda out: tf.reduce_mean(out), x).gradients)
     graph = step.get_concrete_function(tf.constant(RNG.normal(size=(6, 4)))).graph
-    passes = [[], [], []]  # of each stage: forward, backward, forward, ... of one micro-batch after the other
+    passes = [[], [], []]
     for operation in graph.get_operations():
         if "PyFunc" in operation.type:
             passes[int(operation.device[-1])].append(operation)
+    return passes
+
+
+def test_stage_k_holds_the_activations_of_at_most_s_minus_k_micro_batches():
+    passes = passes_of_stages(recompute=False)
     for stage, operations in enumerate(passes):
         forward, backward = operations[::2], operations[1::2]
         assert len(forward) == len(backward) == 6
@@ -230,6 +237,14 @@ def test_stage_k_holds_the_activations_of_at_most_s_minus_k_micro_batches():
             assert not ended & set(backward[before + 1 :] if before >= 0 else backward)
     # the stages work at the same time: the first one takes the next micro-batch without waiting for others
     assert not ancestors(passes[0][2]) & {*passes[1], *passes[2]}
+
+
+def test_recomputing_stage_holds_the_activations_of_one_micro_batch():
+    for operations in passes_of_stages(recompute=True)[:2]:
+        repeated, backward = operations[1::3], operations[2::3]
+        assert len(repeated) == len(backward) == 6
+        for index in range(1, 6):
+            assert ancestors(repeated[index]) & set(backward) == set(backward[:index])
 
 
 def test_recomputing_stages_run_forward_twice_and_the_last_one_once():
