@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +20,10 @@ from typing import Any
 
 from asr.base.files import is_utf8, whole_file
 from asr.base.types import UserError, Utterance
+from asr.base.wording import listed
 
+NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
+URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 LONGEST_S = 1e6  # eleven days: a longer duration is a mistake in the unit
 
 
@@ -57,10 +61,8 @@ def read_manifest(path: Path) -> list[Utterance]:
     """
     scan = scan_manifest(path)
     if scan.broken:
-        number, reason = next(iter(scan.broken.items()))
-        others = len(scan.broken) - 1
-        more = f"; {others} more lines are broken, `asr doctor` lists them" if others else ""
-        raise UserError(f"{path}:{number}: {reason}{more}")
+        errors = [f"{path}:{number}: {reason}" for number, reason in scan.broken.items()]
+        raise UserError(listed(errors, NUM_ERRORS, separator="\n"))
     if not scan.utterances:
         raise UserError(f"{path}: no utterances in this manifest; prepare the corpus again")
     seen: dict[str, int] = {}
@@ -85,6 +87,8 @@ def scan_manifest(path: Path) -> Scan:
     utterances: dict[int, Utterance] = {}
     broken: dict[int, str] = {}
     marked = False
+    if path.is_fifo() and path.parent.name != "fd":  # a shell's <(...) is /dev/fd/63, and has a writer
+        raise UserError(f"{path}: expected a manifest, received a pipe; save its data to a file")
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -136,6 +140,8 @@ def _utterance(line: str, folder: Path) -> Utterance:
         raise UserError(f"not a JSON object ({error})") from None
     if not isinstance(record, dict):
         raise UserError(f"expected a JSON object, received {line[:40]!r}")
+    if "audio_filepath" in record and "audio" not in record:
+        raise UserError("a line of NeMo's manifests; convert them with `asr prepare json_lines FOLDER`")
     duration_s = record.get("duration_s")
     # a boolean is an int to Python
     if (
@@ -146,13 +152,20 @@ def _utterance(line: str, folder: Path) -> Utterance:
         raise UserError(f"duration_s: expected seconds above 0, received {duration_s!r}")
     return Utterance(
         id=_text(record, "id"),
-        audio_path=str(folder / _text(record, "audio")),
+        audio_path=str(folder / _audio(record)),
         duration_s=float(duration_s),
         text=_text(record, "text", default=""),
         # the same few tokens recur: one copy of each takes a third of the memory
         tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
         speaker=sys.intern(_text(record, "speaker", default="")),
     )
+
+
+def _audio(record: dict[str, Any]) -> str:
+    path = _text(record, "audio")
+    if URL.match(path):
+        raise UserError(f"audio: expected a path, received the address {path}; download the recording first")
+    return path
 
 
 def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:

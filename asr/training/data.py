@@ -80,7 +80,9 @@ def training_data(
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
-    sound, problems = check_utterances(utterances, vocabulary, model.fits, on_progress=on_progress)
+    sound, problems = check_utterances(
+        utterances, vocabulary, model.fits, on_progress=on_progress, manifest=manifest
+    )
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")

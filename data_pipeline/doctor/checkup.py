@@ -11,15 +11,15 @@ import numpy as np
 from asr.audio.recording import (
     INT16_SCALE,
     SAMPLE_RATE_HZ,
-    WINDOW_SAMPLES,
     AudioHeader,
     Waveform,
     audio_header,
     read_audio,
+    refuse_pipe,
 )
 from asr.base.types import UserError
 from data_pipeline.doctor.findings import Entry, Finding, about
-from data_pipeline.doctor.quick import DURATION_TOLERANCE_S
+from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 
 MAX_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 bytes for each
 SILENCE_DB = -80.0  # about three steps of 16 bits: dither, hum of an unused line
@@ -36,6 +36,7 @@ ZERO_TAIL_SHARE = 0.3
 REASONS = {
     "cannot read this file": "missing-audio",
     "expected an audio file": "missing-audio",
+    "expected a file, received a pipe": "missing-audio",
     "empty file": "empty-audio",
     "cut off": "truncated-audio",
 }
@@ -77,14 +78,17 @@ class Checkup:
 def check_recording(path: str) -> Checkup:
     """Decode a whole recording and measure it; failures are returned as a problem, never raised."""
     try:
+        refuse_pipe(path)
         header = audio_header(path)
+        if header.duration_s > LONGEST_S:
+            return Checkup("oversized-audio", f"{header.duration_s:,.0f} s, expected at most {LONGEST_S} s")
         if header.duration_s * header.rate_hz * header.num_channels > MAX_SAMPLES:
             return Checkup(
                 "oversized-audio",
                 f"{header.duration_s:,.0f} s, {header.num_channels} channels at {header.rate_hz} Hz "
                 "by its header; not decoded",
             )
-        if header.duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
+        if is_too_short(header.duration_s):
             return Checkup("too-short", f"{header.duration_s * 1000:.1f} ms")
         return measure(read_audio(path), header)
     except UserError as error:

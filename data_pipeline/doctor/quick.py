@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import listed
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.sentences import sentence_key
 from data_pipeline.work import in_threads
 
@@ -30,6 +33,7 @@ def check_utterances(
     vocabulary: Vocabulary,
     fits: Callable[[int, list[int]], bool],
     on_progress: OnProgress = ignore_progress,
+    manifest: Path | None = None,
 ) -> tuple[list[Utterance], list[str]]:
     """Split utterances into those that can be trained on and those that cannot.
 
@@ -38,13 +42,14 @@ def check_utterances(
         vocabulary: vocabulary of the model.
         fits: returns whether a number of samples gives the model enough frames for these labels.
         on_progress: receives the number of recordings checked.
+        manifest: path of the manifest, beside which sound recordings are remembered; None to check all.
 
     Returns:
         The usable utterances in their order, and a message about each of the others: file, reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
-    for utterance, checked in zip(utterances, _check_all(utterances, on_progress), strict=True):
+    for utterance, checked in zip(utterances, _check_all(utterances, on_progress, manifest), strict=True):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
             problems.append(reason)
@@ -53,9 +58,22 @@ def check_utterances(
     return sound, problems
 
 
-def check_audio(utterances: Sequence[Utterance], on_progress: OnProgress = ignore_progress) -> list[str]:
-    """Return a message about what is wrong with each utterance's audio, "" if nothing is."""
-    return [checked.problem for checked in _check_all(utterances, on_progress)]
+def check_audio(
+    utterances: Sequence[Utterance], on_progress: OnProgress = ignore_progress, manifest: Path | None = None
+) -> list[str]:
+    """Return a message about what is wrong with each utterance's audio, "" if nothing is.
+
+    Args:
+        utterances: utterances of one manifest.
+        on_progress: receives the number of recordings checked.
+        manifest: path of the manifest, beside which sound recordings are remembered; None to check all.
+    """
+    return [checked.problem for checked in _check_all(utterances, on_progress, manifest)]
+
+
+def is_too_short(duration_s: float) -> bool:
+    """Return whether a recording has no window of features."""
+    return round(duration_s * SAMPLE_RATE_HZ) < WINDOW_SAMPLES
 
 
 def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
@@ -80,12 +98,16 @@ class _Checked:
     unstated: str = ""  # the container, if a missing end would not be noticed
 
 
-def _check_all(utterances: Sequence[Utterance], on_progress: OnProgress) -> Iterator[_Checked]:
+def _check_all(
+    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path | None
+) -> Iterator[_Checked]:
     """Yield the result of each recording's check; log once which containers hide a missing end."""
     unstated: collections.Counter[str] = collections.Counter()
-    for checked in in_threads(_check, utterances, "checking audio", on_progress=on_progress):
-        unstated.update([checked.unstated] * bool(checked.unstated))
-        yield checked
+    with checked_files(manifest) as files:
+        check = functools.partial(_check, files=files)
+        for checked in in_threads(check, utterances, "checking audio", on_progress=on_progress):
+            unstated.update([checked.unstated] * bool(checked.unstated))
+            yield checked
     for container, number in unstated.items():
         logger.warning(
             "%d %s recordings: these files do not state their length, so a missing end is not noticed",
@@ -94,28 +116,38 @@ def _check_all(utterances: Sequence[Utterance], on_progress: OnProgress) -> Iter
         )
 
 
-def _check(utterance: Utterance) -> _Checked:
+def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
     path = utterance.audio_path
-    try:
-        refuse_pipe(path)
-        header = audio_header(path)
-        if header.needs_decoding:
-            read_audio(path)
-    except UserError as error:
-        return _Checked(str(error))
-    num_samples = round(header.duration_s * SAMPLE_RATE_HZ)
-    if num_samples < WINDOW_SAMPLES:
-        length = f"{header.duration_s * 1000:.1f} ms long"
+    duration_s, unstated = files.duration_s(path), ""
+    if duration_s is None:
+        before = file_state(path)
+        try:
+            refuse_pipe(path)
+            header = audio_header(path)
+            if header.needs_decoding:
+                read_audio(path)
+        except UserError as error:
+            return _Checked(str(error))
+        duration_s, unstated = header.duration_s, "" if header.length_is_stated else header.container
+        if not unstated:
+            files.add(path, before, duration_s)
+    return _checked_duration(utterance, duration_s, unstated)
+
+
+def _checked_duration(utterance: Utterance, duration_s: float, unstated: str) -> _Checked:
+    path = utterance.audio_path
+    if is_too_short(duration_s):
+        length = f"{duration_s * 1000:.1f} ms long"
         return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
-    if header.duration_s > LONGEST_S:
-        length = f"{header.duration_s / 60:.0f} min long"
+    if duration_s > LONGEST_S:
+        length = f"{duration_s / 60:.0f} min long"
         return _Checked(f"{path}: {length}, expected one utterance of at most {LONGEST_S} s; cut it")
-    if abs(header.duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
+    if abs(duration_s - utterance.duration_s) > DURATION_TOLERANCE_S:
         return _Checked(
-            f"{path}: {header.duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
+            f"{path}: {duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
             "correct the manifest"
         )
-    return _Checked("", num_samples, "" if header.length_is_stated else header.container)
+    return _Checked("", round(duration_s * SAMPLE_RATE_HZ), unstated)
 
 
 def _label_problem(

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from asr.base.types import UserError, Utterance
@@ -36,6 +38,9 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
         ("[" * 100_000, ":1: not a JSON object"),
         (GOOD.replace("1,", "1" * 5000 + ","), ":1: not a JSON object"),
         (GOOD.replace('"x y"', "3"), r":1: tokens: expected a string, received 3"),
+        (GOOD.replace("a.wav", "s3://bucket/a.wav"), ":1: audio: .* the address s3://bucket/a.wav; download"),
+        (GOOD.replace("a.wav", "https://x.org/a.wav"), ":1: audio: .* the address https://x.org/a.wav"),
+        ('{"audio_filepath": "a.wav", "duration": 1, "text": "x"}', ":1: .*NeMo.* `asr prepare json_lines"),
         (GOOD.replace('"a.wav"', "null"), r":1: audio: expected a string, received None"),
     ],
 )
@@ -70,8 +75,24 @@ def test_scan_reports_every_broken_line_and_keeps_the_others(tmp_path):
     assert "GB 18030" in scan.broken[5]
     assert scan.broken[6].startswith("not UTF-8")
     assert scan.has_byte_order_mark
-    with pytest.raises(UserError, match=r":2: not a JSON object .*; 3 more lines are broken"):
+    with pytest.raises(UserError) as error:
         read_manifest(path)
+    lines = str(error.value).split("\n")
+    assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == ["2", "4", "5", "6"]
+
+
+def test_many_broken_lines_are_counted(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text("x\n" * 50)
+    with pytest.raises(UserError, match=r":20: not a JSON object .*\nand 30 more$"):
+        read_manifest(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipe_without_a_writer_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "m.jsonl")
+    with pytest.raises(UserError, match="expected a manifest, received a pipe"):
+        read_manifest(tmp_path / "m.jsonl")
 
 
 def test_utf_16_manifest_is_reported_once(tmp_path):

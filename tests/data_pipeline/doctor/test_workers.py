@@ -13,6 +13,7 @@ import pytest
 import soundfile
 from helpers.corpora.defects import noise
 
+from asr.audio.recording import piece_of_file
 from data_pipeline.doctor.checkup import check_recording
 from data_pipeline.doctor.findings import KINDS
 from data_pipeline.doctor.workers import FILES_AT_ONCE, check_recordings
@@ -84,9 +85,9 @@ def test_checking_no_files_starts_no_process():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
 def test_hanging_file_is_reported_and_others_are_checked(recordings, tmp_path):
-    pipe = tmp_path / "hangs.wav"
-    os.mkfifo(pipe)  # opening it waits for a writer, which never comes
-    paths = [str(recordings[0]), str(pipe), str(recordings[1]), str(recordings[2])]
+    pipe = tmp_path / "hangs.tfrecord"
+    os.mkfifo(pipe)  # opening it waits for a writer, which never comes; only a pack's name is not looked at
+    paths = [str(recordings[0]), piece_of_file(pipe, 0, 100), str(recordings[1]), str(recordings[2])]
     checkups = dict(check_recordings(paths, num_workers=1, limit_s=1.5))
     assert checkups[1].problem == "decoder-stopped"
     assert "did not end within 1.5 s" in checkups[1].detail
@@ -97,9 +98,10 @@ def test_hanging_file_is_reported_and_others_are_checked(recordings, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
 @pytest.mark.parametrize("num_deaths", [1, 2])
 def test_killed_worker_loses_at_most_one_file(recordings, tmp_path, num_deaths):
-    pipe = tmp_path / "waits.wav"
+    pipe = tmp_path / "waits.tfrecord"
     os.mkfifo(pipe)
-    paths = [str(recordings[0]), str(pipe), str(recordings[1])]
+    piece = piece_of_file(pipe, 0, recordings[0].stat().st_size)
+    paths = [str(recordings[0]), piece, str(recordings[1])]
     stop = threading.Thread(target=kill_while_waiting, args=(pipe, recordings[0], num_deaths))
     stop.start()
     checkups = dict(check_recordings(paths, num_workers=1))

@@ -191,6 +191,18 @@ def audio_lasts_for_hours(corpus):
     os.truncate(corpus.audio(), 44 + num_bytes)  # a hole, which takes no room on the disk
 
 
+@defect("oversized-audio")
+def audio_is_longer_than_training_takes(corpus):
+    corpus.write("train-0", noise(0, 301))
+    corpus.train()["duration_s"] = 301.0
+
+
+@defect("missing-audio")
+def audio_is_a_pipe(corpus):
+    corpus.audio().unlink()
+    os.mkfifo(corpus.audio())
+
+
 @defect("too-short")
 def audio_is_shorter_than_a_window(corpus):
     corpus.write("train-0", noise(0, 0.02))

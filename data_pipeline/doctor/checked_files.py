@@ -1,0 +1,126 @@
+"""Remembers, beside a manifest, which recordings were decoded without an error.
+
+Each start of a training, and each time it is resumed, would otherwise decode all compressed recordings: hours
+for a large corpus. A recording is checked again if its size or its time of modification has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.audio.recording import PIECE
+from asr.base.files import whole_file
+from asr.base.types import UserError
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".checked"
+VERSION = 1  # of the check: a higher one checks everything again
+SETTLED_NS = 2_000_000_000  # a file that was changed since then may change again within one tick of its clock
+
+
+Rows: TypeAlias = npt.NDArray[np.void]
+ROW = np.dtype([("key", "u8"), ("size", "i8"), ("modified_ns", "i8"), ("duration_s", "f8")])
+
+
+class CheckedFiles:
+    """Holds the size, the time of modification and the duration of each recording that is sound.
+
+    Methods may be called in any thread.
+
+    Args:
+        rows: of ROW, sorted by their keys.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._keys = np.ascontiguousarray(rows["key"])
+        self._added: dict[int, tuple[int, int, float]] = {}
+
+    @classmethod
+    def load(cls, path: Path) -> CheckedFiles:
+        """Read what was remembered; nothing where the file is missing, damaged or of another version."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                if int(arrays["version"]) == VERSION:
+                    return cls(arrays["rows"].astype(ROW, casting="no"))
+        except (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, BadZipFile):
+            pass
+        return cls(np.zeros(0, ROW))
+
+    def save(self, path: Path) -> None:
+        """Write what is remembered; a folder that cannot be written to costs a check at the next start."""
+        if not self._added:
+            return
+        added = np.array([(key, *values) for key, values in self._added.items()], ROW)
+        kept = self._rows[~np.isin(self._keys, added["key"])]
+        rows = np.sort(np.concatenate([kept, added]), order="key")
+        try:
+            with whole_file(path, "list of checked recordings") as file:
+                np.savez(file, version=np.array(VERSION), rows=rows)
+        except UserError as error:
+            logger.debug("%s", error)
+
+    def duration_s(self, audio_path: str) -> float | None:
+        """Return the duration of a recording that was found sound and has not changed since; else None."""
+        key, state = np.uint64(_key(audio_path)), file_state(audio_path)
+        place = int(self._keys.searchsorted(key))
+        if state is None or place == len(self._keys) or self._keys[place] != key:
+            return None
+        row = self._rows[place]
+        is_same = row["size"] == state.st_size and row["modified_ns"] == state.st_mtime_ns
+        return float(row["duration_s"]) if is_same else None
+
+    def add(self, audio_path: str, before: os.stat_result | None, duration_s: float) -> None:
+        """Remember a sound recording, unless it was changed a moment ago or during the check.
+
+        Args:
+            audio_path: of the recording.
+            before: its state from before the check.
+            duration_s: by its header.
+        """
+        after = file_state(audio_path)
+        if before is None or after is None or before.st_mtime_ns != after.st_mtime_ns:
+            return
+        if after.st_size == before.st_size and time.time_ns() - after.st_mtime_ns > SETTLED_NS:
+            self._added[_key(audio_path)] = (after.st_size, after.st_mtime_ns, duration_s)
+
+
+@contextmanager
+def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
+    """Open what is remembered of a manifest's recordings, and save what is added, also after an error.
+
+    Args:
+        manifest: its path; None to remember nothing.
+    """
+    path = None if manifest is None else manifest.with_name(manifest.name + SUFFIX)
+    files = CheckedFiles.load(path) if path else CheckedFiles(np.zeros(0, ROW))
+    try:
+        yield files
+    finally:
+        if path:
+            files.save(path)
+
+
+def _key(audio_path: str) -> int:
+    return int.from_bytes(hashlib.blake2b(os.fsencode(audio_path), digest_size=8).digest(), "little")
+
+
+def file_state(audio_path: str) -> os.stat_result | None:
+    """Return the state of a recording's file, or of the pack that it is in."""
+    piece = PIECE.fullmatch(audio_path)
+    try:
+        return os.stat(piece["path"] if piece else audio_path)  # noqa: PTH116 (a path for each takes as long)
+    except (OSError, ValueError):
+        return None

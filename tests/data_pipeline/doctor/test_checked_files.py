@@ -1,0 +1,130 @@
+import os
+import time
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.base.types import Utterance
+from data_pipeline.doctor import quick
+from data_pipeline.doctor.checked_files import CheckedFiles, file_state
+from data_pipeline.doctor.quick import check_audio
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Return the path of a manifest and its utterances, whose files are an hour old."""
+    rng = np.random.default_rng(0)
+    utterances = []
+    for name in ("a.flac", "b.ogg", "c.wav"):
+        path = tmp_path / name
+        soundfile.write(path, rng.normal(0, 0.1, 8000), 16000)
+        made_old(path)
+        utterances.append(Utterance(name, str(path), 0.5, "", ("a1",)))
+    return tmp_path / "train.jsonl", utterances
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Return the list of paths that the check decodes or reads the header of."""
+    paths = []
+
+    def spied(function):
+        def spy(path):
+            paths.append(path)
+            return function(path)
+
+        return spy
+
+    monkeypatch.setattr(quick, "read_audio", spied(quick.read_audio))
+    monkeypatch.setattr(quick, "audio_header", spied(quick.audio_header))
+    return paths
+
+
+def made_old(path, age_s=3600):
+    os.utime(path, (time.time() - age_s,) * 2)
+
+
+def test_second_check_of_an_unchanged_corpus_opens_no_recording(corpus, decoded):
+    manifest, utterances = corpus
+    assert check_audio(utterances, manifest=manifest) == [""] * 3
+    assert len(decoded) == 5  # three headers, two of them of compressed files that are decoded
+    decoded.clear()
+    assert check_audio(utterances, manifest=manifest) == [""] * 3
+    assert decoded == []
+    assert check_audio(utterances) == [""] * 3  # without a manifest nothing is remembered
+    assert len(decoded) == 5
+
+
+def test_changed_recording_is_checked_again_and_alone(corpus, decoded):
+    manifest, utterances = corpus
+    check_audio(utterances, manifest=manifest)
+    decoded.clear()
+    path = manifest.with_name("a.flac")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 300] = b"\xff" * 300  # the size remains
+    path.write_bytes(data)
+    made_old(path, age_s=60)
+    problems = check_audio(utterances, manifest=manifest)
+    assert str(path) in problems[0]
+    assert problems[1:] == ["", ""]
+    assert set(decoded) == {str(path)}
+
+
+def test_broken_recording_is_not_remembered(corpus, decoded):
+    manifest, utterances = corpus
+    manifest.with_name("b.ogg").write_bytes(b"OggS")
+    made_old(manifest.with_name("b.ogg"))
+    for _ in range(2):
+        decoded.clear()
+        assert "b.ogg" in check_audio(utterances, manifest=manifest)[1]
+    assert len(decoded) == 1
+
+
+def test_other_duration_in_the_manifest_is_noticed_though_the_recording_is_remembered(corpus):
+    manifest, utterances = corpus
+    check_audio(utterances, manifest=manifest)
+    longer = [Utterance("a", utterances[0].audio_path, 0.7, "", ("a1",))]
+    assert "the manifest says 0.70 s" in check_audio(longer, manifest=manifest)[0]
+
+
+def test_recording_written_a_moment_ago_is_not_remembered(corpus, decoded):
+    manifest, utterances = corpus
+    made_old(manifest.with_name("c.wav"), age_s=-3600)  # a clock that is ahead
+    check_audio(utterances, manifest=manifest)
+    decoded.clear()
+    check_audio(utterances, manifest=manifest)
+    assert decoded == [utterances[2].audio_path]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a list", b"PK\x03\x04" + bytes(100)])
+def test_damaged_list_is_replaced(corpus, content):
+    manifest, utterances = corpus
+    path = manifest.with_name("train.jsonl.checked")
+    path.write_bytes(content)
+    assert check_audio(utterances, manifest=manifest) == [""] * 3
+    assert CheckedFiles.load(path).duration_s(utterances[0].audio_path) == 0.5
+
+
+def test_list_cut_anywhere_is_ignored(corpus):
+    manifest, utterances = corpus
+    check_audio(utterances, manifest=manifest)
+    path = manifest.with_name("train.jsonl.checked")
+    data = path.read_bytes()
+    for length in range(0, len(data), 37):
+        path.write_bytes(data[:length])
+        assert CheckedFiles.load(path).duration_s(utterances[0].audio_path) is None
+
+
+def test_entries_of_other_recordings_remain(corpus, decoded):
+    manifest, utterances = corpus
+    for utterance in utterances:
+        check_audio([utterance], manifest=manifest)
+    decoded.clear()
+    check_audio(utterances, manifest=manifest)
+    assert decoded == []
+
+
+def test_missing_file_has_no_state(tmp_path):
+    assert file_state(str(tmp_path / "none.wav")) is None
+    assert file_state("a\0b") is None
