@@ -5,15 +5,15 @@ import random
 import shutil
 import signal
 import struct
-import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 from helpers.corpora.defects import noise
 
-from asr.audio.recording import piece_of_file
 from data_pipeline.doctor.checkup import check_recording
 from data_pipeline.doctor.findings import KINDS
 from data_pipeline.doctor.workers import FILES_AT_ONCE, check_recordings
@@ -83,11 +83,21 @@ def test_checking_no_files_starts_no_process():
     assert list(check_recordings([])) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
-def test_hanging_file_is_reported_and_others_are_checked(recordings, tmp_path):
-    pipe = tmp_path / "hangs.tfrecord"
-    os.mkfifo(pipe)  # opening it waits for a writer, which never comes; only a pack's name is not looked at
-    paths = [str(recordings[0]), piece_of_file(pipe, 0, 100), str(recordings[1]), str(recordings[2])]
+@pytest.fixture
+def terminal(tmp_path):
+    """Return the path of a terminal where nobody types, which reading waits for."""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs Linux's list of open files")
+    ends = os.openpty()
+    path = tmp_path / "waits.wav"
+    path.symlink_to(os.ttyname(ends[1]))
+    yield path
+    for end in ends:
+        os.close(end)
+
+
+def test_hanging_file_is_reported_and_others_are_checked(recordings, terminal):
+    paths = [str(recordings[0]), str(terminal), str(recordings[1]), str(recordings[2])]
     checkups = dict(check_recordings(paths, num_workers=1, limit_s=1.5))
     assert checkups[1].problem == "decoder-stopped"
     assert "did not end within 1.5 s" in checkups[1].detail
@@ -95,14 +105,10 @@ def test_hanging_file_is_reported_and_others_are_checked(recordings, tmp_path):
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes in folders")
 @pytest.mark.parametrize("num_deaths", [1, 2])
-def test_killed_worker_loses_at_most_one_file(recordings, tmp_path, num_deaths):
-    pipe = tmp_path / "waits.tfrecord"
-    os.mkfifo(pipe)
-    piece = piece_of_file(pipe, 0, recordings[0].stat().st_size)
-    paths = [str(recordings[0]), piece, str(recordings[1])]
-    stop = threading.Thread(target=kill_while_waiting, args=(pipe, recordings[0], num_deaths))
+def test_killed_worker_loses_at_most_one_file(recordings, terminal, num_deaths):
+    paths = [str(recordings[0]), str(terminal), str(recordings[1])]
+    stop = threading.Thread(target=kill_while_reading, args=(terminal, recordings[0], num_deaths))
     stop.start()
     checkups = dict(check_recordings(paths, num_workers=1))
     stop.join()
@@ -116,13 +122,21 @@ def test_killed_worker_loses_at_most_one_file(recordings, tmp_path, num_deaths):
         )
 
 
-def kill_while_waiting(pipe, whole, num_deaths):
-    """Kill the process that reads a pipe; if only once, put a recording in its place for the next one."""
+def kill_while_reading(terminal, whole, num_deaths):
+    """Kill the process that reads a terminal; if only once, put a recording in its place for the next one."""
+    opened = terminal.resolve()
     for _ in range(num_deaths):
-        with pipe.open("wb"):  # waits for a reader
-            if num_deaths == 1:
-                pipe.unlink()
-                shutil.copy(whole, pipe)
-            (child,) = multiprocessing.active_children()
-            os.kill(child.pid, signal.SIGKILL)
-            multiprocessing.connection.wait([child.sentinel])
+        while not (children := [one for one in multiprocessing.active_children() if has_open(one, opened)]):
+            time.sleep(0.01)
+        if num_deaths == 1:
+            terminal.unlink()
+            shutil.copy(whole, terminal)
+        os.kill(children[0].pid, signal.SIGKILL)
+        multiprocessing.connection.wait([children[0].sentinel])
+
+
+def has_open(process, path):
+    try:
+        return any(file.resolve() == path for file in Path(f"/proc/{process.pid}/fd").iterdir())
+    except OSError:  # it has ended
+        return False
