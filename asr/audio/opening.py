@@ -39,7 +39,11 @@ def open_recording(source: AudioSource) -> Opened:
     # a pipe can be read only once
     if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
         return LongRecording(source)
-    waveform = read_audio(source)
+    return opened(read_audio(source))
+
+
+def opened(waveform: Waveform) -> Opened:
+    """Return what `open_recording` returns for a file with these samples, (S,) int16 at 16 kHz."""
     duration_s = len(waveform) / SAMPLE_RATE_HZ
     in_pieces = duration_s > WHOLE_S or (duration_s > SURELY_WHOLE_S and longest_pause_s(waveform) > PAUSE_S)
     return LongRecording(waveform) if in_pieces else waveform

@@ -187,6 +187,8 @@ def _copied_to_memory(stream: BinaryIO) -> BinaryIO:
 
 
 def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
+    if isinstance(stream, io.BytesIO):
+        return _copied_to_memory(stream)  # where it is already
     copy = tempfile.SpooledTemporaryFile(max_size=COPY_BYTES_IN_MEMORY)  # noqa: SIM115 (closed later)
     try:
         shutil.copyfileobj(stream, copy, COPY_BYTES_AT_ONCE)

@@ -38,7 +38,7 @@ def evaluation_data(
     Raises:
         UserError: no recording can be read, or no utterance has a label.
     """
-    from asr.model.listener import BATCH_S
+    from asr.model.listening import BATCH_S
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor.quick import check_audio, log_left_out
     from data_pipeline.manifest import read_manifest

@@ -230,7 +230,7 @@ def tune_decoder(
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
-    for output in log_prob_batches(recognizer.listener, data):
+    for output in log_prob_batches(recognizer.trained_listener, data):
         outputs.append(output)
         done = sum(len(each.references) for each in outputs)
         on_progress(Work("recognizing", done, len(data.utterances), "utterances"))

@@ -95,7 +95,7 @@ def evaluate(
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))
-    evaluator = Evaluator(recognizer.listener, recognizer.vocabulary, recognizer.decoder)
+    evaluator = Evaluator(recognizer.trained_listener, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
     return evaluated_run(opened, manifest, evaluation, choice, num_left_out)
 
@@ -124,7 +124,7 @@ def evaluate_on_devices(
 
     choice = DecoderChoice(run.decoder_settings())
     best = Recognizer.of_choice(run, choice, devices)
-    evaluation = Evaluator(best.listener, best.vocabulary, best.decoder).evaluate(data, stop)
+    evaluation = Evaluator(best.trained_listener, best.vocabulary, best.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 
 

@@ -13,8 +13,9 @@ from asr.base.config import Config
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features import make_features
-from asr.model.features.layer import HOP, FeatureLayer, ReceptiveField
+from asr.model.features.layer import HOP, FeatureLayer
 from asr.model.features.spec_augment import SpecAugment
+from asr.model.listening import ReceptiveField
 from asr.model.loss import frames_needed
 from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers

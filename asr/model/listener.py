@@ -11,31 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
+from typing_extensions import override
 
-from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.audio.recording import Waveform
 from asr.base.types import Logits, Tensor
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import Spread, on_one_device
+from asr.model.listening import AudioListener, LogProbs, Reduce, RunClip
 
 AUDIO_SIGNATURE = (tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32))
 BATCH_SIGNATURE = (*AUDIO_SIGNATURE, tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None,), tf.int32))
 CLIP_SIGNATURE = (tf.TensorSpec((1, None), tf.int16), tf.TensorSpec((1,), tf.int32))
 
-# sizes of a batch on one device; several devices process as much each
-BATCH_S = 120.0  # of audio, including padding
-BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
-FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
-BYTES_AT_ONCE = 64 << 20
-
 Placed: TypeAlias = Callable[..., Logits]
 """Maps audio and num_samples to logits; see `asr.model.devices.ModelDevices.place`."""
 
-Reduce: TypeAlias = Callable[..., Any]
-"""Maps (logits, *other parts of a batch) to tensors in the graph, so that (B, T, V) stays on the device."""
 
-
-class Listener:
+class Listener(AudioListener):
     """Runs an acoustic model over batches of audio, each of its devices over a share of the rows.
 
     Args:
@@ -53,16 +47,23 @@ class Listener:
         num_devices: int = 1,
         placed: Placed | None = None,
     ) -> None:
-        self.model, self.num_devices, self._spread = model, num_devices, spread
+        self._model, self.num_devices, self._spread = model, num_devices, spread
         self._placed = placed or model
 
+    @property
+    @override
+    def model(self) -> AcousticModel:
+        return self._model
+
+    @override
     def compiled(
         self, reduce: Reduce, signature: Sequence[tf.TensorSpec] = AUDIO_SIGNATURE
     ) -> Callable[..., Any]:
         """Return a function (audio, num_samples, ...) -> reduce(logits, ...), traced once for all batches.
 
         Args:
-            reduce: is applied to the logits and the arguments after `num_samples`.
+            reduce: is applied to the logits and the arguments after `num_samples`, in the graph, so that
+                (B, T, V) stays on the device.
             signature: signature of the function: `AUDIO_SIGNATURE`, or `BATCH_SIGNATURE` with labels.
         """
 
@@ -71,6 +72,17 @@ class Listener:
 
         traced: Callable[..., Any] = tf.function(self._spread(step), input_signature=tuple(signature))
         return traced
+
+    @override
+    def clip_runner(self) -> RunClip:
+        compiled = Listener(self.model).compiled(log_probs_of, CLIP_SIGNATURE)
+
+        def run(padded: Waveform, num_samples: int) -> LogProbs:
+            values, num_frames = compiled(padded[None], np.array([num_samples], np.int32))
+            log_probs: LogProbs = values.numpy()[0, : int(num_frames[0])]
+            return log_probs
+
+        return run
 
 
 def log_probs_of(logits: Logits) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ from scipy.special import log_softmax
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
 from asr.audio.voice_activity import BLOCK_S, Piece, speech_pieces
 from asr.base.types import Hypothesis, Logits
-from asr.model.listener import BATCH_SAMPLES, Listener
-from asr.recognition.decoding.decoder import Decoder
+from asr.model.listening import BATCH_SAMPLES, AudioListener
 from asr.recognition.settled_logits import seam
+
+if TYPE_CHECKING:
+    from asr.recognition.decoding.decoder import Decoder
 
 Item = TypeVar("Item")
 FrameLogits = npt.NDArray[np.float32]  # (T, V)
@@ -51,7 +53,7 @@ class LongAudioRecognizer:
         decoder: of its logits.
     """
 
-    def __init__(self, listener: Listener, decoder: Decoder) -> None:
+    def __init__(self, listener: AudioListener, decoder: Decoder) -> None:
         self.decoder, self._frame_samples = decoder, listener.model.frame_samples
         self._batch_samples = BATCH_SAMPLES * listener.num_devices
         self._logits = listener.compiled(lambda logits: logits)

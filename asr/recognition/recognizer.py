@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,8 @@ from asr.base.types import Hypothesis, UserError
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import duration
 from asr.base.work import OnProgress, Work, ignore_progress
-from asr.model.acoustic_model import AcousticModel, make_acoustic_model
 from asr.model.devices import ModelDevices, start_model_devices
-from asr.model.listener import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, Listener
+from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener
 from asr.recognition.decoder_choice import DecoderChoice
 from asr.recognition.decoding.decoder import Decoder, GreedyDecoder
 from asr.recognition.decoding.hot_words import HotWords
@@ -36,6 +35,10 @@ from asr.recognition.long_audio import LongAudioRecognizer, joined
 from asr.recognition.transcripts import STANDARD_INPUT, Result
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
+
+if TYPE_CHECKING:
+    from asr.model.acoustic_model import AcousticModel
+    from asr.model.listener import Listener
 
 
 class Origin(NamedTuple):
@@ -57,7 +60,7 @@ class Recognizer:
 
     def __init__(
         self,
-        listener: Listener,
+        listener: AudioListener,
         vocabulary: Vocabulary,
         decoder: Decoder | None = None,
         origin: Origin | None = None,
@@ -125,6 +128,8 @@ class Recognizer:
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
+        from asr.model.listener import Listener
+
         with devices.scope():
             model, checkpoint = _best_model(run, vocabulary)
         listener = Listener(model, devices.spread, len(devices.names), devices.place(model))
@@ -134,8 +139,16 @@ class Recognizer:
 
     @property
     def model(self) -> AcousticModel:
-        """Return the acoustic model."""
-        return self.listener.model
+        """Return the trained acoustic model, on one device or several."""
+        return self.trained_listener.model
+
+    @property
+    def trained_listener(self) -> Listener:
+        """Return the listener as that of a trained model, which an exported one is not."""
+        from asr.model.listener import Listener
+
+        assert isinstance(self.listener, Listener), "an exported model can only be recognized with"
+        return self.listener
 
     def transcribe(self, audio: AudioSource) -> Hypothesis:
         """Transcribe one recording of any length.
@@ -268,6 +281,8 @@ class _Report:
 
 def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
     """Return the model of a run's best checkpoint, and the path of the checkpoint."""
+    from asr.model.acoustic_model import make_acoustic_model
+
     model = make_acoustic_model(run.config(), vocabulary)
     path = run.best_checkpoint()
     try:

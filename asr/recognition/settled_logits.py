@@ -1,6 +1,6 @@
 """Turns a stream of sound into log probabilities: settled ones, which are final, and those that may change.
 
-stream = StreamListener(model, num_outputs).stream()
+stream = StreamListener(listener, num_outputs).stream()
 for samples in microphone:
     settled = stream.feed(samples)       # (T, V) each; stream.ahead() holds the frames that may change
 settled = stream.finish()
@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
 from asr.base.vocabulary import BLANK_ID
-from asr.model.acoustic_model import AcousticModel
-from asr.model.features.layer import ReceptiveField
-from asr.model.listener import CLIP_SIGNATURE, Listener, log_probs_of
+from asr.model.listening import AudioListener, LogProbs, ReceptiveField, RunClip
 
 BULK_S = 8.0  # sound that arrives at once goes through the model in windows of this length
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; voice activity is detected step by step
 SHAPE_SAMPLES = 2 * SAMPLE_RATE_HZ
 IMPOSSIBLE = -1e4  # natural logarithm of a probability of 0
 
-LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
 Infer: TypeAlias = Callable[[Waveform], LogProbs]  # runs the model on a clip as on a whole recording
 
 
@@ -35,14 +31,14 @@ class StreamListener:
     """Runs an acoustic model over streams, one after the other or at the same time.
 
     Args:
-        model: audio -> logits.
+        listener: runs the model.
         num_outputs: V.
+        run_clip: runs it in place of the listener; None for the listener.
     """
 
-    def __init__(self, model: AcousticModel, num_outputs: int) -> None:
-        self.model, self._num_outputs = model, num_outputs
-        # one clip at a time, on a single device
-        self._compiled_log_probs = Listener(model).compiled(log_probs_of, CLIP_SIGNATURE)
+    def __init__(self, listener: AudioListener, num_outputs: int, run_clip: RunClip | None = None) -> None:
+        self.model, self._num_outputs = listener.model, num_outputs
+        self._run_clip = run_clip or listener.clip_runner()
 
     def stream(self) -> FieldLogits | PieceLogits:
         """Start a new stream, and return the object to feed its sound to."""
@@ -56,9 +52,7 @@ class StreamListener:
         if len(waveform) < WINDOW_SAMPLES:
             return np.zeros((0, self._num_outputs), np.float32)
         padded = np.pad(waveform, (0, -len(waveform) % SHAPE_SAMPLES))
-        values, num_frames = self._compiled_log_probs(padded[None], np.array([len(waveform)], np.int32))
-        log_probs: LogProbs = values.numpy()[0, : int(num_frames[0])]
-        return log_probs
+        return self._run_clip(padded, len(waveform))
 
 
 class FieldLogits:

@@ -32,6 +32,7 @@ from asr.recognition.decoding.stream_decoders import stream_decoder
 from asr.recognition.settled_logits import StreamListener
 
 if TYPE_CHECKING:
+    from asr.model.listening import RunClip
     from asr.recognition.recognizer import Recognizer
 
 PARTIAL_SAMPLES = 5120  # 0.32 s
@@ -57,11 +58,12 @@ class StreamingRecognizer:
 
     Args:
         recognizer: provides the model and the decoder.
+        run_clip: runs the model in place of the recognizer, as for a server that runs many streams together.
     """
 
-    def __init__(self, recognizer: Recognizer) -> None:
-        self.model, self.vocabulary = recognizer.model, recognizer.vocabulary
-        self.listener = StreamListener(recognizer.model, len(recognizer.vocabulary))
+    def __init__(self, recognizer: Recognizer, run_clip: RunClip | None = None) -> None:
+        self.model, self.vocabulary = recognizer.listener.model, recognizer.vocabulary
+        self.listener = StreamListener(recognizer.listener, len(recognizer.vocabulary), run_clip)
         self.decoder = stream_decoder(recognizer.decoder)
 
     @property

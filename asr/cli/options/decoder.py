@@ -15,6 +15,7 @@ from asr.recognition.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
+    from asr.export.onnx.recognizer import ExportedModel
     from asr.recognition.decoding.hot_words import HotWords
     from asr.runs.run import Run
 
@@ -78,7 +79,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def decoder_choice(arguments: argparse.Namespace, run: Run) -> DecoderChoice:
+def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> DecoderChoice:
     """Return the decoder that the options of `add_decoder_arguments` ask for.
 
     Raises:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnxruntime
 from typing_extensions import override
 
+from asr.audio.recording import pad_waveforms
+from asr.base.types import Logits
 from asr.export.format import Outputs, Runtime, Waveform
 
 FILE = "model.onnx"
@@ -28,9 +31,16 @@ class OnnxRuntime(Runtime):
 
     @override
     def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:
-        num_samples = np.array([len(waveform) for waveform in waveforms], np.int64)
-        audio = np.zeros((len(waveforms), num_samples.max()), np.float32)
-        for row, waveform in zip(audio, waveforms, strict=True):
-            row[: len(waveform)] = waveform / np.float32(32768)
-        logits, num_frames = self._session.run(None, {"audio": audio, "num_samples": num_samples})
+        logits, num_frames = self.run_batch(*pad_waveforms(waveforms))
         return [Outputs(row[:length]) for row, length in zip(logits, num_frames, strict=True)]
+
+    def run_batch(self, audio: Waveform, num_samples: npt.NDArray[np.int32]) -> Logits:
+        """Return the logits of a batch.
+
+        Args:
+            audio: (B, S) int16 at 16 kHz, padded with zeros.
+            num_samples: (B,) the length of each clip.
+        """
+        scaled = audio * np.float32(1 / 32768)
+        inputs = {"audio": scaled, "num_samples": num_samples.astype(np.int64)}
+        return Logits(*self._session.run(None, inputs))

@@ -24,10 +24,10 @@ from asr.model.features.layer import (
     HOP,
     WINDOW,
     FeatureLayer,
-    ReceptiveField,
     frames,
     power_spectrum,
 )
+from asr.model.listening import ReceptiveField
 
 BEFORE = (WINDOW - HOP) // 2  # samples of the first window that are before the clip
 AFTER = WINDOW // 2  # samples of the last window that may be after the clip, at most

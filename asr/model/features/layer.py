@@ -7,7 +7,7 @@ padded batch, and frames from `num_frames` on are zero.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -17,18 +17,12 @@ from typing_extensions import override
 from asr.audio.recording import WINDOW_SAMPLES
 from asr.base.config import FeatureConfig
 from asr.base.types import Tensor
+from asr.model.listening import ReceptiveField
 
 WINDOW = WINDOW_SAMPLES
 HOP = 160  # samples in 10 ms
 FFT_SIZE = 512
 NORMALIZATION_EPSILON = 1e-3  # is added to variances
-
-
-class ReceptiveField(NamedTuple):
-    """Holds how many inputs before its own place, and behind it, an output depends on."""
-
-    before: int
-    after: int
 
 
 class FeatureLayer(keras.layers.Layer):

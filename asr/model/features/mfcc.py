@@ -17,11 +17,11 @@ from asr.model.features.layer import (
     HOP,
     WINDOW,
     FeatureLayer,
-    ReceptiveField,
     frames,
     padding_mask,
     power_spectrum,
 )
+from asr.model.listening import ReceptiveField
 
 EPSILON = float(np.finfo(float).eps)  # python_speech_features takes it in place of an energy of 0
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.model.features.layer import ReceptiveField
+from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import BuiltByCall
 from asr.model.networks.parts import Part, Passed
 

@@ -18,7 +18,8 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.model.features.layer import ReceptiveField, padding_mask
+from asr.model.features.layer import padding_mask
+from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, SumOfParts
 from asr.model.networks.network import Network
 from asr.model.networks.parts import Part, Passed, run_parts

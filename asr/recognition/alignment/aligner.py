@@ -104,7 +104,7 @@ def log_probs_of_tokens(
     Returns:
         (T, C)
     """
-    stream = StreamListener(recognizer.model, len(recognizer.vocabulary)).stream()
+    stream = StreamListener(recognizer.listener, len(recognizer.vocabulary)).stream()
     parts = [np.zeros((0, len(columns)), np.float32)]
     step = round(WINDOW_S * SAMPLE_RATE_HZ)
     begins = range(0, len(waveform), step)

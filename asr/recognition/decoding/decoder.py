@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
+from scipy.special import log_softmax
 from typing_extensions import override
 
 from asr.base.decoder_settings import DecoderSettings
@@ -162,7 +162,12 @@ class BeamDecoder(Decoder):
 
     @override
     def reduce(self, logits: Logits) -> Reduced:
-        return tf.nn.log_softmax(logits.values), logits.num_frames
+        values, num_frames = logits
+        if isinstance(values, np.ndarray):
+            return log_softmax(values, axis=-1), num_frames
+        import tensorflow as tf
+
+        return tf.nn.log_softmax(values), num_frames
 
     @override
     def hypotheses(self, reduced: Reduced, utterance_ids: Sequence[str]) -> list[Hypothesis]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
+from scipy.special import logsumexp
 
 from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import BLANK_ID, Vocabulary
@@ -25,8 +25,13 @@ class BestPath(NamedTuple):
 
 
 def best_path(logits: Logits) -> BestPath:
-    """Return the best label of every frame, in the graph: (B, T, V) stays on the device."""
+    """Return the best label of every frame, of tensors in the graph: (B, T, V) stays on the device."""
     values, num_frames = logits
+    if isinstance(values, np.ndarray):  # as where TensorFlow is not needed
+        scores = values.max(axis=-1) - logsumexp(values, axis=-1)
+        return BestPath(values.argmax(axis=-1).astype(np.int32), num_frames, scores)
+    import tensorflow as tf
+
     frame_scores = tf.reduce_max(values, axis=-1) - tf.reduce_logsumexp(values, axis=-1)  # (B, T)
     frame_ids = tf.argmax(values, axis=-1, output_type=tf.int32)
     return BestPath(frame_ids, num_frames, frame_scores)

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from asr.base.types import Hypothesis, Logits
+from asr.model.listening import LogProbs
 from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder
 from asr.recognition.decoding.greedy import BestPath, collapse, hypotheses_of
-from asr.recognition.settled_logits import LogProbs
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter

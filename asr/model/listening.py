@@ -1,0 +1,70 @@
+"""Define what recognition needs of a model, whether TensorFlow runs it or another runtime.
+
+`asr.model.listener` runs a trained model, `asr.export.onnx.listener` an exported one without TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+
+# sizes of a batch on one device; several devices process as much each
+BATCH_S = 120.0  # of audio, including padding
+BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
+FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
+BYTES_AT_ONCE = 64 << 20
+
+LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
+
+RunClip: TypeAlias = Callable[[Waveform, int], LogProbs]
+"""Runs a model on one clip: padded samples, (S,) int16, and how many of them are the clip."""
+
+Reduce: TypeAlias = Callable[..., Any]
+"""Maps (logits, *other parts of a batch) to what is kept of them, in the graph where there is one."""
+
+
+class ReceptiveField(NamedTuple):
+    """Holds how many inputs before its own place, and behind it, an output depends on."""
+
+    before: int
+    after: int
+
+
+class AudioModel(Protocol):
+    """Describes a model from audio to logits."""
+
+    @property
+    def frame_samples(self) -> int:
+        """Return the samples from one frame of logits to the next."""
+
+    @property
+    def frame_s(self) -> float:
+        """Return the seconds from one frame of logits to the next."""
+
+    def receptive_field(self) -> ReceptiveField | None:
+        """Return the samples that logits t depend on, around sample `frame_samples` t; None for all."""
+
+
+class AudioListener(Protocol):
+    """Runs a model over batches of audio.
+
+    Attributes:
+        num_devices: number of devices among which a batch is divided.
+    """
+
+    num_devices: int
+
+    @property
+    def model(self) -> AudioModel:
+        """Return the model."""
+
+    def compiled(self, reduce: Reduce) -> Callable[..., Any]:
+        """Return a function (audio, num_samples) -> reduce(logits); see `asr.base.types.Batch`."""
+
+    def clip_runner(self) -> RunClip:
+        """Return what runs the model on one clip at a time, on a single device."""

@@ -1,0 +1,71 @@
+"""Test that an exported folder is recognized with as the run that it is from."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asr.audio.recording import read_audio, write_wav
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import UserError
+from asr.export import export
+from asr.export.onnx.recognizer import ExportedModel
+from asr.recognition.decoder_choice import DecoderChoice
+from asr.recognition.recognizer import Recognizer
+from asr.recognition.streaming import StreamingRecognizer
+
+SEARCHES = {"greedy": DecoderSettings(), "beam": DecoderSettings(beam=4, n_best=2)}
+
+
+@pytest.fixture(scope="module")
+def files(clips, tmp_path_factory):
+    """Return two sentences, and a recording that is cut at its pauses."""
+    pause = np.zeros(24_000, np.int16)
+    long = np.concatenate([part for clip in clips[:8] for part in (read_audio(clip.audio_path), pause)])
+    path = tmp_path_factory.mktemp("long") / "long.wav"
+    write_wav(path, long)
+    return [Path(clips[0].audio_path), Path(clips[5].audio_path), path]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_exported_folder_gives_the_transcripts_of_its_run(exported, separable_run, files, search):
+    model = ExportedModel.open(exported.folder)
+    recognizer = model.recognizer(DecoderChoice(SEARCHES[search]))
+    trained = Recognizer.load(separable_run, settings=SEARCHES[search])
+    for ours, theirs in zip(recognizer.transcribe_files(files), trained.transcribe_files(files), strict=True):
+        assert ours.text
+        assert (ours.text, ours.tokens, ours.times_s) == (theirs.text, theirs.tokens, theirs.times_s)
+        assert ours.confidences == pytest.approx(theirs.confidences, abs=1e-3)
+        assert [other.tokens for other in ours.alternatives] == [o.tokens for o in theirs.alternatives]
+
+
+def test_stream_of_an_exported_folder_equals_the_whole_recording(bounded_run, tmp_path, clips):
+    model = ExportedModel.open(export(bounded_run, tmp_path / "out", clips=1).folder)
+    recognizer = model.recognizer(DecoderChoice(model.decoder_settings()))
+    streaming = StreamingRecognizer(recognizer)
+    assert streaming.exact
+    waveform = read_audio(clips[3].audio_path)
+    stream = streaming.stream()
+    for begin in range(0, len(waveform), 7000):
+        stream.feed(waveform[begin : begin + 7000])
+    assert stream.finish().tokens == recognizer.transcribe_waveforms([waveform], ["-"])[0].tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "reason"),
+    [
+        ("model.json", b"{", "expected JSON"),
+        ("model.json", json.dumps({"format": "litert"}).encode(), "exported as onnx, received litert"),
+        ("tokens.txt", b"<blank> 0\n", "expected the tokens"),
+        ("model.onnx", b"no model", "cannot read it"),
+    ],
+)
+def test_damaged_folder_is_named(exported, tmp_path, name, contents, reason):
+    folder = tmp_path / "copy"
+    shutil.copytree(exported.folder, folder)
+    (folder / name).write_bytes(contents)
+    with pytest.raises(UserError, match=reason) as caught:
+        ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
+    assert str(folder) in str(caught.value)
