@@ -52,6 +52,8 @@ NOT_RUN = {
     "curl": "asks the server that is not there",
     "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
     "tensorboard": "serves until it is stopped",
+    "asr serve": "serves until it is stopped; tests/asr/cli/test_serve.py does this",
+    "curl": "needs a server; tests/asr/server does this",
     "asr download thchs30": "downloads 6.5 GB; tests/data_pipeline/download does this with a small archive",
     "asr prepare thchs30": "needs the download; tests/data_pipeline/corpora does this with a small copy",
     "asr doctor data/thchs30": "needs the download; the demo's manifests are examined instead",

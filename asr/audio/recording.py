@@ -111,13 +111,16 @@ def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
         _refuse_too_short(name, num_samples)
 
 
-def audio_header(path: str | Path) -> AudioHeader:
+def audio_header(source: AudioSource) -> AudioHeader:
     """Read the header of a file; for containers other than WAV, also check that the end can be read.
+
+    Args:
+        source: see `read_audio`.
 
     Raises:
         UserError: the file is missing, empty, truncated or not audio.
     """
-    with _open_stream(path) as (stream, name):
+    with _open_stream(source) as (stream, name):
         wav = checked_wav(stream, name)
         if wav and wav.is_plain:
             return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")

@@ -33,6 +33,7 @@ from asr.cli.commands.lm import add_lm_arguments, lm_command
 from asr.cli.commands.pack import add_pack_arguments, pack_command
 from asr.cli.commands.prepare import add_prepare_arguments, prepare_command
 from asr.cli.commands.runs import add_runs_arguments, runs_command
+from asr.cli.commands.serve import add_serve_arguments, serve_command
 from asr.cli.commands.synthesize import add_synthesize_arguments, synthesize_command
 from asr.cli.commands.train import add_train_arguments, train_command
 from asr.cli.commands.transcribe import add_transcribe_arguments, transcribe_command
@@ -67,6 +68,7 @@ COMMANDS = (
         tune_decoder_command,
     ),
     Command("transcribe", "transcribe recordings", add_transcribe_arguments, transcribe_command),
+    Command("serve", "answer clients over the network with a model", add_serve_arguments, serve_command),
     Command("export", "write a model for other runtimes", add_export_arguments, export_command),
     Command("align", "find when each syllable of a known text is spoken", add_align_arguments, align_command),
     Command("lm", "train, inspect and evaluate language models", add_lm_arguments, lm_command),

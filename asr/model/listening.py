@@ -61,7 +61,7 @@ class AudioListener(Protocol):
 
     @property
     def model(self) -> AudioModel:
-        """Return the model."""
+        """Return the model that it runs."""
 
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
         """Return a function (audio, num_samples) -> reduce(logits); see `asr.base.types.Batch`."""

@@ -51,11 +51,12 @@ class LongAudioRecognizer:
     Args:
         listener: the model on its devices.
         decoder: of its logits.
+        batch_samples: of a batch on one device, including padding.
     """
 
-    def __init__(self, listener: AudioListener, decoder: Decoder) -> None:
+    def __init__(self, listener: AudioListener, decoder: Decoder, batch_samples: int = BATCH_SAMPLES) -> None:
         self.decoder, self._frame_samples = decoder, listener.model.frame_samples
-        self._batch_samples = BATCH_SAMPLES * listener.num_devices
+        self._batch_samples = batch_samples * listener.num_devices
         self._logits = listener.compiled(lambda logits: logits)
 
     def segments(

@@ -45,7 +45,7 @@ class ExportedModel:
 
     @classmethod
     def open(cls, directory: Path) -> ExportedModel:
-        """Open a folder.
+        """Open an exported folder.
 
         Raises:
             UserError: it was not made by `asr export`, or in another format.

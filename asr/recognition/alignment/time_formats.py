@@ -110,11 +110,20 @@ def textgrid(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
 
 def srt(tokens: Sequence[TimedToken]) -> str:
     """Return SubRip subtitles, each a number, a time, a line of text and an empty line."""
-    blocks = []
-    for number, line in enumerate(map(_joined, subtitle_lines(tokens)), start=1):
-        times = f"{_srt_time(line.start_s)} --> {_srt_time(line.end_s)}"
-        blocks.append(f"{number}\n{times}\n{line.label}\n")
-    return "\n".join(blocks)
+    return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(_cues(tokens), start=1))
+
+
+def vtt(tokens: Sequence[TimedToken]) -> str:
+    """Return subtitles in the format WebVTT."""
+    cues = "\n".join(_cues(tokens, "."))
+    return f"WEBVTT\n\n{cues}"
+
+
+def _cues(tokens: Sequence[TimedToken], decimal: str = ",") -> Iterator[str]:
+    """Yield the time and the text of each subtitle."""
+    for line in map(_joined, subtitle_lines(tokens)):
+        times = f"{_srt_time(line.start_s)} --> {_srt_time(line.end_s)}".replace(",", decimal)
+        yield f"{times}\n{line.label}\n"
 
 
 def as_json(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:

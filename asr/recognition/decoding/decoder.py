@@ -105,6 +105,13 @@ def in_hanzi(decoder: Decoder, converter: Converter | None) -> Decoder:
     return decoder if converter is None else HanziDecoder(decoder, converter)
 
 
+def converter_of(decoder: Decoder) -> Converter | None:
+    """Return the converter that wrote the text of a decoder's hypotheses; None where the text is tokens."""
+    if isinstance(decoder, BeamDecoder):
+        return decoder.converter if decoder.writes_hanzi else None
+    return decoder.converter if isinstance(decoder, HanziDecoder) else None
+
+
 class GreedyDecoder(Decoder):
     """Decodes greedily: the best label of every frame.
 

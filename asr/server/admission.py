@@ -1,0 +1,82 @@
+"""Admit requests up to limits in number and in memory, so that a server under load answers, and answers fast.
+
+with admission.ticket() as ticket:
+    ticket.reserve(len(body))       # raises RefusalError where all requests together hold too much
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from asr.server.limits import Limits
+from asr.server.refusal import queue_full, unavailable
+
+RETRY_AFTER_S = 2
+
+
+class Ticket:
+    """Holds the memory that one request has reserved.
+
+    Args:
+        admission: that gave it.
+    """
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission, self.num_bytes = admission, 0
+
+    def reserve(self, num_bytes: int) -> None:
+        """Reserve more memory; it is released with the ticket.
+
+        Raises:
+            RefusalError: all requests together would exceed the limit.
+        """
+        self._admission.reserve(num_bytes)
+        self.num_bytes += num_bytes
+
+
+class Admission:
+    """Counts the requests in progress and the memory that they hold.
+
+    Args:
+        limits: of the server.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._lock = limits, threading.Lock()
+        self.num_requests, self.num_bytes = 0, 0
+        self.draining = False
+
+    @contextlib.contextmanager
+    def ticket(self) -> Iterator[Ticket]:
+        """Admit a request for the time of the block.
+
+        Raises:
+            RefusalError: too many are in progress, or the server is stopping.
+        """
+        if self.draining:
+            raise unavailable("stopping", "this server is stopping; send the request to another, or later")
+        ticket = Ticket(self)
+        with self._lock:
+            if self.num_requests >= self._limits.max_queue:
+                raise queue_full(
+                    f"{self.num_requests} requests are in progress, as many as are admitted; retry later",
+                    RETRY_AFTER_S,
+                )
+            self.num_requests += 1
+        try:
+            yield ticket
+        finally:
+            with self._lock:
+                self.num_requests -= 1
+                self.num_bytes -= ticket.num_bytes
+
+    def reserve(self, num_bytes: int) -> None:
+        """Count memory; see `Ticket.reserve`."""
+        with self._lock:
+            if self.num_bytes + num_bytes > self._limits.max_pending_bytes:
+                raise queue_full(
+                    "the requests in progress hold as much audio as is admitted; retry later", RETRY_AFTER_S
+                )
+            self.num_bytes += num_bytes

@@ -1,0 +1,150 @@
+"""Guard an application: who may use it, for how long, and how many at a time; log and count what it answers.
+
+A page of another site that a browser shows can send requests to this machine, also by WebSocket. Those carry
+the header Origin, and are refused unless their origin was allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from asr.server.limits import Limits
+from asr.server.metrics import Metrics
+from asr.server.refusal import RefusalError, unavailable
+
+logger = logging.getLogger(__name__)
+
+OPEN_PATHS = ("/health/live", "/health/ready")  # that need no token
+READING = ("GET", "HEAD", "OPTIONS")
+REFUSED_CLOSE_CODE = 1008  # of a WebSocket: policy violation
+BUSY_CLOSE_CODE = 1013  # try again later
+
+RefusalForm = Callable[[str, RefusalError], Response]
+"""Returns the answer to a request for a path."""
+
+
+class Gate:
+    """Wraps an ASGI application.
+
+    Args:
+        app: to guard.
+        limits: of the server.
+        metrics: in which answers are counted.
+        form: words a refusal.
+        token: that requests must carry as `Authorization: Bearer TOKEN` or `?token=TOKEN`; empty for none.
+        origins: sites whose pages may use the server, such as "https://example.org".
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        metrics: Metrics,
+        form: RefusalForm,
+        token: str = "",
+        origins: Collection[str] = (),
+    ) -> None:
+        self._app, self._limits, self._metrics, self._form = app, limits, metrics, form
+        self._token, self._origins = token.encode(), origins
+        self._num_open = 0
+        metrics.watch("asr_open_connections", "Requests and streams that are open", lambda: self._num_open)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request or serve a WebSocket."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        self._num_open += 1
+        answer = _Answer(send)
+        try:
+            await self._guarded(scope, receive, answer)
+        finally:
+            self._num_open -= 1
+            self._report(scope, answer)
+
+    async def _guarded(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        try:
+            self._check(scope)
+            if scope["type"] == "websocket":
+                await self._app(scope, receive, answer)
+                return
+            async with asyncio.timeout(self._limits.request_timeout_s):
+                await self._app(scope, receive, answer)
+        except RefusalError as refusal:
+            await self._refuse(scope, receive, answer, refusal)
+        except TimeoutError:
+            late = (
+                f"not answered within {self._limits.request_timeout_s:g} s; retry later, or cut the recording"
+            )
+            await self._refuse(scope, receive, answer, unavailable("timeout", late))
+
+    async def _refuse(self, scope: Scope, receive: Receive, answer: _Answer, refusal: RefusalError) -> None:
+        if answer.status:
+            return  # it has begun; what is missing shows the client that it is cut
+        if scope["type"] == "websocket":
+            code = BUSY_CLOSE_CODE if refusal.status == 503 else REFUSED_CLOSE_CODE
+            await answer({"type": "websocket.close", "code": code, "reason": refusal.message[:120]})
+            return
+        await self._form(scope["path"], refusal)(scope, receive, answer)
+
+    def _check(self, scope: Scope) -> None:
+        """Raise a RefusalError if the request may not be answered."""
+        headers = Headers(scope=scope)
+        if self._num_open > self._limits.max_connections:
+            raise unavailable("busy", f"{self._limits.max_connections} connections are open; retry later")
+        origin = headers.get("origin")
+        reads = scope["type"] == "http" and scope["method"] in READING
+        if origin and not reads and not self._is_allowed(origin, headers.get("host", "")):
+            raise RefusalError(403, "origin", f"pages of {origin} may not use this server; allow that origin")
+        if self._needs_token(scope) and not self._has_token(scope, headers):
+            raise RefusalError(401, "invalid_api_key", "expected this server's token (Authorization: Bearer)")
+
+    def _needs_token(self, scope: Scope) -> bool:
+        asks_what_is_allowed = scope.get("method") == "OPTIONS"  # browsers do, without a token
+        return bool(self._token) and scope["path"] not in OPEN_PATHS and not asks_what_is_allowed
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        return origin in self._origins or "*" in self._origins or urlsplit(origin).netloc == host
+
+    def _has_token(self, scope: Scope, headers: Headers) -> bool:
+        kind, _, sent = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            sent = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+        return hmac.compare_digest(sent.strip().encode(), self._token)
+
+    def _report(self, scope: Scope, answer: _Answer) -> None:
+        seconds = time.monotonic() - answer.began_s
+        route = getattr(scope.get("route"), "path", "other")
+        self._metrics.answered(route, answer.status, seconds)
+        fields: dict[str, Any] = {
+            "method": scope.get("method", "WEBSOCKET"),
+            "route": route,
+            "status": answer.status,
+            "seconds": round(seconds, 4),
+            "client": (scope.get("client") or ("",))[0],
+        }
+        logger.info("request", extra={"fields": fields})
+
+
+class _Answer:
+    """Sends an answer and remembers its status; 0 while there is none, 101 for a WebSocket."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.status, self.began_s = send, 0, time.monotonic()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "websocket.accept":
+            self.status = 101
+        await self._send(message)

@@ -1,0 +1,27 @@
+"""Write the log as JSON, one object a line; neither audio nor transcripts are in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+from typing_extensions import override
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as a JSON object; `extra={"fields": {...}}` adds fields to it."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        written = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {
+            "time": f"{written}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,204 @@
+"""Recognize the recordings of many clients with one model.
+
+service = RecognitionService(recognizer, "demo", Limits())
+with service.admission.ticket() as ticket:
+    recognized = await service.recognize(ticket, lambda: received_waveform(body, max_audio_s))
+
+What `asr transcribe` recognizes as a whole is a clip, and shares batches with other clips. The pieces of a
+longer recording are recognized in order, in batches of their own, which take turns with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from asr.audio.opening import LongRecording, Opened, opened
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.base.types import Hypothesis, Logits
+from asr.language.hanzi.converter import Converter
+from asr.model.listening import AudioListener, AudioModel, Reduce, RunClip
+from asr.recognition.decoding.decoder import converter_of
+from asr.recognition.long_audio import LongAudioRecognizer, Segment, joined
+from asr.recognition.recognizer import Recognizer
+from asr.server.admission import Admission, Ticket
+from asr.server.batching import Batcher, Kind
+from asr.server.limits import Limits
+from asr.server.metrics import Metrics
+
+READERS = 2  # threads that decode recordings
+LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
+
+OnSegment = Callable[[Segment], None]
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """Holds the transcript of a recording.
+
+    Attributes:
+        hypothesis: of the whole recording, as `asr transcribe` gives it.
+        segments: of the recording in order, those without speech left out.
+        duration_s: of the recording.
+    """
+
+    hypothesis: Hypothesis
+    segments: tuple[Segment, ...]
+    duration_s: float
+
+
+class RecognitionService:
+    """Recognizes recordings; all methods that are not `async` may be called from any thread.
+
+    Args:
+        recognizer: the model and its decoder.
+        name: of the model.
+        limits: of the server.
+    """
+
+    def __init__(self, recognizer: Recognizer, name: str, limits: Limits) -> None:
+        self.recognizer, self.name, self.limits = recognizer, name, limits
+        self.admission, self.metrics = Admission(limits), Metrics()
+        batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
+        self._batch_samples = batch_samples * recognizer.listener.num_devices
+        self._logits = recognizer.listener.compiled(lambda logits: logits)
+        kinds = [
+            Kind("clip", self._run_clips, len, self._batch_samples),
+            Kind("pieces", self._run_pieces, lambda batch: batch[0].size, 1),
+        ]
+        self.batcher = Batcher(kinds, self.metrics.ran)
+        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
+        self._watch()
+
+    def _watch(self) -> None:
+        admission, watch = self.admission, self.metrics.watch
+        watch("asr_requests_in_progress", "Requests admitted", lambda: admission.num_requests)
+        watch("asr_pending_bytes", "Memory of their bodies and samples", lambda: admission.num_bytes)
+        for kind in ("clip", "pieces"):
+            about = f"Jobs of kind {kind} that wait for the model"
+            watch(f"asr_waiting_{kind}", about, functools.partial(self.batcher.num_waiting, kind))
+
+    @functools.cached_property
+    def converter(self) -> Converter:
+        """Return what converts syllables to hanzi: the decoder's own, or the general model."""
+        return converter_of(self.recognizer.decoder) or Converter.load()
+
+    def warm_up(self) -> None:
+        """Run the model once, since the first batch takes longer."""
+        self.batcher.submit("clip", np.zeros(SAMPLE_RATE_HZ, np.int16)).result()
+
+    def close(self) -> None:
+        """End all threads; what waits is cancelled."""
+        self.batcher.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._long.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function that computes for a while in one of the threads that read recordings."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
+
+    async def recognize(
+        self, ticket: Ticket, read: Callable[[], Waveform], on_segment: OnSegment = lambda _: None
+    ) -> Recognized:
+        """Recognize a recording of any length.
+
+        Args:
+            ticket: of the request.
+            read: returns the recording, (S,) int16 at 16 kHz; it is called in another thread.
+            on_segment: receives each segment once it is recognized, in the event loop.
+
+        Raises:
+            RefusalError: by `read`, or all requests together would hold too much memory.
+        """
+        recording: Opened = await self.run(_read_and_open, read, ticket)
+        if isinstance(recording, LongRecording):
+            assert isinstance(recording.source, np.ndarray)
+            recognized = await self._recognize_long(recording.source, on_segment)
+        else:
+            recognized = await self._recognize_clip(recording, on_segment)
+        self.metrics.recognized(recognized.duration_s)
+        return recognized
+
+    async def _recognize_clip(self, waveform: Waveform, on_segment: OnSegment) -> Recognized:
+        duration_s = len(waveform) / SAMPLE_RATE_HZ
+        if len(waveform) < WINDOW_SAMPLES:
+            return Recognized(Hypothesis("-", (), "", 0.0, ()), (), duration_s)
+        hypothesis: Hypothesis = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
+        if not hypothesis.tokens:
+            return Recognized(hypothesis, (), duration_s)
+        segment = Segment(0.0, duration_s, hypothesis)
+        on_segment(segment)
+        return Recognized(hypothesis, (segment,), duration_s)
+
+    async def _recognize_long(self, waveform: Waveform, on_segment: OnSegment) -> Recognized:
+        loop, stopped = asyncio.get_running_loop(), threading.Event()
+        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
+        recognizer = LongAudioRecognizer(listener, self.recognizer.decoder, self._batch_samples)
+
+        def work() -> tuple[Segment, ...]:
+            segments = []
+            for segment in recognizer.segments(waveform, "-"):
+                segments.append(segment)
+                loop.call_soon_threadsafe(on_segment, segment)
+            return tuple(segments)
+
+        try:
+            segments = await loop.run_in_executor(self._long, work)
+        finally:
+            stopped.set()
+        return Recognized(joined(segments, "-"), segments, len(waveform) / SAMPLE_RATE_HZ)
+
+    def _run_clips(self, waveforms: list[Waveform]) -> list[Hypothesis]:
+        return self.recognizer.transcribe_waveforms(waveforms, ["-"] * len(waveforms))
+
+    def _run_pieces(self, batches: list[tuple[Waveform, npt.NDArray[np.int32]]]) -> list[Logits]:
+        return [self._logits(*batch) for batch in batches]
+
+
+class _BatchedListener(AudioListener):
+    """Runs a model in turns with other clients, batch by batch, for one recording.
+
+    Args:
+        listener: of the model.
+        batcher: runs batches of the kind "pieces".
+        stopped: set when nobody waits for the recording any more.
+    """
+
+    def __init__(self, listener: AudioListener, batcher: Batcher, stopped: threading.Event) -> None:
+        self._listener, self._batcher, self._stopped = listener, batcher, stopped
+        self.num_devices = 1  # the size of a batch is that of all devices
+
+    @property
+    @override
+    def model(self) -> AudioModel:
+        return self._listener.model
+
+    @override
+    def compiled(self, reduce: Reduce) -> Callable[..., Any]:
+        def run(audio: Waveform, num_samples: npt.NDArray[np.int32]) -> Any:
+            if self._stopped.is_set():
+                raise CancelledError
+            future: Future[Logits] = self._batcher.submit("pieces", (audio, num_samples))
+            return reduce(future.result())
+
+        return run
+
+    @override
+    def clip_runner(self) -> RunClip:
+        return self._listener.clip_runner()
+
+
+def _read_and_open(read: Callable[[], Waveform], ticket: Ticket) -> Opened:
+    waveform = read()
+    ticket.reserve(waveform.nbytes)
+    return opened(waveform)

@@ -1,0 +1,167 @@
+"""Listen at an address, and stop in good order: SIGTERM and Ctrl-C let the requests in progress end."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import math
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from asr.base.interrupt import SIGNALS
+from asr.base.types import UserError
+from asr.server.limits import Limits
+from asr.server.service import RecognitionService
+
+KEEP_ALIVE_S = 30  # of a connection without a request
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Names the files of a certificate for TLS.
+
+    Attributes:
+        certificate: chain in PEM.
+        key: of the certificate in PEM.
+    """
+
+    certificate: Path
+    key: Path
+
+    def check(self) -> None:
+        """Raise a UserError if TLS cannot use the files."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(
+                f"{self.certificate}, {self.key}: no certificate with its key in PEM ({reason})"
+            ) from None
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach a host name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Args:
+        host: name or address of this machine.
+        port: 0 for any that is free.
+
+    Raises:
+        UserError: the address does not exist or is in use.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"`host={host}`, `port={port}`: cannot listen there ({reason}); choose another `port`"
+        ) from None
+
+
+def address_of(listening: socket.socket, host: str, certificate: Certificate | None) -> str:
+    """Return the address that a client on this machine uses, such as "http://127.0.0.1:20001"."""
+    name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):
+        name = "127.0.0.1"
+    return f"http{'s' if certificate else ''}://{name}:{listening.getsockname()[1]}"
+
+
+def serve(
+    app: ASGIApp,
+    service: RecognitionService,
+    listening: socket.socket,
+    certificate: Certificate | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until a signal, and then until those in progress are answered.
+
+    Args:
+        app: from `asr.server.app.make_app`.
+        service: of the application; it is closed at the end.
+        listening: from `listen`.
+        certificate: for TLS; None for plain HTTP.
+        on_ready: is called once the server answers.
+    """
+    config = uvicorn_config(app, service.limits, certificate)
+    try:
+        Server(config, service, on_ready).run([listening])
+    finally:
+        service.close()
+
+
+def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None) -> uvicorn.Config:
+    """Return the settings of the HTTP server; see `serve`."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=math.ceil(limits.drain_s),
+        ssl_certfile=certificate.certificate if certificate else None,
+        ssl_keyfile=certificate.key if certificate else None,
+    )
+
+
+class Server(uvicorn.Server):
+    """Serves an application until a signal, and then until the requests in progress are answered.
+
+    Args:
+        config: of the HTTP server.
+        service: of the application, which admits no more requests then.
+        on_ready: see `serve`.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, service: RecognitionService, on_ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._service, self._on_ready = service, on_ready
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # that of uvicorn raises the signal again after the server has stopped in good order
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.admission.draining = True
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True

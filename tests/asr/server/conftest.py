@@ -1,0 +1,39 @@
+"""Define the model and the recordings that tests of the server share."""
+
+import numpy as np
+import pytest
+from helpers.servers import server_in_thread
+
+from asr.audio.recording import read_audio, write_wav
+from asr.export.onnx.recognizer import ExportedModel
+from asr.recognition.decoder_choice import DecoderChoice
+
+
+@pytest.fixture(scope="session")
+def recognizer(exported):
+    """Return the recognizer of an exported folder, which is quick to load and to run."""
+    model = ExportedModel.open(exported.folder)
+    return model.recognizer(DecoderChoice(model.decoder_settings()))
+
+
+@pytest.fixture(scope="session")
+def served(recognizer):
+    """Return a service and the address of its server, with limits that no honest test reaches."""
+    with server_in_thread(recognizer) as service_and_address:
+        yield service_and_address
+
+
+@pytest.fixture(scope="session")
+def address(served):
+    """Return the address of the shared server."""
+    return served[1]
+
+
+@pytest.fixture(scope="session")
+def long_file(clips, tmp_path_factory):
+    """Return a recording with pauses, which is recognized piece by piece."""
+    pause = np.zeros(24_000, np.int16)
+    path = tmp_path_factory.mktemp("long") / "long.wav"
+    waveforms = [read_audio(clip.audio_path) for clip in clips]
+    write_wav(path, np.concatenate([part for waveform in waveforms for part in (waveform, pause)]))
+    return path

@@ -1,0 +1,86 @@
+"""Test who may use a server: by token, and from which pages."""
+
+import json
+import logging
+import urllib.error
+import urllib.request
+
+import openai
+import pytest
+from helpers.servers import LIMIT_S, server_in_thread, wait_until
+
+from asr.server.logs import JsonFormatter
+from asr.server.serving import is_local
+
+TOKEN = "a secret of some length"
+
+
+@pytest.fixture(scope="module")
+def guarded(recognizer):
+    with server_in_thread(recognizer, TOKEN, ["https://example.org"]) as (_, address):
+        yield address
+
+
+def status_of(address, path, method="POST", **headers):
+    request = urllib.request.Request(f"{address}{path}", b"" if method == "POST" else None, headers)
+    request.method = method
+    try:
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def test_token_opens_the_server_to_openais_client(guarded):
+    with openai.OpenAI(base_url=f"{guarded}/v1", api_key=TOKEN, max_retries=0) as client:
+        assert client.models.list().data
+    with openai.OpenAI(base_url=f"{guarded}/v1", api_key="another", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as caught:
+            client.models.list()
+        assert caught.value.code == "invalid_api_key"
+
+
+@pytest.mark.parametrize("path", ["/", "/all", "/metrics", "/v1/models", "/v1/audio/transcriptions"])
+def test_every_path_needs_the_token_except_those_of_health(guarded, path):
+    for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": f"Basic {TOKEN}"}):
+        assert status_of(guarded, path, **headers)[0] == 401
+    assert status_of(guarded, f"{path}?token={TOKEN.replace(' ', '%20')}")[0] != 401
+    assert status_of(guarded, "/health/live", "GET")[0] == 200
+
+
+def test_pages_of_other_sites_may_not_use_the_server(address, guarded):
+    assert status_of(address, "/", Origin="https://elsewhere.example")[0] == 403
+    assert status_of(address, "/", Origin="null")[0] == 403
+    assert status_of(address, "/", Origin=address)[0] == 200
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    status, headers, _ = status_of(guarded, "/", Origin="https://example.org", **bearer)
+    assert (status, headers["Access-Control-Allow-Origin"]) == (200, "https://example.org")
+    assert "Access-Control-Allow-Origin" not in status_of(address, "/", Origin=address)[1]
+
+
+def test_page_of_an_allowed_site_may_ask_what_is_allowed(guarded):
+    asking = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    status, headers, _ = status_of(
+        guarded, "/all", "OPTIONS", **asking, **{"Access-Control-Request-Headers": "authorization"}
+    )
+    assert status == 200
+    assert headers["Access-Control-Allow-Headers"] == "authorization"
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
+)
+def test_only_this_machine_can_reach_its_own_address(host, local):
+    assert is_local(host) == local
+
+
+def test_log_is_json_without_the_token(guarded, caplog):
+    with caplog.at_level(logging.INFO, "asr.server.gate"):
+        status_of(guarded, "/all?token=wrong", Authorization=f"Bearer {TOKEN}")
+        wait_until(lambda: caplog.records)  # it is written after the answer was sent
+    (record,) = caplog.records
+    line = JsonFormatter().format(record)
+    fields = json.loads(line)
+    assert (fields["level"], fields["message"], fields["status"]) == ("info", "request", 200)
+    assert TOKEN not in line

@@ -1,0 +1,58 @@
+"""Start servers: in this process, with limits of your own, or by the command."""
+
+import contextlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+from asr.server.app import make_app
+from asr.server.limits import Limits
+from asr.server.service import RecognitionService
+from asr.server.serving import Server, address_of, listen, uvicorn_config
+
+LIMIT_S = 120  # far more than a busy machine needs
+
+
+def wait_until(condition):
+    """Return once a condition holds."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never held"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def server_in_thread(recognizer, token="", origins=(), **limits):
+    """Yield the service and the address of a server in a thread of this process."""
+    service = RecognitionService(recognizer, "model", Limits(**limits))
+    ready = threading.Event()
+    with contextlib.closing(listen("127.0.0.1", 0)) as listening:
+        address = address_of(listening, "127.0.0.1", None)
+        app = make_app(service, token, origins)
+        server = Server(uvicorn_config(app, service.limits, None), service, ready.set)
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        assert ready.wait(LIMIT_S)
+        try:
+            yield service, address
+        finally:
+            server.should_exit = True
+            thread.join(LIMIT_S)
+            service.close()
+            assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def server_process(*arguments):
+    """Yield the process of `asr serve` and its address, once it answers."""
+    command = [sys.executable, "-m", "asr", "serve", *map(str, arguments), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"is served at (\S+)", line)
+            assert found, f"{line}{process.stderr.read() if process.poll() is not None else ''}"
+            yield process, found[1]
+        finally:
+            process.kill()
