@@ -24,7 +24,8 @@ from asr.base.files import read_lines
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.export.about import FILE as ABOUT_FILE
+from asr.export.folder import TOKENS
+from asr.export.format import ABOUT_FILE
 from asr.export.onnx.format import ONNX
 from asr.model.listening import AudioListener, AudioModel, LogProbs, ReceptiveField, Reduce, RunClip
 from asr.recognition.decoder_choice import DecoderChoice
@@ -71,7 +72,7 @@ class ExportedModel:
         Raises:
             UserError: the list of tokens is missing or damaged.
         """
-        path = self.directory / "tokens.txt"
+        path = self.directory / TOKENS
         lines = [line for line in read_lines(path, "list of tokens") if line]
         tokens = [line.rpartition(" ")[0] for line in lines]
         if tokens[:1] != [BLANK] or len(tokens) != self.about.get("num_tokens"):
