@@ -4,7 +4,8 @@
 
 The machine's one device is split into seven, so the program runs anywhere; on a machine with seven cards,
 set `simulate=False`. The model is cut where measured time and memory are most even. Weights and
-pictures are random: the program shows where layers and weights are, and what a step takes.
+pictures are random: the program shows where layers and weights are, and what a step takes. The first
+step is slow, because TensorFlow traces every layer once for each micro-batch.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ class StagedModel(WrappedModel):
     other, but what an optimiser does with all gradients, such as clipping by their norm, on one device.
 
     Args:
-        inner: the model; it keeps its weights and may be used on its own at any time.
+        inner: the model; it keeps its weights and may be used on its own at any time. If it does not fit on
+            one device, make it within `tf.device("/CPU:0")`, from whose memory its weights are moved.
         stages: names of the layers of each stage; inputs, and operations that are not layers, need not be
             named. Or the number of stages: then each layer is measured, forward and backward, and the model
             cut where time and memory are most even.
@@ -230,7 +231,9 @@ class StagedModel(WrappedModel):
     @override
     def build_inner(self, *args: Structure, **kwargs: Structure) -> None:
         """Create the inner model's variables if it has none, cut it, and move weights to their devices."""
-        with tf.init_scope():  # so that the weights have values, which can be moved, while a step is traced
+        # in init_scope, weights have values, which can be moved, while a step is traced; no device may have
+        # memory for all of them
+        with tf.init_scope(), tf.device(HOST):
             super().build_inner(*args, **kwargs)
         if self._pipeline is None and not are_weights_made_later():
             with tf.init_scope():

@@ -202,6 +202,23 @@ def test_callbacks_stop_and_save_the_plain_model(tmp_path):
     assert type(keras.models.load_model(tmp_path / "best.keras")) is keras.Sequential
 
 
+class MadeOn(layers.Dense):
+    """Remembers the device on which its weights are made."""
+
+    def build(self, shape):
+        super().build(shape)
+        self.made_on = self.kernel.value.device[-5:]
+
+
+def test_weights_of_an_unbuilt_model_are_made_in_the_memory_of_the_host():
+    inner = keras.Sequential([MadeOn(3, name="a"), MadeOn(2, name="b")])
+    model = StagedModel(inner, [["a"], ["b"]], ["/CPU:1", "/CPU:2"], num_micro_batches=2)
+    with tf.device("/CPU:1"):  # as for a model that is made where TensorFlow likes, the first GPU
+        model(X)
+    assert [layer.made_on for layer in inner.layers] == ["CPU:0", "CPU:0"]
+    assert [layer.kernel.value.device[-5:] for layer in inner.layers] == ["CPU:1", "CPU:2"]
+
+
 def test_gradients_through_a_call_are_refused():
     model = staged(sequential())
     with tf.GradientTape() as tape:
