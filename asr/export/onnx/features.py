@@ -9,7 +9,7 @@ import numpy as np
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
 from asr.export.fourier import bins
-from asr.export.onnx.graph import TO_THE_END, Graph, Value
+from asr.export.onnx.graph import FLOAT32, TO_THE_END, Graph, Value
 from asr.export.onnx.layers import padding_mask
 from asr.export.onnx.spectrum import add_frames, add_power_spectrum, by_column
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
@@ -58,7 +58,7 @@ def add_normalization(graph: Graph, layer: FeatureLayer, features: Value, num_fr
 
 def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -> Value:
     """Give each feature mean 0 and variance 1 over the frames where the mask is 1."""
-    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=1), 1.0), [1, 2])
+    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=FLOAT32), 1.0), [1, 2])
     mean = graph.op("ReduceSum", features * mask, [1]) / count
     centred = (features - mean) * mask
     variance = graph.op("ReduceSum", centred * centred, [1]) / count

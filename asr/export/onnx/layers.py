@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.types import UserError
-from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.graph import FLOAT32, Graph, Value
 from asr.model.keras_internals import layers_directly_in
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 
@@ -77,7 +77,7 @@ def padding_mask(graph: Graph, lengths: Value, values: Value, *, axis: int, rank
     if behind := rank - 1 - axis:
         places = graph.op("Unsqueeze", places, list(range(1, 1 + behind)))
     lengths = graph.op("Unsqueeze", lengths, list(range(1, rank)))
-    return graph.op("Cast", graph.op("Less", places, lengths), to=1)
+    return graph.op("Cast", graph.op("Less", places, lengths), to=FLOAT32)
 
 
 class Affine(NamedTuple):

@@ -6,7 +6,7 @@ often, that changes no real frame.
 
 from __future__ import annotations
 
-from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.graph import FLOAT32, Graph, Value
 from asr.export.onnx.layers import add_layer, add_pointwise, inner_layers, padding_mask, writes
 from asr.model.networks.separable import STEM_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
 
@@ -63,7 +63,7 @@ def add_separable_convolution(graph: Graph, layer: SeparableConvolution, values:
 def add_gate(graph: Graph, gate: Gate, values: Value, num_frames: Value) -> Value:
     """Scale the channels of (B, C, T), 0 on padding, by their means over the whole clip."""
     inner = inner_layers(gate)
-    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=1), 1.0), [1])
+    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=FLOAT32), 1.0), [1])
     mean = graph.op("ReduceSum", values, [2], keepdims=0) / count  # (B, C)
     scale = add_layer(graph, inner["excite"], add_layer(graph, inner["squeeze"], mean))
     return values * graph.op("Unsqueeze", scale, [2])

@@ -16,7 +16,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.export.onnx.features import add_features, add_normalization
-from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.graph import FLOAT32, INT64, Graph, Value
 from asr.export.onnx.layers import padding_mask
 from asr.export.onnx.model import add_network
 from asr.export.sherpa.waveform import restored_waveform
@@ -167,13 +167,16 @@ def stream_model(
 def _num_until_silence(graph: Graph, chunk: Value, size: int) -> Value:
     """Return the number of frames (B,) of a chunk (B, T, F) without the digital silence at its end.
 
-    A program ends a stream by such silence, behind which a clip of the training has nothing.
+    A program ends a stream by such silence, behind which a clip of the training has nothing. The last frame
+    before it, most of which is silence, does not count either: a clip that ends there does not have it.
     """
     with graph.scope("end"):
         loudest = graph.op("ReduceMax", chunk, [2], keepdims=0)  # (B, T)
         sound = graph.op("Greater", loudest, float(np.log(Fbank.FLOOR)) + ABOVE_SILENCE)
         numbers = graph.constant("numbers", np.arange(1, size + 1)[None])
-        return graph.op("ReduceMax", graph.op("Cast", sound, to=7) * numbers, [1], keepdims=0)
+        number = graph.op("ReduceMax", graph.op("Cast", sound, to=INT64) * numbers, [1], keepdims=0)
+        ends = graph.op("Cast", graph.op("Less", number, size), to=INT64)
+        return graph.op("Max", number - ends, 0)
 
 
 def _behind_the_end(graph: Graph, num_logits: Value, num_steps: int, num_outputs: int) -> Value:
@@ -183,7 +186,7 @@ def _behind_the_end(graph: Graph, num_logits: Value, num_steps: int, num_outputs
         ended = graph.op("GreaterOrEqual", steps, graph.op("Unsqueeze", num_logits, [1, 2]))  # (B, steps, 1)
         blank = np.zeros((1, 1, num_outputs), np.float32)
         blank[..., BLANK_ID] = CERTAIN
-        return graph.op("Cast", ended, to=1) * graph.constant("blank", blank)
+        return graph.op("Cast", ended, to=FLOAT32) * graph.constant("blank", blank)
 
 
 def _state_shapes(num_features: int, window: Window) -> dict[str, tuple[int | str, ...]]:

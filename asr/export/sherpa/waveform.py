@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.export.onnx.graph import Graph, Value
+from asr.export.onnx.graph import FLOAT32, Graph, Value
 
-FLOAT32 = 1  # of ONNX's types
 MOST_SAMPLES = 160_000  # of which differences are taken: 10 s
 SMALLEST_STEP = 1.5e-5  # half of the step of the loudest waveform
 NO_STEP = 1e4  # more than any difference

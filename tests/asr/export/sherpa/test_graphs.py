@@ -70,8 +70,9 @@ def test_digital_silence_behind_a_stream_is_its_end(sessions):
     whole, stream, window = sessions
     features = fbank(150, 3)[None]
     expected, (num_steps,) = whole.run(None, {"features": features, "num_frames": np.array([150])})
+    mixed = np.full((1, 1, 20), -10, np.float32)  # a frame with the last samples and silence
     silence = np.full((1, window.size + window.shift, 20), SILENCE, np.float32)
-    found = streamed(stream, window, np.concatenate([features, silence], axis=1))
+    found = streamed(stream, window, np.concatenate([features, mixed, silence], axis=1))
     assert found.shape[1] >= num_steps
     np.testing.assert_allclose(found[:, :num_steps], expected[:, :num_steps], rtol=0, atol=1e-4)
     assert (found[:, num_steps:].argmax(axis=-1) == 0).all()
