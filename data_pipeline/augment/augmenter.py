@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import soxr
 
 from asr.audio.recording import Waveform, to_int16
 from asr.base.config import AugmentConfig
@@ -23,8 +23,6 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.noise import Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
-EDGE_SAMPLES = 160  # of silence between the clip's end and its beginning, which are adjacent in an FFT
-NUM_CANDIDATES = 12
 FULL_SCALE = 32767
 REVERB, NOISE, GAIN = 1, 2, 3  # streams of random numbers
 RANGES = (
@@ -191,8 +189,7 @@ def num_samples_at(num_samples: int, factor: float) -> int:
 def change_speed(waveform: Waveform, factor: float) -> Waveform:
     """Play a clip faster (`factor` > 1) or slower, which changes its pitch and its formants as well.
 
-    Resamples without aliasing, by cutting or extending the clip's spectrum. Lengths are rounded to ones for
-    which FFTs are fast, so that the pitch differs by about a thousandth from the factor.
+    Where the new waveform exceeds full scale between the old samples, all of it is attenuated, not clipped.
 
     Args:
         waveform: (S,) int16.
@@ -204,26 +201,7 @@ def change_speed(waveform: Waveform, factor: float) -> Waveform:
     num_out = num_samples_at(len(waveform), factor)
     if num_out == len(waveform):
         return waveform
-    padded_in, padded_out = _fast_lengths(len(waveform), num_out)
-    spectrum = scipy.fft.rfft(waveform.astype(np.float32), padded_in)
-    kept = min(padded_in, padded_out) // 2 + 1
-    resized = np.zeros(padded_out // 2 + 1, np.complex64)
-    resized[:kept] = spectrum[:kept]
-    resampled = scipy.fft.irfft(resized, padded_out)[:num_out] * np.float32(padded_out / padded_in)
-    return to_int16(resampled)
-
-
-def _fast_lengths(num_in: int, num_out: int) -> tuple[int, int]:
-    """Return two lengths for which FFTs are fast, not below these and in about their ratio."""
-    ratio = num_out / num_in
-    pairs = []
-    padded_in = num_in + EDGE_SAMPLES
-    for _ in range(NUM_CANDIDATES):
-        padded_in = scipy.fft.next_fast_len(padded_in, real=True)
-        exact = math.ceil(padded_in * ratio)
-        for padded_out in (scipy.fft.next_fast_len(exact, True), scipy.fft.prev_fast_len(exact, True)):
-            if padded_out >= num_out:
-                pairs.append((abs(padded_out / padded_in / ratio - 1), padded_in, padded_out))
-        padded_in += 1
-    _, padded_in, padded_out = min(pairs)
-    return padded_in, padded_out
+    resampled = soxr.resample(waveform.astype(np.float32), factor, 1.0)[:num_out]
+    resampled = np.pad(resampled, (0, num_out - len(resampled)))
+    peak = float(np.abs(resampled).max())
+    return to_int16(resampled * np.float32(FULL_SCALE / peak) if peak > FULL_SCALE else resampled)
