@@ -202,6 +202,16 @@ def wrap_weight_decay(optimizer: Any, wrap: Callable[[Callable[..., Any]], Calla
     optimizer._apply_weight_decay = wrap(optimizer._apply_weight_decay)
 
 
+def copy_decay_exclusions(source: Any, target: Any) -> None:
+    """Make an optimiser exclude the weights from decay that another one does.
+
+    Replaced by a `get_config` that has what `exclude_from_weight_decay` was called with.
+    """
+    for name in ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"):
+        if hasattr(source, name):
+            setattr(target, name, getattr(source, name))
+
+
 # TensorFlow's runtime
 
 

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from multigpu.devices import short_name
-from multigpu.keras_internals import make_variable_again, wrap_weight_decay
+from multigpu.keras_internals import copy_decay_exclusions, make_variable_again, wrap_weight_decay
 from multigpu.stages.cut import Stage
 from multigpu.towers import Tensor
 
@@ -39,6 +39,7 @@ def placed_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
         return work_beside_weights(optimizer)
     values = [variable.numpy() for variable in optimizer.variables]
     placed = work_beside_weights(type(optimizer).from_config(optimizer.get_config()))
+    copy_decay_exclusions(_innermost(optimizer), _innermost(placed))
     placed.build(list(variables))
     for variable, value in zip(placed.variables, values, strict=True):
         variable.assign(value)
@@ -50,11 +51,13 @@ def work_beside_weights(optimizer: Any) -> Any:
 
     Keras does the arithmetic on the device of the scope around `apply`. What is done with all gradients
     before weights are updated, such as testing whether they are finite, is done beside each gradient.
+    Variables that an optimiser makes without naming a weight, such as Adafactor's of rows and columns, stay
+    where it is built.
 
     Args:
         optimizer: an optimiser of Keras; methods of it are replaced.
     """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    inner = _innermost(optimizer)
     apply, add, update = optimizer.apply, inner.add_variable_from_reference, inner.update_step
 
     def apply_beside(*args: Any, **kwargs: Any) -> Any:
@@ -97,6 +100,11 @@ def beside_operands() -> Iterator[None]:
 def bytes_of(variable: Any) -> int:
     """Return the bytes of a variable."""
     return int(tf.size(variable.value)) * int(variable.value.dtype.size)
+
+
+def _innermost(optimizer: Any) -> Any:
+    """Return the optimiser within a `LossScaleOptimizer`, any other as it is."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _device_of(variable: Any) -> str:

@@ -130,6 +130,16 @@ def test_weights_are_made_later_while_only_shapes_are_computed():
     assert found == [True]
 
 
+def test_weights_that_are_excluded_from_decay_are_copied():
+    variables = [keras.Variable([1.0], name=name) for name in ("kernel", "bias", "gamma")]
+    source, target = (keras.optimizers.SGD(1.0, weight_decay=0.5) for _ in range(2))
+    keras_internals.copy_decay_exclusions(source, target)  # nothing is excluded
+    source.exclude_from_weight_decay(var_list=variables[:1], var_names=["bias"])
+    keras_internals.copy_decay_exclusions(source, target)
+    target.apply([tf.constant([0.0])] * 3, variables)
+    assert [float(variable.numpy()[0]) for variable in variables] == [1.0, 1.0, 0.5]
+
+
 def test_weight_decay_is_wrapped():
     optimizer, decayed = keras.optimizers.AdamW(0.1, weight_decay=0.5), []
     keras_internals.wrap_weight_decay(optimizer, lambda decay: decayed.extend)

@@ -124,6 +124,19 @@ def test_saved_file_is_the_plain_model_and_training_continues_in_stages(tmp_path
         again.get_config()
 
 
+def test_optimiser_that_has_state_decays_the_weights_that_it_did_before():
+    models = []
+    for continued in (lambda model: model, staged):
+        inner, optimizer = sequential(), keras.optimizers.SGD(0.1, momentum=0.9, weight_decay=0.5)
+        optimizer.exclude_from_weight_decay(var_names=["kernel"])
+        inner.compile(optimizer, "mse")
+        inner.train_on_batch(X, Y)
+        models.append(continued(inner))
+        models[-1].train_on_batch(X, Y)
+    for a, b in zip(*(model.get_weights() for model in models), strict=True):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_inner_model_that_ran_before_does_not_keep_old_weights():
     inner = sequential()
     inner.compile("sgd", "mse")
