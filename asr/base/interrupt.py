@@ -1,4 +1,4 @@
-"""Handle SIGINT (Ctrl-C) and SIGTERM: the first signal lets a step finish and save, the second ends at once.
+"""Handle Ctrl-C, SIGTERM and a hang-up: the first signal lets a step finish and save, the second ends at once.
 
 with stop_signals() as stop:
     ...  # here, a signal raises Interrupted
@@ -15,7 +15,8 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANG_UP = getattr(signal, "SIGHUP", None)  # which Windows does not have
+SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANG_UP) if number is not None)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -78,6 +79,8 @@ class StopRequest:
 def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[StopRequest]:
     """Handle the signals until the end of the block; do nothing outside the main thread.
 
+    A hang-up remains ignored where it was, as for a process started by nohup.
+
     Args:
         on_request: see `StopRequest`.
     """
@@ -85,7 +88,10 @@ def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[Stop
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop.receive) for number in SIGNALS}
+    numbers = [
+        number for number in SIGNALS if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, stop.receive) for number in numbers}
     try:
         yield stop
     finally:

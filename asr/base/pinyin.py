@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
@@ -14,6 +15,7 @@ TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 CIRCUMFLEX = "\u0302"
 UMLAUT = re.compile("u(?:\u0308|:)")
 WRITTEN = re.compile(f"([a-z{CIRCUMFLEX}]+)([0-5]?)")
+LONGEST_SYLLABLE = 10  # characters: zhuang and a tone, each mark a character of its own
 SEPARATORS = re.compile("[\\s,.;!?'’·，。；！？、]+")
 
 
@@ -63,12 +65,43 @@ def read_syllable(written: str) -> tuple[str, str] | None:
 
 
 def syllables_in(text: str) -> list[str]:
-    """Return the syllables of a line of pinyin, separated by spaces, apostrophes or punctuation.
+    """Return the syllables of a line of pinyin, separated by spaces, apostrophes, punctuation, or nothing.
 
     A syllable without a tone is returned without one. Text that is not pinyin is returned unchanged.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
-    return ["".join(read_syllable(part) or (part,)) for part in parts]
+    return [
+        "".join(read_syllable(syllable) or (syllable,)) for part in parts for syllable in _split_word(part)
+    ]
+
+
+def _split_word(word: str) -> list[str]:
+    """Split pinyin written without spaces, `ni3hao3`, `nǐhǎo` or `nihao`; return what cannot be as it is.
+
+    As spelling rules ask for an apostrophe before a, e and o within a word, `fangan` is fan gan.
+    """
+    read = read_syllable(word)
+    if read and read[0] in _known_letters():
+        return [word]
+    # cheapest[end]: cost of the first `end` characters and their syllables
+    cheapest: dict[int, tuple[float, list[str]]] = {0: (0.0, [])}
+    for end in range(1, len(word) + 1):
+        found = []
+        for begin in range(max(0, end - LONGEST_SYLLABLE), end):
+            part = word[begin:end]
+            read = read_syllable(part) if begin in cheapest else None
+            if read and read[0] in _known_letters():
+                cost, before = cheapest[begin]
+                needs_apostrophe = begin > 0 and read[0][0] in "aeo" and not word[begin - 1].isdigit()
+                found.append((cost + 1 + needs_apostrophe, [*before, part]))
+        if found:
+            cheapest[end] = min(found)
+    return cheapest[len(word)][1] if len(word) in cheapest else [word]
+
+
+@functools.cache
+def _known_letters() -> frozenset[str]:
+    return frozenset(syllable[:-1] for syllable in mandarin_syllables())
 
 
 def standard_spelling(syllable: str) -> str:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from asr.base.interrupt import SIGNALS, Interrupted, stop_signals
+from asr.base.interrupt import HANG_UP, SIGNALS, Interrupted, stop_signals
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -36,6 +36,17 @@ def test_a_signal_after_the_deferred_block_interrupts_at_once():
             pass
         with pytest.raises(Interrupted):
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.skipif(not HANG_UP, reason="Windows has no hang-up")
+def test_hang_up_stays_ignored_under_nohup():
+    before = signal.signal(HANG_UP, signal.SIG_IGN)
+    try:
+        with stop_signals() as stop:
+            os.kill(os.getpid(), HANG_UP)
+            assert not stop.requested
+    finally:
+        signal.signal(HANG_UP, before)
 
 
 def test_signal_handlers_are_restored():

@@ -7,7 +7,7 @@ from asr.base.pinyin import mandarin_syllables, read_syllable, split_syllable, s
     ("text", "syllables"),
     [
         ("ni3 hao3", ["ni3", "hao3"]),
-        ("Nǐ hǎo, shìjiè", ["ni3", "hao3", "shìjiè"]),
+        ("Nǐ hǎo, shìjiè", ["ni3", "hao3", "shi4", "jie4"]),
         ("lü4 lv4 lu:4 lǜ lu\u0308\u0300", ["lv4"] * 5),
         ("nǚ ér", ["nv3", "er2"]),
         ("ni hao", ["ni", "hao"]),
@@ -15,6 +15,11 @@ from asr.base.pinyin import mandarin_syllables, read_syllable, split_syllable, s
         ("xī'ān", ["xi1", "an1"]),
         ("OK xyz9 3", ["ok", "xyz9", "3"]),
         ("lue4 jv2 n2", ["lve4", "ju2", "en2"]),
+        ("ni3hao3 ni3hao", ["ni3", "hao3", "ni3", "hao"]),
+        ("nǐhǎo Zhōngguórén", ["ni3", "hao3", "zhong1", "guo2", "ren2"]),
+        ("zhuàngkuàng nüer lu:4se4", ["zhuang4", "kuang4", "nv", "er", "lv4", "se4"]),
+        ("xian xi'an fangan fang'an", ["xian", "xi", "an", "fan", "gan", "fang", "an"]),
+        ("hello ni3x", ["hello", "ni3x"]),
         ("", []),
     ],
 )

@@ -253,6 +253,14 @@ runpy.run_path("train.py", run_name="__main__")
 """
 
 
+AT_A_TERMINAL = """
+import fcntl, runpy, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # whose end is a hang-up for this process
+sys.argv[0] = "train.py"
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
 class Stopped(NamedTuple):
     """A training in a process of its own that received a signal in its second epoch.
 
@@ -309,6 +317,38 @@ def resumed(stopped):
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
         assert main(shlex.split(command.removeprefix(asr_command()))) == 0
     return printed.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no hang-up")
+def test_closed_terminal_ends_training_after_saving_it(separable_config):
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            AT_A_TERMINAL,
+            separable_config,
+            "--name",
+            "hung",
+            "--set",
+            "train.epochs=500",
+        ],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    printed = b""
+    while b"epoch " not in printed:
+        printed += os.read(ours, 4096)
+    os.close(ours)  # the window is closed
+    assert process.wait(LIMIT_S) == 128 + signal.SIGHUP
+    run = separable_config.parent / "runs" / "hung"
+    assert json.loads((run / "state.json").read_text())["state"] == "interrupted"
+    assert Run(run).checkpoints()
 
 
 def test_running_run_is_locked(stopped):
