@@ -1,4 +1,4 @@
-"""Handle Ctrl-C, SIGTERM and a hang-up: the first signal lets a step finish and save, the second ends at once.
+"""Handle Ctrl-C, SIGTERM and a hang-up: the first lets a step finish and save, the second ends at once.
 
 with stop_signals() as stop:
     ...  # here, a signal raises Interrupted
