@@ -26,7 +26,7 @@ def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
     """Write the transducer for a recognizer's tokens, and return it.
 
     Raises:
-        UserError: the file cannot be written.
+        OSError: the file cannot be written.
     """
     transducer = hanzi_transducer(choose_words(tokens))
     transducer.write(path)

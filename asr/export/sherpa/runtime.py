@@ -12,6 +12,7 @@ import sherpa_onnx
 from sherpa_onnx.lib import _sherpa_onnx
 from typing_extensions import override
 
+from asr.base.vocabulary import WORD_BOUNDARY
 from asr.export.format import ABOUT_FILE, Outputs, Runtime, Waveform
 
 MODEL, STREAM, TOKENS, HANZI = "model.onnx", "stream.onnx", "tokens.txt", "hanzi.fst"
@@ -90,5 +91,5 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _outputs(result: Any) -> Outputs:
-    tokens = tuple(token.strip() for token in result.tokens)
+    tokens = tuple(token.strip() or WORD_BOUNDARY for token in result.tokens)  # see `write_tokens`
     return Outputs(None, tokens, result.text.strip(), tuple(result.timestamps))

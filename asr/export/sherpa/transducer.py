@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.base.files import whole_file
-
 EPSILON = 0  # the label of an arc that reads, or writes, nothing
 NOT_FINAL = math.inf
 
@@ -99,12 +97,12 @@ class Transducer:
         """Write the transducer as OpenFst's type "vector" over "standard" arcs.
 
         Raises:
-            UserError: the file cannot be written.
+            OSError: the file cannot be written.
         """
         header = struct.pack("<i", MAGIC) + _text(b"vector") + _text(b"standard")
         flags, properties = 0, STORED | SORTED_BY_INPUT
         sizes = self.start, self.num_states, self.num_arcs
-        with whole_file(path, "transducer") as file:
+        with path.open("wb") as file:
             file.write(header + struct.pack("<iiQqqq", VERSION, flags, properties, *sizes))
             for final, arcs in zip(self._final, self._arcs, strict=True):
                 packed = b"".join(struct.pack("<iifi", *arc) for arc in sorted(arcs))

@@ -13,10 +13,13 @@ import pytest
 
 from asr.audio.recording import read_audio
 from asr.base.types import UserError
-from asr.base.vocabulary import Vocabulary
-from asr.export import export
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from asr.export import ParityError, export
+from asr.export.sherpa import folder as sherpa_folder
+from asr.export.sherpa import waveform as sherpa_waveform
 from asr.export.sherpa.folder import write_tokens
 from asr.export.sherpa.runtime import SherpaRuntime
+from asr.export.sherpa.transducer import Transducer
 from asr.recognition.recognizer import Recognizer
 
 
@@ -116,6 +119,42 @@ def test_spaces_between_tokens_are_marked_where_there_are_any(tmp_path):
     assert (tmp_path / "tokens.txt").read_text("utf-8") == "<blank> 0\n▁ni3 1\n▁hao3 2\n"
     write_tokens(tmp_path / "tokens.txt", Vocabulary(["▁", "a", "b"]))
     assert (tmp_path / "tokens.txt").read_text("utf-8") == "<blank> 0\n▁ 1\na 2\nb 3\n"
+
+
+def test_characters_and_spaces_between_words_are_those_of_the_vocabulary(of_features, clips, tmp_path):
+    waveform = read_audio(clips[0].audio_path)
+    (syllables,) = SherpaRuntime(of_features.folder).run([waveform])
+    folder = tmp_path / "characters"
+    shutil.copytree(of_features.folder, folder)
+    (folder / "hanzi.fst").unlink()
+    names = [line.split()[0].lstrip("▁") for line in (folder / "tokens.txt").read_text("utf-8").splitlines()]
+    letters = {name: chr(ord("一") + place) for place, name in enumerate(names[1:])}
+    letters[syllables.tokens[1]] = WORD_BOUNDARY
+    write_tokens(folder / "tokens.txt", Vocabulary(letters.values()))
+    (output,) = SherpaRuntime(folder).run([waveform])
+    assert output.tokens == tuple(letters[token] for token in syllables.tokens)
+    assert output.text == "".join(output.tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_full_disk_leaves_nothing(separable_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Transducer, "write", full_disk)
+    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
+        export(separable_run, tmp_path / "out", "sherpa", clips=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_model_that_differs_is_not_written(separable_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        sherpa_waveform, "QUIETEST", sherpa_waveform.LOUDEST
+    )  # every clip gets the usual loudness
+    monkeypatch.setattr(sherpa_folder, "_loudness", lambda _: 1.0)
+    with pytest.raises(ParityError, match="of the tokens differ"):
+        export(separable_run, tmp_path / "out", "sherpa")
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_sherpa_is_an_error_that_names_what_to_install(separable_run, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 import kaldifst
 import pytest
 
-from asr.base.types import UserError
 from asr.export.sherpa.transducer import Transducer
 
 
@@ -61,9 +60,3 @@ def test_chains_to_one_state_share_their_ends():
     assert transducer.num_states == 5
     transducer.chain(labels("bcd", "xyy"), end)
     assert transducer.num_states == 8
-
-
-def test_file_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"words\.fst"):
-        Transducer().write(tmp_path / "file" / "words.fst")
