@@ -1,8 +1,9 @@
-"""Measure an exported model against the trained one: `python benchmarks/export.py RUN`.
+"""Measure exported models against the trained one: `python benchmarks/export.py RUN`.
 
-Each is run in turn on the same clips of the run's test set, one by one and in batches, on all cores:
-TensorFlow by the graph that `asr transcribe` runs, and ONNX Runtime by the exported one. Then it measures
-the time from the start of `recognize.py` to the first transcript, and the logits of every network family.
+First the run is exported in each format, and compared with the trained model on its whole test set. Then
+TensorFlow, by the graph that `asr transcribe` runs, and ONNX Runtime, by the exported one, transcribe the
+same clips in turn, one by one and in batches, on all cores. At last, the logits of every network family and
+every kind of features are compared in each format. `--only` chooses among the three.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,53 +21,81 @@ import numpy as np
 
 from asr.audio.recording import pad_waveforms, read_audio
 from asr.base.config import load_config
-from asr.base.registry import NETWORKS
+from asr.base.registry import FEATURE_KINDS, NETWORKS
+from asr.base.vocabulary import Vocabulary
 from asr.evaluation.data import evaluation_data
 from asr.export import export
 from asr.export.comparison import largest_difference
+from asr.export.format import Runtime
+from asr.export.litert.model import litert_model
+from asr.export.litert.runtime import LiteRtRuntime
 from asr.export.onnx.model import onnx_model
 from asr.export.onnx.runtime import OnnxRuntime
+from asr.export.saved_model.runtime import VERSION, SavedModelRuntime
+from asr.export.saved_model.signatures import ServedModel
+from asr.export.serving_graph import save_with_signatures
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
+from asr.recognition.decoding.greedy import collapse
 from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run
 
-ROUNDS, BATCH, STARTS = 5, 32, 5
+ROUNDS, BATCH = 5, 32
 FAMILY_CLIPS = 200
+EXPORTS = (("onnx", ""), ("onnx", "int8"), ("litert", ""), ("litert", "int8"), ("saved_model", ""))
+# every family, and every kind of features; ASRT's networks had its spectrogram
+MODELS = [
+    *((family, "", "spectrogram") for family in NETWORKS if family != "separable"),
+    *(("separable", "", kind) for kind in FEATURE_KINDS),
+    ("separable", "m", "log_mel"),
+]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
+    parser.add_argument("--only", choices=["formats", "speed", "families"])
     parser.add_argument("--family-clips", type=int, default=FAMILY_CLIPS)
     arguments = parser.parse_args()
     run = Run.open(arguments.run)
-    manifest = Path(run.config().data.test)
-    data, _ = evaluation_data(manifest, run.vocabulary())
-    paths = [utterance.audio_path for utterance in data.utterances]
-    waveforms = [read_audio(path) for path in paths]
-    with tempfile.TemporaryDirectory() as temporary:
-        folder, small = Path(temporary) / "out", Path(temporary) / "small"
-        exported = export(run.directory, folder)
-        quantized = export(run.directory, small, quantize="int8")
-        for name, made in (("float32", exported), ("int8", quantized)):
-            parity = made.parity
-            print(
-                f"{name}: {parity.size_bytes:,} bytes, errors {parity.exported.rate:.2%} (trained "
-                f"{parity.trained.rate:.2%}), largest logit difference {parity.max_logit_difference:.2g}, "
-                f"same tokens in {parity.num_same_tokens} of {parity.num_clips} clips"
-            )
-        compare_speed(run.directory, folder, waveforms)
-        compare_speed(run.directory, small, waveforms, "int8")
-        start_script(folder, paths[0])
-    compare_families(waveforms[: arguments.family_clips], run)
+    data, _ = evaluation_data(Path(run.config().data.test), run.vocabulary())
+    waveforms = [read_audio(utterance.audio_path) for utterance in data.utterances]
+    if arguments.only in (None, "formats"):
+        compare_formats(run.directory)
+    if arguments.only in (None, "speed"):
+        compare_speed(run.directory, waveforms)
+        compare_speed(run.directory, waveforms, "int8")
+    if arguments.only in (None, "families"):
+        compare_families(waveforms[: arguments.family_clips], run.vocabulary())
 
 
-def compare_speed(run: Path, folder: Path, waveforms: list[Any], name: str = "float32") -> None:
+def compare_formats(run: Path) -> None:
+    """Print how the run's model compares with what was exported of it."""
+    sizes: dict[str, int] = {}
+    for name, quantize in EXPORTS:
+        with tempfile.TemporaryDirectory() as temporary:
+            parity = export(run, Path(temporary) / "out", name, quantize=quantize).parity
+        smaller = f" ({sizes[name] / parity.size_bytes:.2f} times smaller)" if quantize else ""
+        sizes.setdefault(name, parity.size_bytes)
+        print(
+            f"{name} {quantize or 'float32'}: {parity.size_bytes:,} bytes{smaller}, errors "
+            f"{parity.exported.rate:.2%} (trained {parity.trained.rate:.2%}), largest logit difference "
+            f"{parity.max_logit_difference:.2g}, same tokens in {parity.num_same_tokens} of "
+            f"{parity.num_clips} clips, {1000 * parity.real_time_factor:.2f} ms for a second of audio",
+            flush=True,
+        )
+
+
+def compare_speed(run: Path, waveforms: list[Any], quantize: str = "") -> None:
     """Print the times of both runtimes, one clip at a time and in batches."""
-    recognizer, runtime = Recognizer.load(run, write_hanzi=False), OnnxRuntime(folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "out"
+        export(run, folder, quantize=quantize, clips=1)
+        runtime = OnnxRuntime(folder)
+    recognizer = Recognizer.load(run, write_hanzi=False)
     logits_of = recognizer.listener.compiled(lambda logits: logits)
+    name = quantize or "float32"
 
-    def by_tensorflow(clips: list[Any]) -> None:
+    def by_graph(clips: list[Any]) -> None:
         logits_of(*pad_waveforms(clips))[0].numpy()
 
     for size in (1, BATCH):
@@ -77,7 +104,7 @@ def compare_speed(run: Path, folder: Path, waveforms: list[Any], name: str = "fl
         audio_s = sum(map(len, waveforms)) / 16000
         times: dict[str, list[float]] = {"TensorFlow": [], "ONNX Runtime": []}
         for _ in range(ROUNDS):
-            for who, run_batch in (("TensorFlow", by_tensorflow), ("ONNX Runtime", runtime.run)):
+            for who, run_batch in (("TensorFlow", by_graph), ("ONNX Runtime", runtime.run)):
                 times[who].append(seconds(functools.partial(run_all, run_batch, batches)))
         ratio = statistics.median(
             a / b for a, b in zip(times["TensorFlow"], times["ONNX Runtime"], strict=True)
@@ -91,33 +118,54 @@ def run_all(run_batch: Callable[[list[Any]], object], batches: list[list[Any]]) 
         run_batch(batch)
 
 
-def start_script(folder: Path, path: str) -> None:
-    """Print how long recognize.py takes for one short clip, the start of Python included."""
-    command = [sys.executable, str(folder / "recognize.py"), path]
-    times = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(STARTS)]
-    print(f"recognize.py, from start to transcript: {statistics.median(times):.2f} s (of {STARTS} runs)")
-
-
-def compare_families(waveforms: list[Any], run: Run) -> None:
-    """Print how the logits of every family compare, with random weights and batch statistics."""
-    vocabulary = run.vocabulary()
-    for family in NETWORKS:
-        kind = "log_mel" if family == "separable" else "spectrogram"
+def compare_families(waveforms: list[Any], vocabulary: Vocabulary) -> None:
+    """Print how logits compare, with random weights and batch statistics, clip by clip and in batches."""
+    batches = [waveforms[begin : begin + BATCH] for begin in range(0, len(waveforms), BATCH)]
+    for family, size, kind in MODELS:
         overrides = [f'model.family="{family}"', f'features.kind="{kind}"']
+        if size:
+            overrides.append(f'model.size="{size}"')
         model = with_random_statistics(
             make_acoustic_model(load_config("base", overrides=overrides), vocabulary)
         )
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            path.write_bytes(onnx_model(model, len(vocabulary)).SerializeToString())
-            runtime = OnnxRuntime(Path(folder))
-            pairs = [
-                (np.asarray(model(*pad_waveforms([clip]))[0])[0], runtime.run([clip])[0].logits)
-                for clip in waveforms
-            ]
-        difference = max(largest_difference(a, b) for a, b in pairs if b is not None)
-        same = sum(np.array_equal(a.argmax(1), b.argmax(1)) for a, b in pairs if b is not None)
-        print(f"{family}: largest logit difference {difference:.2g}, same frames in {same} of {len(pairs)}")
+        expected = [np.asarray(model(*pad_waveforms([clip]))[0])[0] for clip in waveforms]
+        for name, open_runtime in RUNTIMES.items():
+            with tempfile.TemporaryDirectory() as folder:
+                runtime = open_runtime(model, vocabulary, Path(folder))
+                alone = [runtime.run([clip])[0].logits for clip in waveforms]
+                together = [outputs.logits for batch in batches for outputs in runtime.run(batch)]
+            received = list(zip(alone, together, strict=True))
+            clips = list(zip(expected, received, strict=True))
+            difference = max(largest_difference(a, b) for a, both in clips for b in both)
+            same = sum(all(greedy(a) == greedy(b) for b in both) for a, both in clips)
+            print(
+                f"{family}{size and '-'}{size}, {kind}, {name}: largest logit difference {difference:.2g}, "
+                f"same tokens in {same} of {len(waveforms)} clips",
+                flush=True,
+            )
+
+
+def greedy(logits: Any) -> list[int]:
+    return list(collapse(np.argmax(logits, axis=-1))[0])
+
+
+def by_onnx(model: AcousticModel, vocabulary: Vocabulary, folder: Path) -> Runtime:
+    (folder / "model.onnx").write_bytes(onnx_model(model, len(vocabulary)).SerializeToString())
+    return OnnxRuntime(folder)
+
+
+def by_litert(model: AcousticModel, vocabulary: Vocabulary, folder: Path) -> Runtime:
+    (folder / "model.tflite").write_bytes(litert_model(model))
+    return LiteRtRuntime(folder)
+
+
+def by_tensorflow(model: AcousticModel, vocabulary: Vocabulary, folder: Path) -> Runtime:
+    served = ServedModel(model, vocabulary)
+    save_with_signatures(served, folder / VERSION, served.signatures())
+    return SavedModelRuntime(folder)
+
+
+RUNTIMES = {"onnx": by_onnx, "litert": by_litert, "saved_model": by_tensorflow}
 
 
 def with_random_statistics(model: AcousticModel) -> AcousticModel:
