@@ -25,7 +25,6 @@ from asr.model.features.layer import (
     WINDOW,
     FeatureLayer,
     frames,
-    power_spectrum,
 )
 from asr.model.listening import ReceptiveField
 
@@ -89,7 +88,7 @@ class Fbank(FeatureLayer):
         offset = (1 - self.PREEMPHASIS) * window_means(audio)  # (B, T, 1), of the emphasised windows
         # the first sample of a window, which Kaldi emphasises differently, is multiplied by 0
         windows = (frames(emphasised) - offset) * self.window  # (B, T, 400)
-        energies = ops.matmul(power_spectrum(windows), self.mel)
+        energies = ops.matmul(self.power_spectrum(windows), self.mel)
         return ops.log(ops.maximum(energies, self.FLOOR))
 
     @override

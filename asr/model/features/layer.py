@@ -75,6 +75,11 @@ class FeatureLayer(keras.layers.Layer):
             features = normalize_frames(features, mask)
         return features * mask, num_frames
 
+    def power_spectrum(self, windows: Tensor) -> Tensor:
+        """Return the squared magnitude (B, T, 257) of a 512-point FFT of windows (B, T, 400)."""
+        spectrum = tf.signal.rfft(windows, [FFT_SIZE])
+        return ops.square(tf.math.real(spectrum)) + ops.square(tf.math.imag(spectrum))
+
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map zero-padded float audio (B, S) to features (B, T, F); padding frames may hold anything."""
         raise NotImplementedError
@@ -103,12 +108,6 @@ def frames(audio: Tensor) -> Tensor:
     rest = WINDOW % HOP
     parts = [hops[:, :num_frames], hops[:, 1 : num_frames + 1], hops[:, 2 : num_frames + 2, :rest]]
     return ops.concatenate(parts, axis=-1)
-
-
-def power_spectrum(windows: Tensor) -> Tensor:
-    """Return the squared magnitude (B, T, 257) of a 512-point FFT of windows (B, T, 400)."""
-    spectrum = tf.signal.rfft(windows, [FFT_SIZE])
-    return ops.square(tf.math.real(spectrum)) + ops.square(tf.math.imag(spectrum))
 
 
 def padding_mask(lengths: Tensor, size: Tensor, dtype: str = "float32") -> Tensor:

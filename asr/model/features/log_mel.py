@@ -13,7 +13,7 @@ from typing_extensions import override
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import FeatureConfig
 from asr.base.types import Tensor
-from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer, frames, power_spectrum
+from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer, frames
 
 
 @keras.saving.register_keras_serializable("polyphone")
@@ -45,7 +45,7 @@ class LogMel(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to log energies (B, T, num_mels)."""
-        energies = ops.matmul(power_spectrum(frames(audio) * self.window), self.mel)
+        energies = ops.matmul(self.power_spectrum(frames(audio) * self.window), self.mel)
         # one quantisation step of energy: silence is a floor, not minus infinity
         return ops.log(energies + 1.0)
 

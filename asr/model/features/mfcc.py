@@ -19,7 +19,6 @@ from asr.model.features.layer import (
     FeatureLayer,
     frames,
     padding_mask,
-    power_spectrum,
 )
 from asr.model.listening import ReceptiveField
 
@@ -66,7 +65,7 @@ class Mfcc(FeatureLayer):
         emphasised = ops.concatenate([audio[:, :1], audio[:, 1:] - self.PREEMPHASIS * audio[:, :-1]], axis=1)
         # the first sample of the padding would keep an echo of the clip's last one
         emphasised = emphasised * padding_mask(num_samples, ops.shape(audio)[1])
-        power = power_spectrum(frames(ops.pad(emphasised, [[0, 0], [0, HOP - 1]]))) / FFT_SIZE
+        power = self.power_spectrum(frames(ops.pad(emphasised, [[0, 0], [0, HOP - 1]]))) / FFT_SIZE
         log_energy = log_or_epsilon(ops.sum(power, axis=-1, keepdims=True))
         cepstra = ops.matmul(log_or_epsilon(ops.matmul(power, self.mel)), self.dct)
         cepstra = ops.concatenate([log_energy, cepstra[..., 1:]], axis=-1)

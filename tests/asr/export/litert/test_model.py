@@ -32,7 +32,9 @@ def run(runner, waveform, size):
 
 def assert_same_logits(model):
     content = litert_model(model, signatures=SIGNATURES)
-    assert all("CUSTOM" not in names for names in operators_of(content))
+    for names in operators_of(content):
+        assert "CUSTOM" not in names
+        assert "RFFT2D" not in names  # see asr/export/litert/features.py
     runners, expected = signatures_of(content), expected_logits(model)
     for row, num, logits in zip(speech(), NUM_SAMPLES, expected, strict=True):
         for name, size in SIGNATURES.items():
