@@ -338,25 +338,47 @@ def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
     return to_int16(scipy.signal.resample_poly(waveform.astype(np.float32), up, down))
 
 
+class Resampler:
+    """Resamples a recording piece by piece, to what `resample` returns for the whole.
+
+    Args:
+        rate_hz: sample rate of the recording.
+    """
+
+    def __init__(self, rate_hz: int) -> None:
+        divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
+        self._rate_hz, self._up, self._down = rate_hz, SAMPLE_RATE_HZ // divisor, rate_hz // divisor
+        # half-width of resample_poly's filter; cutting at multiples of `down` preserves its phase
+        widest = 10 * max(self._up, self._down)
+        self._reach = self._down * math.ceil((widest / self._up + 1) / self._down)
+        self._held: npt.NDArray[Any] = np.zeros(0, np.float32)
+        self._done = 0  # of the samples held
+
+    def feed(self, waveform: npt.NDArray[Any]) -> Waveform:
+        """Return the samples at 16 kHz that further samples, (S,) on the int16 scale, complete."""
+        if self._rate_hz == SAMPLE_RATE_HZ:
+            return to_int16(waveform)
+        self._held = np.concatenate([self._held, waveform], dtype=np.float32)
+        end = (len(self._held) - self._reach) // self._down * self._down
+        if end <= self._done:
+            return np.zeros(0, np.int16)
+        found = resample(self._held[: end + self._reach], self._rate_hz)
+        found = found[self._done * self._up // self._down : end * self._up // self._down]
+        self._held, self._done = self._held[max(0, end - self._reach) :], min(end, self._reach)
+        return found
+
+    def finish(self) -> Waveform:
+        """Return the remaining samples at the end of the recording."""
+        if len(self._held) <= self._done:
+            return np.zeros(0, np.int16)
+        return resample(self._held, self._rate_hz)[self._done * self._up // self._down :]
+
+
 def _resampled(waveforms: Iterable[npt.NDArray[Any]], rate_hz: int) -> Iterator[Waveform]:
     """Yield the samples that `resample` would return for the whole, piece by piece."""
-    if rate_hz == SAMPLE_RATE_HZ:
-        yield from map(to_int16, waveforms)
-        return
-    divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
-    up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
-    # half-width of resample_poly's filter; cutting at multiples of `down` preserves its phase
-    reach = down * math.ceil((10 * max(up, down) / up + 1) / down)
-    held: npt.NDArray[Any] = np.zeros(0, np.float32)
-    done = 0  # of the samples held
-    for waveform in waveforms:
-        held = np.concatenate([held, waveform], dtype=np.float32)
-        end = (len(held) - reach) // down * down
-        if end > done:
-            yield resample(held[: end + reach], rate_hz)[done * up // down : end * up // down]
-            held, done = held[max(0, end - reach) :], min(end, reach)
-    if len(held) > done:
-        yield resample(held, rate_hz)[done * up // down :]
+    resampler = Resampler(rate_hz)
+    yield from map(resampler.feed, waveforms)
+    yield resampler.finish()
 
 
 def _regrouped(waveforms: Iterable[Waveform], num_samples: int) -> Iterator[Waveform]:

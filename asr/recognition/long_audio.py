@@ -81,7 +81,7 @@ class LongAudioRecognizer:
             for cut, hypothesis in zip(batch, decoded, strict=True):
                 if hypothesis.tokens:
                     start_s, end_s = cut.begin / SAMPLE_RATE_HZ, cut.end / SAMPLE_RATE_HZ
-                    yield Segment(start_s, end_s, _shifted(hypothesis, start_s))
+                    yield Segment(start_s, end_s, shifted(hypothesis, start_s))
 
     def _logits_of(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, FrameLogits]]:
         """Yield each piece with its logits; pieces of similar length share a batch."""
@@ -174,9 +174,10 @@ def _with_progress(
         on_progress(num_samples / SAMPLE_RATE_HZ)
 
 
-def _shifted(hypothesis: Hypothesis, start_s: float) -> Hypothesis:
+def shifted(hypothesis: Hypothesis, start_s: float) -> Hypothesis:
+    """Return a hypothesis whose times begin later by this number of seconds."""
     return dataclasses.replace(
         hypothesis,
         times_s=tuple(round(time_s + start_s, 3) for time_s in hypothesis.times_s),
-        alternatives=tuple(_shifted(alternative, start_s) for alternative in hypothesis.alternatives),
+        alternatives=tuple(shifted(alternative, start_s) for alternative in hypothesis.alternatives),
     )

@@ -64,9 +64,13 @@ class FieldLogits:
         infer: runs the model.
         field: samples before and after sample `frame_samples` t that frame t depends on.
         frame_samples: from one frame to the next.
+
+    Attributes:
+        ends_in_blank: whether a blank is at the end of what is settled.
     """
 
     def __init__(self, infer: Infer, field: ReceptiveField, frame_samples: int) -> None:
+        self.ends_in_blank = True
         self._infer, self._field, self._frame_samples = infer, field, frame_samples
         self._held = np.zeros(0, np.int16)
         self._begin = 0  # of the samples held, in samples; a multiple of a frame
@@ -95,6 +99,8 @@ class FieldLogits:
         num_complete = (self._begin + window - 1 - self._field.after) // self._frame_samples + 1
         num_new = min(max(0, num_complete - self._num_settled), len(log_probs))
         self._num_settled += num_new
+        if num_new:
+            self.ends_in_blank = _is_blank(log_probs[num_new - 1])
         self._ahead = log_probs[num_new:]
         needed_from = self._num_settled * self._frame_samples - self._field.before
         drop = max(0, needed_from // self._frame_samples * self._frame_samples - self._begin)
@@ -112,9 +118,13 @@ class PieceLogits:
         infer: runs the model.
         num_outputs: V.
         frame_samples: from one frame to the next.
+
+    Attributes:
+        ends_in_blank: whether a blank is at the end of what is settled, or begins what follows.
     """
 
     def __init__(self, infer: Infer, num_outputs: int, frame_samples: int) -> None:
+        self.ends_in_blank = True
         self._infer, self._num_outputs, self._frame_samples = infer, num_outputs, frame_samples
         self._cutter = Cutter(grid=frame_samples)
         self._waiting = np.zeros(0, np.int16)  # less than a step
@@ -145,6 +155,7 @@ class PieceLogits:
             num_shared = piece.shared_behind // self._frame_samples
             log_probs = log_probs[: len(log_probs) - num_shared + seam(log_probs[-num_shared:])]
         self._num_settled += len(log_probs)
+        self.ends_in_blank = not piece.shared_behind or not len(log_probs) or _is_blank(log_probs[-1])
         return log_probs
 
     def _new_frames(self, piece: Piece) -> LogProbs:
@@ -161,6 +172,10 @@ class PieceLogits:
 
     def _no_frames(self) -> LogProbs:
         return np.zeros((0, self._num_outputs), np.float32)
+
+
+def _is_blank(frame: LogProbs) -> bool:
+    return bool(np.argmax(frame) == BLANK_ID)
 
 
 def seam(*overlaps: LogProbs) -> int:

@@ -16,12 +16,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from asr.server.asrt_http import asrt_refusal, asrt_routes
+from asr.server.funasr_socket import funasr_routes
 from asr.server.gate import Gate
 from asr.server.openai_http import openai_refusal, openai_routes
 from asr.server.operators import operator_routes
 from asr.server.page import page_routes
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
+from asr.server.vosk_socket import vosk_routes
 
 
 def make_app(service: RecognitionService, token: str = "", origins: Collection[str] = ()) -> ASGIApp:
@@ -32,7 +34,7 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
         token: that clients must send; empty for none.
         origins: sites whose pages may use the server.
     """
-    makers = (operator_routes, openai_routes, page_routes, asrt_routes)
+    makers = (operator_routes, openai_routes, page_routes, asrt_routes, vosk_routes, funasr_routes)
     routes = [route for make in makers for route in make(service)]
     handlers = {RefusalError: _refused, HTTPException: _not_found, Exception: _failed}
     app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]

@@ -24,6 +24,9 @@ class Limits:
         request_timeout_s: seconds from the beginning of a request to its answer.
         batch_s: seconds of audio, with padding, that the model recognizes at once.
         drain_s: seconds that requests in progress have to end when the server is stopped.
+        max_streams: that are open at the same time.
+        stream_idle_s: seconds without a message after which a stream is closed.
+        max_hot_words: words that a client may ask to be favoured.
 
     Raises:
         UserError: a limit is not above 0.
@@ -37,6 +40,9 @@ class Limits:
     request_timeout_s: float = 300.0
     batch_s: float = 60.0
     drain_s: float = 30.0
+    max_streams: int = 128
+    stream_idle_s: float = 60.0
+    max_hot_words: int = 1000
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():

@@ -22,7 +22,7 @@ def operator_routes(service: RecognitionService) -> list[BaseRoute]:
     async def ready(request: Request) -> Response:
         if service.admission.draining:
             return JSONResponse({"status": "stopping"}, 503)
-        return JSONResponse({"status": "ok", "model": service.name})
+        return JSONResponse({"status": "ok", "model": service.name, "exact_streams": service.streams.exact})
 
     async def metrics(request: Request) -> Response:
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)

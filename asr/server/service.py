@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -24,16 +24,19 @@ from typing_extensions import override
 
 from asr.audio.opening import LongRecording, Opened, opened
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.base.types import Hypothesis, Logits
+from asr.base.types import Hypothesis, Logits, UserError
 from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, AudioModel, Reduce, RunClip
-from asr.recognition.decoding.decoder import converter_of
+from asr.recognition.decoding.decoder import Decoder, converter_of, favouring
+from asr.recognition.decoding.hot_words import HotWords, PinyinOf
 from asr.recognition.long_audio import LongAudioRecognizer, Segment, joined
 from asr.recognition.recognizer import Recognizer
 from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
 from asr.server.limits import Limits
 from asr.server.metrics import Metrics
+from asr.server.refusal import too_large
+from asr.server.streams import Streams
 
 READERS = 2  # threads that decode recordings
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
@@ -63,19 +66,24 @@ class RecognitionService:
         recognizer: the model and its decoder.
         name: of the model.
         limits: of the server.
+        pinyin_of: returns the syllables of hanzi, for hot words; None where they are tokens.
     """
 
-    def __init__(self, recognizer: Recognizer, name: str, limits: Limits) -> None:
-        self.recognizer, self.name, self.limits = recognizer, name, limits
+    def __init__(
+        self, recognizer: Recognizer, name: str, limits: Limits, pinyin_of: PinyinOf | None = None
+    ) -> None:
+        self.recognizer, self.name, self.limits, self._pinyin_of = recognizer, name, limits, pinyin_of
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
         self._batch_samples = batch_samples * recognizer.listener.num_devices
         self._logits = recognizer.listener.compiled(lambda logits: logits)
+        self.streams = Streams(recognizer, limits)
         kinds = [
             Kind("clip", self._run_clips, len, self._batch_samples),
+            self.streams.kind(self._batch_samples),
             Kind("pieces", self._run_pieces, lambda batch: batch[0].size, 1),
         ]
-        self.batcher = Batcher(kinds, self.metrics.ran)
+        self.batcher = self.streams.batcher = Batcher(kinds, self.metrics.ran)
         self._readers = ThreadPoolExecutor(READERS, "reader")
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
         self._watch()
@@ -84,7 +92,8 @@ class RecognitionService:
         admission, watch = self.admission, self.metrics.watch
         watch("asr_requests_in_progress", "Requests admitted", lambda: admission.num_requests)
         watch("asr_pending_bytes", "Memory of their bodies and samples", lambda: admission.num_bytes)
-        for kind in ("clip", "pieces"):
+        watch("asr_open_streams", "Streams that are open", lambda: self.streams.num_open)
+        for kind in ("clip", "stream", "pieces"):
             about = f"Jobs of kind {kind} that wait for the model"
             watch(f"asr_waiting_{kind}", about, functools.partial(self.batcher.num_waiting, kind))
 
@@ -100,6 +109,7 @@ class RecognitionService:
     def close(self) -> None:
         """End all threads; what waits is cancelled."""
         self.batcher.close()
+        self.streams.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._long.shutdown(wait=False, cancel_futures=True)
 
@@ -107,8 +117,33 @@ class RecognitionService:
         """Run a function that computes for a while in one of the threads that read recordings."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
+    def decoder_favouring(self, weights: Mapping[str, float]) -> Decoder | None:
+        """Return a decoder that favours words; None for the usual one, where none can be written in tokens.
+
+        Args:
+            weights: of the words; 1 is usual.
+
+        Raises:
+            RefusalError: there are too many.
+        """
+        if len(weights) > self.limits.max_hot_words:
+            raise too_large(
+                f"expected at most {self.limits.max_hot_words} hot words, received {len(weights)}"
+            )
+        lines = [f"{' '.join(word.split())}\t{weight:f}" for word, weight in weights.items()]
+        try:
+            hot_words = HotWords.of(lines, self.recognizer.vocabulary, self._pinyin_of)
+        except UserError:
+            return None
+        frame_s = self.recognizer.listener.model.frame_s
+        return favouring(self.recognizer.decoder, hot_words, frame_s)
+
     async def recognize(
-        self, ticket: Ticket, read: Callable[[], Waveform], on_segment: OnSegment = lambda _: None
+        self,
+        ticket: Ticket,
+        read: Callable[[], Waveform],
+        on_segment: OnSegment = lambda _: None,
+        decoder: Decoder | None = None,
     ) -> Recognized:
         """Recognize a recording of any length.
 
@@ -116,6 +151,7 @@ class RecognitionService:
             ticket: of the request.
             read: returns the recording, (S,) int16 at 16 kHz; it is called in another thread.
             on_segment: receives each segment once it is recognized, in the event loop.
+            decoder: in place of the recognizer's, from `decoder_favouring`.
 
         Raises:
             RefusalError: by `read`, or all requests together would hold too much memory.
@@ -123,7 +159,9 @@ class RecognitionService:
         recording: Opened = await self.run(_read_and_open, read, ticket)
         if isinstance(recording, LongRecording):
             assert isinstance(recording.source, np.ndarray)
-            recognized = await self._recognize_long(recording.source, on_segment)
+            recognized = await self._recognize_long(recording.source, on_segment, decoder)
+        elif decoder is not None and len(recording) >= WINDOW_SAMPLES:
+            recognized = await self._recognize_long(recording, on_segment, decoder)
         else:
             recognized = await self._recognize_clip(recording, on_segment)
         self.metrics.recognized(recognized.duration_s)
@@ -140,10 +178,12 @@ class RecognitionService:
         on_segment(segment)
         return Recognized(hypothesis, (segment,), duration_s)
 
-    async def _recognize_long(self, waveform: Waveform, on_segment: OnSegment) -> Recognized:
+    async def _recognize_long(
+        self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
+    ) -> Recognized:
         loop, stopped = asyncio.get_running_loop(), threading.Event()
         listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
-        recognizer = LongAudioRecognizer(listener, self.recognizer.decoder, self._batch_samples)
+        recognizer = LongAudioRecognizer(listener, decoder or self.recognizer.decoder, self._batch_samples)
 
         def work() -> tuple[Segment, ...]:
             segments = []

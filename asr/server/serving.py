@@ -23,6 +23,7 @@ from asr.base.types import UserError
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
 
+MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
 
 
@@ -118,6 +119,7 @@ def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None
         access_log=False,
         server_header=False,
         lifespan="off",
+        ws_max_size=MAX_MESSAGE_BYTES,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=math.ceil(limits.drain_s),
         ssl_certfile=certificate.certificate if certificate else None,

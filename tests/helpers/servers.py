@@ -11,6 +11,7 @@ from asr.server.app import make_app
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
 from asr.server.serving import Server, address_of, listen, uvicorn_config
+from data_pipeline.labels import pinyin_of
 
 LIMIT_S = 120  # far more than a busy machine needs
 
@@ -26,7 +27,7 @@ def wait_until(condition):
 @contextlib.contextmanager
 def server_in_thread(recognizer, token="", origins=(), **limits):
     """Yield the service and the address of a server in a thread of this process."""
-    service = RecognitionService(recognizer, "model", Limits(**limits))
+    service = RecognitionService(recognizer, "model", Limits(**limits), pinyin_of)
     ready = threading.Event()
     with contextlib.closing(listen("127.0.0.1", 0)) as listening:
         address = address_of(listening, "127.0.0.1", None)

@@ -37,6 +37,9 @@ LIMITS = {
     "request_timeout_s": "seconds to answer a request",
     "batch_s": "seconds of audio that the model recognizes at once",
     "drain_s": "seconds that requests in progress have to end when the server is stopped",
+    "max_streams": "streams that are open",
+    "stream_idle_s": "seconds without a message after which a stream is closed",
+    "max_hot_words": "hot words of a client",
 }
 
 
@@ -85,6 +88,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     from asr.server.examples import example_calls
     from asr.server.service import RecognitionService
     from asr.server.serving import address_of, is_local, listen, serve
+    from data_pipeline.labels import pinyin_of
 
     limits = Limits(**{limit.name: getattr(arguments, limit.name) for limit in dataclasses.fields(Limits)})
     token = _token(arguments.token_file)
@@ -96,7 +100,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     certificate = _certificate(arguments)
     with contextlib.closing(listen(arguments.host, arguments.port)) as listening:
         recognizer, name = _recognizer(arguments)
-        service = RecognitionService(recognizer, name, limits)
+        service = RecognitionService(recognizer, name, limits, pinyin_of)
         service.warm_up()
         address = address_of(listening, arguments.host, certificate)
         _log_as_json()

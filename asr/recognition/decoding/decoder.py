@@ -7,6 +7,7 @@ hypotheses = decoder.hypotheses(reduced, ["a", "b"])  # on the host
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
     from asr.recognition.decoding.beam import Candidate
     from asr.recognition.decoding.hot_words import HotWords
+
+HOT_WORDS_BEAM = 16  # width of the search where hot words replace greedy decoding
 
 Reduced = tuple[Tensor, ...]  # tensors of B rows each
 
@@ -105,6 +108,14 @@ def in_hanzi(decoder: Decoder, converter: Converter | None) -> Decoder:
     return decoder if converter is None else HanziDecoder(decoder, converter)
 
 
+def favouring(decoder: Decoder, hot_words: HotWords, frame_s: float) -> Decoder:
+    """Return a decoder that favours words and is otherwise like another; greedy decoding becomes a search."""
+    if isinstance(decoder, BeamDecoder):
+        return decoder.with_hot_words(hot_words)
+    settings = DecoderSettings(beam=HOT_WORDS_BEAM)
+    return BeamDecoder(decoder.vocabulary, frame_s, settings, hot_words, converter_of(decoder))
+
+
 def converter_of(decoder: Decoder) -> Converter | None:
     """Return the converter that wrote the text of a decoder's hypotheses; None where the text is tokens."""
     if isinstance(decoder, BeamDecoder):
@@ -162,10 +173,18 @@ class BeamDecoder(Decoder):
         from asr.recognition.decoding.beam import BeamSearch
 
         path = settings.language_model
-        model = fusion_model(Path(path), vocabulary, on_progress) if path else None
+        self._model = fusion_model(Path(path), vocabulary, on_progress) if path else None
         self.vocabulary, self.frame_s, self.settings = vocabulary, frame_s, settings
-        self.search = BeamSearch(vocabulary, settings, model, hot_words)
+        self.search = BeamSearch(vocabulary, settings, self._model, hot_words)
         self.converter, self.writes_hanzi = converter, writes_hanzi
+
+    def with_hot_words(self, hot_words: HotWords) -> BeamDecoder:
+        """Return a decoder that favours other words, and shares the language model and the converter."""
+        from asr.recognition.decoding.beam import BeamSearch
+
+        other = copy.copy(self)
+        other.search = BeamSearch(self.vocabulary, self.settings, self._model, hot_words)
+        return other
 
     @override
     def reduce(self, logits: Logits) -> Reduced:

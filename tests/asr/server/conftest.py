@@ -5,6 +5,7 @@ import pytest
 from helpers.servers import server_in_thread
 
 from asr.audio.recording import read_audio, write_wav
+from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
 from asr.recognition.decoder_choice import DecoderChoice
 
@@ -27,6 +28,14 @@ def served(recognizer):
 def address(served):
     """Return the address of the shared server."""
     return served[1]
+
+
+@pytest.fixture(scope="session")
+def exact_recognizer(bounded_run, tmp_path_factory):
+    """Return a recognizer whose streams equal whole recordings."""
+    folder = tmp_path_factory.mktemp("bounded") / "out"
+    model = ExportedModel.open(export(bounded_run, folder, clips=1).folder)
+    return model.recognizer(DecoderChoice(model.decoder_settings()))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Test OpenAI's protocol by its own client: every answer is that of `asr transcribe`."""
 
 import io
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_long_recording_gets_the_transcript_and_the_segments_of_asr_transcribe(c
     assert found.text == expected.text == " ".join(segment.text for segment in found.segments)
     assert found.language == "chinese"
     assert len(found.segments) > 6
-    for before, after in zip(found.segments, found.segments[1:], strict=False):
+    for before, after in itertools.pairwise(found.segments):
         assert before.start < before.end <= after.start < after.end <= found.duration
     assert "".join(word.word for word in found.words) == expected.text.replace(" ", "")
     assert {word.start for word in found.words} <= set(expected.times_s)

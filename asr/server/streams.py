@@ -1,0 +1,154 @@
+"""Recognize streams of many clients: the windows of sound that wait for the model share its batches.
+
+with service.streams.open(rate_hz=8000) as stream:
+    update = await stream.feed(samples)      # update.segments have ended, update.partial is open
+    segments = await stream.finish()
+
+A stream is exact where the model depends on a bounded stretch of sound; else each stretch of speech between
+two pauses is a clip of its own. `exact` says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from asr.audio.recording import Resampler, Waveform, pad_waveforms
+from asr.model.listening import LogProbs
+from asr.recognition.decoding.decoder import Decoder
+from asr.recognition.long_audio import Segment
+from asr.recognition.recognizer import Recognizer
+from asr.recognition.streaming import StreamingRecognizer
+from asr.recognition.utterances import SegmentedStream, Update
+from asr.server.batching import Batcher, Kind
+from asr.server.limits import Limits
+from asr.server.received_audio import refuse_too_long
+from asr.server.refusal import unavailable
+
+KIND = "stream"
+
+
+class Streams:
+    """Opens streams, up to a limit.
+
+    Args:
+        recognizer: the model and its decoder.
+        limits: of the server.
+    """
+
+    def __init__(self, recognizer: Recognizer, limits: Limits) -> None:
+        self._recognizer, self._limits = recognizer, limits
+        self._logits = recognizer.listener.compiled(lambda logits: logits)
+        self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
+        self._lock, self.num_open = threading.Lock(), 0
+        self.batcher: Batcher | None = None  # is set when it exists, since it runs what is made here
+
+    @property
+    def exact(self) -> bool:
+        """Return whether the result of a stream is that of the whole recording."""
+        return self._recognizer.listener.model.receptive_field() is not None
+
+    def kind(self, max_samples: int) -> Kind:
+        """Return the kind of the batcher's jobs that streams submit."""
+        return Kind(KIND, self._run_clips, lambda clip: len(clip[0]), max_samples)
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[None]:
+        """Count a stream for the time of the block.
+
+        Raises:
+            RefusalError: as many are open as are admitted.
+        """
+        with self._lock:
+            if self.num_open >= self._limits.max_streams:
+                raise unavailable("busy", f"{self.num_open} streams are open, as many as are admitted")
+            self.num_open += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.num_open -= 1
+
+    def open(self, rate_hz: int, decoder: Decoder | None = None) -> LiveStream:
+        """Return a stream that is open.
+
+        Args:
+            rate_hz: of its samples.
+            decoder: in place of the recognizer's.
+        """
+        recognizer = self._recognizer
+        if decoder is not None:
+            recognizer = Recognizer(recognizer.listener, recognizer.vocabulary, decoder)
+        stream = SegmentedStream(StreamingRecognizer(recognizer, self._run_clip))
+        return LiveStream(stream, Resampler(rate_hz), self._pool, self._limits.max_audio_s)
+
+    def close(self) -> None:
+        """End the threads of streams."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run_clip(self, padded: Waveform, num_samples: int) -> LogProbs:
+        """Run the model on one clip, together with those of other streams."""
+        assert self.batcher is not None
+        log_probs: LogProbs = self.batcher.submit(KIND, (padded, num_samples)).result()
+        return log_probs
+
+    def _run_clips(self, clips: list[tuple[Waveform, int]]) -> list[LogProbs]:
+        audio, _ = pad_waveforms([padded for padded, _ in clips])
+        logits = self._logits(audio, np.array([num_samples for _, num_samples in clips], np.int32))
+        values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
+        rows = zip(values, num_frames, strict=True)
+        return [log_softmax(row[:length], axis=-1) for row, length in rows]
+
+
+class LiveStream:
+    """Transcribes one stream; one method at a time.
+
+    Args:
+        stream: to feed.
+        resampler: of its samples.
+        pool: of threads.
+        max_audio_s: longest stream.
+    """
+
+    def __init__(
+        self, stream: SegmentedStream, resampler: Resampler, pool: ThreadPoolExecutor, max_audio_s: float
+    ) -> None:
+        self._stream, self._resampler, self._pool = stream, resampler, pool
+        self._max_audio_s = max_audio_s
+
+    @property
+    def duration_s(self) -> float:
+        """Return the seconds of sound that were fed."""
+        return self._stream.duration_s
+
+    async def feed(self, samples: Waveform) -> Update:
+        """Accept samples, (n,) int16, and return what they changed.
+
+        Raises:
+            RefusalError: the stream is too long.
+        """
+        refuse_too_long(self.duration_s, self._max_audio_s)
+        update: Update = await self._run(self._feed, samples)
+        return update
+
+    async def finish(self) -> tuple[Segment, ...]:
+        """End the stream, and return the segments that had not ended."""
+        segments: tuple[Segment, ...] = await self._run(self._finish)
+        return segments
+
+    async def _run(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+    def _feed(self, samples: Waveform) -> Update:
+        return self._stream.feed(self._resampler.feed(samples))
+
+    def _finish(self) -> tuple[Segment, ...]:
+        update = self._stream.feed(self._resampler.finish())
+        return (*update.segments, *self._stream.finish())
