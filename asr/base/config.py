@@ -75,9 +75,10 @@ class DataConfig:
     dev: str = ""
     # Manifest of the test set, on which the best checkpoint is evaluated for the report.
     test: str = ""
-    # Output units: "train" for every token of the training manifest, "mandarin" for every toned
-    # syllable of Mandarin, or a file with "<blank>" on the first line, then one token a line.
-    vocabulary: str = "train"
+    # Output units: "auto" for every token of the training manifest and, with train.init_from, every token of
+    # that run if its unit is the same; "train" for the manifest's tokens alone; "mandarin" for every toned
+    # syllable of Mandarin; or a file with "<blank>" on the first line, then one token a line.
+    vocabulary: str = "auto"
 
 
 @dataclass(frozen=True)

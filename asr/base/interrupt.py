@@ -79,8 +79,6 @@ class StopRequest:
 def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[StopRequest]:
     """Handle the signals until the end of the block; do nothing outside the main thread.
 
-    A hang-up remains ignored where it was, as for a process started by nohup.
-
     Args:
         on_request: see `StopRequest`.
     """
@@ -88,12 +86,21 @@ def stop_signals(on_request: Callable[[], None] = lambda: None) -> Iterator[Stop
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    numbers = [
-        number for number in SIGNALS if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN
-    ]
-    before = {number: signal.signal(number, stop.receive) for number in numbers}
-    try:
+    with handled_by(stop.receive):
         yield stop
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let a function handle the signals until the end of the block; to be used in the main thread.
+
+    A hang-up remains ignored where it was, as for a process started by nohup.
+    """
+    is_ignored = HANG_UP is not None and signal.getsignal(HANG_UP) == signal.SIG_IGN
+    numbers = [number for number in SIGNALS if number != HANG_UP or not is_ignored]
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import math
-import signal
 import socket
 import ssl
 import threading
@@ -18,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from asr.base.interrupt import SIGNALS
+from asr.base.interrupt import handled_by
 from asr.base.types import UserError
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
@@ -154,12 +153,8 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
-        try:
+        with handled_by(self.handle_exit):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 from asr.base.config import Config
 from asr.base.pinyin import mandarin_syllables
 from asr.base.types import UserError, Utterance
+from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
+from asr.runs.run import Run
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
     from data_pipeline.dataset import Dataset
 
 logger = logging.getLogger(__name__)
+
+TRAINING_TOKENS = ("auto", "train")  # values of data.vocabulary that ask for the training manifest's tokens
 
 
 def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) -> Config:
@@ -57,11 +61,36 @@ def make_vocabulary(config: Config) -> Vocabulary:
     """Return the vocabulary that `data.vocabulary` asks for."""
     from data_pipeline.manifest import read_manifest
 
-    if config.data.vocabulary == "train":
-        return Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
+    if config.data.vocabulary in TRAINING_TOKENS:
+        own = Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
+        return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
+
+
+def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
+    """Return all tokens of the run that training starts from, and those of a vocabulary that are new.
+
+    What the other run could write is not forgotten so. Its tokens are left out if there is no such run, if
+    `data.vocabulary` is "train", or if they are another unit's.
+
+    Raises:
+        UserError: the other run cannot be read.
+    """
+    if not config.train.init_from or config.data.vocabulary != "auto":
+        return vocabulary
+    parent = Run.open(Path(config.train.init_from)).vocabulary()
+    if unit_of(parent.tokens) != unit_of(vocabulary.tokens):
+        return vocabulary
+    both = Vocabulary(dict.fromkeys([*parent.tokens[1:], *vocabulary.tokens[1:]]))
+    logger.info(
+        "vocabulary: all %s tokens of %s and %s new ones",
+        f"{len(parent) - 1:,}",
+        config.train.init_from,
+        f"{len(both) - len(parent):,}",
+    )
+    return both
 
 
 def training_data(

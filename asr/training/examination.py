@@ -16,6 +16,7 @@ from asr.base.work import OnProgress, ignore_progress
 from asr.model.features import make_features
 from asr.model.loss import frames_needed
 from asr.model.networks import make_network
+from asr.training.data import TRAINING_TOKENS, with_parent_tokens
 from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
@@ -52,12 +53,13 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     """Return the vocabulary that training would use (None if it cannot be read), and findings about it."""
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables()), []
-    if config.data.vocabulary != "train":
+    if config.data.vocabulary not in TRAINING_TOKENS:
         return load_vocabulary(Path(config.data.vocabulary))
     entries = [entry for entry in contents.entries if entry.source.role == "train"]
     if not entries and config.data.train:
         entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
-    return vocabulary_of(entries)
+    vocabulary, findings = vocabulary_of(entries)
+    return vocabulary and with_parent_tokens(vocabulary, config), findings
 
 
 def _label_rules(

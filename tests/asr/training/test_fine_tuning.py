@@ -3,11 +3,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from asr.base.config import Config, FeatureConfig, ModelConfig, TrainConfig
-from asr.base.types import UserError
+from asr.base.config import Config, DataConfig, FeatureConfig, ModelConfig, TrainConfig
+from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
+from asr.runs.run import Run
+from asr.training.data import make_vocabulary
 from asr.training.fine_tuning import load_matching
+from data_pipeline.manifest import write_manifest
 
 OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # the size of theirs, other ids
 THEIRS = Vocabulary(["hao3", "an4", "ma1", "ni3", "bu4"])
@@ -198,3 +201,29 @@ def test_model_made_for_training_loads_weights(plain):
     for path, array in source_of(model).items():
         if "stage" in path:
             np.testing.assert_array_equal(array, source_of(plain)[path])
+
+
+@pytest.fixture
+def few_words(trained_run, tmp_path):
+    """Return a configuration that starts from a run, with two of its syllables and a new one."""
+    known = Run.open(trained_run).vocabulary().tokens[5:7]
+    manifest = tmp_path / "few.jsonl"
+    write_manifest(manifest, [Utterance("a", str(tmp_path / "a.wav"), 1.0, "", (*known, "xyue4"))])
+    return Config(data=DataConfig(train=str(manifest)), train=TrainConfig(init_from=str(trained_run)))
+
+
+def test_fine_tuned_model_can_write_what_the_other_run_could(few_words, trained_run, caplog):
+    parent = Run.open(trained_run).vocabulary()
+    with caplog.at_level("INFO"):
+        vocabulary = make_vocabulary(few_words)
+    assert vocabulary.tokens == (*parent.tokens, "xyue4")
+    assert f"all {len(parent) - 1} tokens of {trained_run} and 1 new ones" in caplog.text
+
+
+def test_tokens_of_the_other_run_are_left_out_by_choice_or_for_another_unit(few_words, tmp_path):
+    by_choice = dataclasses.replace(few_words, data=dataclasses.replace(few_words.data, vocabulary="train"))
+    assert len(make_vocabulary(by_choice)) == 4
+    manifest = tmp_path / "hanzi.jsonl"
+    write_manifest(manifest, [Utterance("a", str(tmp_path / "a.wav"), 1.0, "你好", ("你", "好"))])
+    hanzi = dataclasses.replace(few_words, data=DataConfig(train=str(manifest)))
+    assert set(make_vocabulary(hanzi).tokens[1:]) == {"你", "好"}
