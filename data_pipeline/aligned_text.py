@@ -15,8 +15,9 @@ from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import listed
-from data_pipeline.labels import CURLY, UnlabelledError, label
+from data_pipeline.labels import CURLY, label
 from data_pipeline.signs import DECORATION
+from data_pipeline.unlabelled import UnlabelledError
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")

@@ -22,45 +22,64 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
-from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY
-from data_pipeline.readings.dictionary import cut, syllables_of_word
-from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
+from data_pipeline.readings.reading import read_hanzi
+from data_pipeline.readings.tones import PAUSE, Tones, spoken_tones
 from data_pipeline.readings.traditional import simplified
+from data_pipeline.readings.user_table import UserTable
 from data_pipeline.signs import DECORATION, is_read_aloud, read_with_number, without_emoticons
+from data_pipeline.unlabelled import UnlabelledError
+
+LABELS_VERSION = 2  # 2: polyphones by context; counted up when the same text gets other labels
 
 BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
 IN_WORDS = "'-"  # don't, twenty-one
+WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
-SPACE, PAUSE = " ", "\n"  # replacements of white space and of punctuation
+SPACE = " "  # replaces white space; PAUSE replaces punctuation
+DIGITS = "expected only hanzi, found digits; write them out as spoken"
+SIGN_IN_NUMBER = "number with a sign in it; write it out"
+SIGN = "sign that is read aloud; write it out"
+CAN_BE_NORMALIZED = (DIGITS, SIGN_IN_NUMBER, SIGN)  # reasons
 LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
 CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
 
 
-class UnlabelledError(UserError):
-    """Says why a text cannot be labelled.
+@dataclass(frozen=True)
+class ReadingPolicy:
+    """Says how hanzi become syllables.
 
-    Args:
-        reason: the same for all such texts, so that they can be counted.
-        detail: what was found in this text.
+    Attributes:
+        tones: "citation" for the tones of the dictionary; "spoken" for those of fluent speech, in which third
+            tones, 一 and 不 change before others.
+        table: the user's readings, which win over everything; None for none.
     """
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{detail}: {reason}")
-        self.reason, self.detail = reason, detail
+    tones: Tones = "citation"
+    table: UserTable | None = None
 
 
-def label(text: str, unit: Unit) -> tuple[str, ...]:
+USUAL = ReadingPolicy()
+
+
+def label(text: str, unit: Unit, policy: ReadingPolicy = USUAL) -> tuple[str, ...]:
     """Return the tokens of a text.
+
+    Args:
+        text: as written.
+        unit: of the tokens.
+        policy: how hanzi become syllables.
 
     Raises:
         UnlabelledError: the text holds what the policy above rejects, or has no tokens.
     """
-    tokens = _LABELLERS[unit](_spoken(text))
+    spoken = _spoken(text)
+    tokens = _syllables(spoken, policy) if unit == "syllables" else _LABELLERS[unit](spoken)
     if not tokens:
         raise UnlabelledError("no spoken text", repr(text))
     return tokens
@@ -80,12 +99,12 @@ def _spoken(text: str) -> str:
     text = without_emoticons(unicodedata.normalize("NFKC", text).translate(CURLY))
     inside = INSIDE_NUMBERS.search(text)
     if sign := inside[0] if inside else read_with_number(text):
-        raise UnlabelledError("number with a sign in it; write it out", f"{sign!r} in {text!r}")
+        raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
     kept = []
     for char in text:
         kind = unicodedata.category(char)
         if is_read_aloud(char):
-            raise UnlabelledError("sign that is read aloud; write it out", f"{char!r} in {text!r}")
+            raise UnlabelledError(SIGN, f"{char!r} in {text!r}")
         if char.isspace():
             kept.append(SPACE)
         elif (kind[0] == "P" and char not in IN_WORDS) or char in DECORATION:
@@ -96,47 +115,23 @@ def _spoken(text: str) -> str:
     return "".join(kept)
 
 
-def _syllables(text: str) -> tuple[str, ...]:
+def _syllables(text: str, policy: ReadingPolicy) -> tuple[str, ...]:
     hanzi = "".join(char for char in text if not char.isspace() and char not in IN_WORDS)
     if other := re.search(f"[^{HANZI}]", hanzi):
         char = other[0]
-        what = "digits" if char.isnumeric() else "Latin letters" if char.isascii() else "other scripts"
-        raise UnlabelledError(
-            f"expected only hanzi, found {what}; write them out as spoken", repr(text.strip())
+        what = "Latin letters" if char.isascii() else "other scripts"
+        reason = (
+            DIGITS if char.isnumeric() else f"expected only hanzi, found {what}; write them out as spoken"
         )
-    # white space between hanzi separates words in some corpora
-    words = [word for part in simplified(text).split() for word in cut(part)]
-    return tuple(_readings(words))
-
-
-def _readings(words: Sequence[str]) -> list[str]:
-    text = "".join(words)
-    syllables = [syllable for word in words for syllable in syllables_of_word(word) or _refused(word)]
-    suffixed = suffixes(text)
-    by_context = readings_by_context(words)
-    place = 0
-    for word in words:
-        for here in range(place, place + len(word)):
-            particle = len(word) == 1 and particle_of(text, here)
-            lexical = _lexical(text[here], syllables[here], here in suffixed)
-            syllables[here] = by_context.get(here) or particle or lexical
-        place += len(word)
-    return syllables
-
-
-def _refused(word: str) -> tuple[str, ...]:
-    unknown = "".join(char for char in word if not syllables_of_word(char))
-    raise UnlabelledError("hanzi without a reading in the dictionary", unknown or word)
-
-
-def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
-    if char == "一":
-        return "yi1"
-    if char == "不":
-        return "bu4"
-    if char == "儿" and syllable in ("er2", "er5"):
-        return "er5" if is_suffix else "er2"
-    return syllable
+        raise UnlabelledError(reason, repr(text.strip()))
+    text = simplified(text.translate(WITHOUT_MARKS))
+    syllables = read_hanzi(text)
+    by_user = policy.table.find(text) if policy.table else {}
+    for place, syllable in by_user.items():
+        syllables[place] = syllable
+    if policy.tones == "spoken":
+        syllables = spoken_tones(text, syllables, by_user)
+    return tuple(syllables)
 
 
 def _characters(text: str) -> tuple[str, ...]:
@@ -154,7 +149,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _LABELLERS: dict[Unit, Callable[[str], tuple[str, ...]]] = {
-    "syllables": _syllables,
     "characters": _characters,
     "words": _words,
 }

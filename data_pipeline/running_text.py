@@ -31,15 +31,18 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.hanzi_text import HANZI, is_hanzi
-from data_pipeline.labels import UnlabelledError, label
+from data_pipeline.labels import label
+from data_pipeline.readings.context import context_model
 from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
 from data_pipeline.signs import DECORATION, is_read_aloud
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
+from data_pipeline.unlabelled import UnlabelledError
 from data_pipeline.work import available_cores
 
 Spacing: TypeAlias = Literal["none", "words", "hanzi"]
 Reading: TypeAlias = tuple[str, ...]
 Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 
 SENTENCE_END = "\n"
 WORD_END = " "
@@ -287,7 +290,25 @@ def _readings(words: Sequence[str]) -> dict[int, Reading]:
             reading = by_context.get(here) or _particle_or_suffix(text, here, here in suffixed)
             if reading and (reading,) != _usual_reading(words[word]):
                 overridden[word] = (reading,)
+    decided = {*by_context, *(int(begins[word]) for word in overridden)}
+    for here, syllable in _by_neighbours(text, lengths, decided):
+        word = int(np.searchsorted(begins, here, "right")) - 1
+        if (syllable,) != _usual_reading(words[word]):
+            overridden[word] = (syllable,)
     return overridden
+
+
+def _by_neighbours(text: str, lengths: Int64, decided: set[int]) -> Iterator[tuple[int, str]]:
+    """Yield the readings that the context model changes, of words of one hanzi, with their places."""
+    model = context_model()
+    is_alone = np.repeat(lengths == 1, lengths).tolist()
+    places = [place for place, char in enumerate(text) if char != SENTENCE_END]  # of each hanzi
+    kept = {i for i, place in enumerate(places) if place in decided or not is_alone[place]}
+    usual = [
+        "" if i in kept or text[p] not in model else _usual_reading(text[p])[0] for i, p in enumerate(places)
+    ]
+    for index, syllable in model.corrections(text, usual, [False] * len(places), kept):
+        yield places[index], syllable
 
 
 @functools.cache

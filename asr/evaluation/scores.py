@@ -113,6 +113,14 @@ class EvaluationRecord:
         return ", ".join(part for part in (self.run, decoder_name(self.decoder).replace("-", " ")) if part)
 
 
+def tones_of(record: EvaluationRecord) -> str:
+    """Return the tones of labels made from text, "citation" or "spoken"; empty if they are not known."""
+    from data_pipeline.prepared import labels_beside
+
+    labels = labels_beside(Path(record.manifest))
+    return labels.tones if labels else ""
+
+
 def decoder_name(decoder: Settings) -> str:
     """Return a short name of a decoder for file names, such as `beam16-lm`; empty for greedy decoding."""
     beam = decoder.get("beam", 1)
@@ -139,6 +147,7 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
         "decoder": dict(record.decoder),
         "loss": finite_or_none(record.loss),
         "unit": token_name(record.utterances),
+        "tones": tones_of(record),
         "text_policy": TEXT_POLICY,
         "intervals": {"level": LEVEL, "resampled": blocks.kind, "draws": NUM_DRAWS, "seed": SEED},
         "rates": [_rate_fields(score) for score in scores],

@@ -47,6 +47,7 @@ def write_report(
     metrics: Sequence[EpochMetrics] = (),
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,
+    tones: str = "",
     written: datetime | None = None,
 ) -> None:
     """Write the report of an evaluation as an HTML page, atomically.
@@ -61,6 +62,7 @@ def write_report(
         metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; None if unknown.
+        tones: of labels made from text, "citation" or "spoken"; empty if they are not known.
         written: the date on the page; now by default.
 
     Raises:
@@ -83,6 +85,7 @@ def write_report(
         rates=error_rates(unit, scores, scored),
         frequency=rates_by_frequency(unit, scored, token_counts or {}),
         syllables=syllable_tables(scored),
+        tones=tones,
         hanzi=hanzi_tables(scored),
         confusions=confusions(scored),
         confidence=reliability(scored),

@@ -8,7 +8,7 @@ from pathlib import Path
 from asr.base.config import dump_config
 from asr.evaluation.label_review import write_review_of
 from asr.evaluation.run_evaluation import EvaluatedRun
-from asr.evaluation.scores import write_csv, write_json
+from asr.evaluation.scores import tones_of, write_csv, write_json
 from asr.report.evaluation_page import write_report
 
 
@@ -59,6 +59,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
         metrics=run.metrics(),
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
+        tones=tones_of(record),
     )
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)

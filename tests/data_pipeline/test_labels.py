@@ -4,7 +4,8 @@ import zipfile
 import pytest
 
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
-from data_pipeline.labels import UnlabelledError, label, pinyin_of
+from data_pipeline.labels import label, pinyin_of
+from data_pipeline.unlabelled import UnlabelledError
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import get_args
 
 from asr.base.types import UserError
 from asr.cli.progress_bars import ProgressBars
+from data_pipeline.readings.tones import Tones
 
 
 def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +26,26 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("syllables", "characters", "words"),
         help="units of the labels (default: the corpus's own labels, or else its usual units)",
     )
+    parser.add_argument(
+        "--tones",
+        choices=get_args(Tones),
+        default="citation",
+        help="tones of syllables made from text: those of the dictionary, or those of fluent speech, in "
+        "which third tones, 一 and 不 change (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--readings",
+        type=Path,
+        metavar="FILE",
+        help="your own table, which wins over everything: in each line a word, and a toned syllable for each "
+        "hanzi (行长 hang2 zhang3)",
+    )
+    parser.add_argument(
+        "--normalize",
+        action="store_true",
+        help="write out digits and signs as they are spoken (2019年, 3.5%%), and list what was changed; "
+        "needs `pip install 'polyphone[normalize]'`",
+    )
     parser.add_argument("--list", action="store_true", help="list the known corpora and forms")
 
 
@@ -35,6 +57,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     if not arguments.corpus:
         raise UserError("CORPUS: missing; `asr prepare --list` shows the known corpora")
     from data_pipeline.corpora import CORPORA, FORMS, find_corpus
+    from data_pipeline.labelling import Reading
     from data_pipeline.prepare import prepare_corpus
 
     if Path(arguments.corpus).exists() and arguments.corpus not in {**CORPORA, **FORMS}:
@@ -56,10 +79,13 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             source[0] if source else "",
             Path(out),
             arguments.units,
+            reading=Reading(arguments.tones, arguments.readings, arguments.normalize),
             again=True,
             on_progress=bars,
         )
     print("\n".join(prepared.lines()))
+    if prepared.num_to_normalize and not arguments.normalize:
+        print("  digits and signs are written out with --normalize")
     print("\nCheck the manifests, listen to outliers, and leave out unusable recordings:\n")
     from asr.runs.resume_command import asr_command
 

@@ -133,6 +133,20 @@ def page(tmp_path: Path) -> Any:
     return write
 
 
+@pytest.mark.parametrize(
+    ("tones", "named", "other"),
+    [
+        ("spoken", "spoken tones", "citation"),
+        ("citation", "citation tones", "spoken"),
+        ("", "", "The labels have"),
+    ],
+)
+def test_tone_errors_say_which_tones_the_labels_have(page, tones, named, other):
+    text = text_of(page(tones=tones))
+    assert named in text
+    assert other not in text
+
+
 def text_of(node: Element | None) -> str:
     return "" if node is None else "".join(node.itertext())
 

@@ -1,0 +1,18 @@
+"""Define the error of a text that cannot be labelled."""
+
+from __future__ import annotations
+
+from asr.base.types import UserError
+
+
+class UnlabelledError(UserError):
+    """Says why a text cannot be labelled.
+
+    Args:
+        reason: the same for all such texts, so that they can be counted.
+        detail: what was found in this text.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{detail}: {reason}")
+        self.reason, self.detail = reason, detail
