@@ -47,7 +47,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Labelling:
-    """Labels recordings.
+    """Labels the recordings of a corpus.
 
     Attributes:
         units: of the labels.
