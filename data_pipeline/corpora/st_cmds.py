@@ -3,7 +3,7 @@
     ST-CMDS-20170001_1-OS/20170001P00001A0001.wav, .txt, .metadata
 
 There are 102,600 of each in one folder; subfolders work as well. A name consists of the corpus (20170001),
-the speaker (P00001A: a person and a letter, 120 sentences each) and the sentence. There are no splits.
+the speaker and the sentence: P00001A and P00001I are two sets of 120 sentences by one person. No splits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from data_pipeline.work import reported
 
 FOLDER = "ST-CMDS-20170001_1-OS"
 LAYOUT = f"{FOLDER}/*.wav and *.txt"
-NAME = re.compile(r"20170001(P[0-9]{5}[A-Z])[0-9]{4}")
+NAME = re.compile(r"20170001(P[0-9]{5})[A-Z][0-9]{4}")
 
 
 def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
@@ -56,7 +56,7 @@ def _line(path: Path) -> Line | LeftOut:
 
 CORPUS = Corpus(
     read=read,
-    about="855 speakers with 120 sentences each: small talk and commands, on telephones",
+    about="855 sets of 120 sentences, a few by the same person: small talk and commands, on telephones",
     language="zh",
     hours=110,
     size_gb=8.2,

@@ -183,15 +183,15 @@ def test_syllables_of_keeps_every_syllable_in_the_project_spelling():
     assert [syllables_of(syllable) for syllable in syllables] == [(syllable,) for syllable in syllables]
 
 
-def test_st_cmds_speaker_is_a_number_and_a_letter(tmp_path):
+def test_st_cmds_speaker_is_a_person_whatever_the_letter(tmp_path):
     _, recordings = read("st_cmds", build_st_cmds(tmp_path), tmp_path / "out")
     assert {name[8:]: recording.speaker for name, recording in recordings.items()} == {
-        "P00001A0001": "P00001A",
-        "P00001A0002": "P00001A",
-        "P00001I0001": "P00001I",
-        "P00001I0002": "P00001I",
-        "P00255A0119": "P00255A",
-        "P00255A0120": "P00255A",
+        "P00001A0001": "P00001",
+        "P00001A0002": "P00001",
+        "P00001I0001": "P00001",
+        "P00001I0002": "P00001",
+        "P00255A0119": "P00255",
+        "P00255A0120": "P00255",
     }
     assert recordings["20170001P00001A0002"].text == "还喝 里下聊天"
     assert recordings["20170001P00255A0119"].text == "有三个人"
