@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -29,6 +31,7 @@ INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
+MAX_OPEN_FILES = 64  # packs
 MPEG_TAIL_BYTES = 1 << 14  # maximum size of tags after the audio
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
@@ -207,24 +210,26 @@ def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
 
 def _open_file(name: str) -> BinaryIO:
     piece = PIECE.fullmatch(name)
-    path = piece["path"] if piece else name
     try:
-        stream = open(path, "rb")  # noqa: PTH123, SIM115 (pathlib takes as long as reading; closed later)
         if not piece:
-            return stream
-        with stream:
-            begin, num_bytes = int(piece["begin"]), int(piece["num_bytes"])
-            present = stream.seek(0, io.SEEK_END) - begin
-            stream.seek(begin)
-            data = stream.read(min(num_bytes, max(0, present)))
+            return open(name, "rb")  # noqa: PTH123 (pathlib takes as long as reading; closed later)
+        begin, num_bytes = int(piece["begin"]), int(piece["num_bytes"])
+        state = os.stat(piece["path"])  # noqa: PTH116 (as above)
+        file = _opened_once(piece["path"], state.st_ino)
+        if begin + num_bytes > state.st_size:  # before memory is allocated for it
+            raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
+        return io.BytesIO(os.pread(file.fileno(), num_bytes, begin))
     except IsADirectoryError:
         raise UserError(f"{name}: expected an audio file, received a folder") from None
     except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name contains a zero byte
         reason = getattr(error, "strerror", error)
         raise UserError(f"{name}: cannot read this file ({reason})") from None
-    if len(data) < num_bytes:
-        raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
-    return io.BytesIO(data)
+
+
+@functools.lru_cache(maxsize=MAX_OPEN_FILES)
+def _opened_once(path: str, inode: int) -> BinaryIO:
+    """Return a file that stays open until nobody uses it, as opening is slow on network disks."""
+    return open(path, "rb", buffering=0)  # noqa: PTH123
 
 
 class _Decoded:

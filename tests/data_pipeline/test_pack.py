@@ -1,4 +1,5 @@
 import dataclasses
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ import soundfile
 import tensorflow as tf
 from helpers import ROOT
 
+from asr.audio import recording
 from asr.audio.recording import audio_header, piece_of_file, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.lock import exclusive_lock
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
+from data_pipeline import pack
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.dataset import Dataset
 from data_pipeline.doctor.quick import check_audio
@@ -64,14 +67,17 @@ def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
     found = {}
     for record in tf.data.TFRecordDataset(list(map(str, shards))):
         example = tf.io.parse_single_example(record, features)
-        audio, rate_hz = tf.audio.decode_wav(example["audio"])
-        assert rate_hz == 16000
-        found[example["id"].numpy().decode()] = (example, np.asarray(audio)[:, 0] * 32768)
+        found[example["id"].numpy().decode()] = (example, example["audio"].numpy())
     for utterance in read_manifest(mixed):
         example, audio = found[utterance.id]
         assert example["text"].numpy().decode() == utterance.text
         assert example["tokens"].numpy().decode().split() == list(utterance.tokens)
-        np.testing.assert_array_equal(audio, read_audio(utterance.audio_path))
+        np.testing.assert_array_equal(read_audio(io.BytesIO(audio)), read_audio(utterance.audio_path))
+        if utterance.audio_path.endswith(".flac"):
+            assert audio == Path(utterance.audio_path).read_bytes()
+        else:
+            waveform, rate_hz = tf.audio.decode_wav(audio)
+            assert (rate_hz, waveform.shape[1]) == (16000, 1)
 
 
 def test_packed_clips_are_sorted_by_length(packed):
@@ -120,6 +126,47 @@ def test_repeated_pack_keeps_finished_files_and_replaces_partial_ones(mixed, cli
     assert pack_manifest(mixed, tmp_path / "out").utterances == read_manifest(first.manifest)
     for utterance in read_manifest(tmp_path / "out" / "dev.jsonl"):
         read_audio(utterance.audio_path)
+
+
+@pytest.mark.parametrize("damage", ["", "cut", "other"])
+def test_interrupted_pack_keeps_complete_files_and_ends_as_if_uninterrupted(
+    mixed, packed, tmp_path, monkeypatch, damage
+):
+    added = []
+
+    def add(shards, *arguments):
+        if len(added) == 6:
+            raise KeyboardInterrupt
+        added.append(arguments)
+        return original(shards, *arguments)
+
+    original = pack._Shards.add
+    monkeypatch.setattr(pack._Shards, "add", add)
+    with pytest.raises(KeyboardInterrupt):
+        pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+    monkeypatch.undo()
+    shards = sorted(tmp_path.glob("*.tfrecord"))
+    assert len(shards) > 1
+    when = [path.stat().st_mtime_ns for path in shards]
+    if damage == "cut":
+        shards[1].write_bytes(shards[1].read_bytes()[:-100])
+    elif damage == "other":
+        shards[1].write_bytes(shards[1].read_bytes().replace(b"demo-", b"omed-"))
+    again = pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+    assert again.num_files == packed.num_files
+    for name in ("train.jsonl", *(path.name for path in packed.manifest.parent.glob("*.tfrecord"))):
+        assert (tmp_path / name).read_bytes() == packed.manifest.with_name(name).read_bytes()
+    kept = [path.stat().st_mtime_ns == before for path, before in zip(shards, when, strict=True)]
+    assert kept == [True] + [not damage] * (len(shards) - 1)
+
+
+def test_pack_stays_open_between_two_recordings(packed, monkeypatch):
+    opened = []
+    monkeypatch.setattr(recording, "open", lambda *a, **k: opened.append(a) or open(*a, **k), raising=False)  # noqa: PTH123, SIM115
+    recording._opened_once.cache_clear()
+    for utterance in packed.utterances:
+        read_audio(utterance.audio_path)
+    assert len(opened) == packed.num_files < len(packed.utterances)
 
 
 def test_packing_over_other_utterances_raises(packed, clips, tmp_path):
