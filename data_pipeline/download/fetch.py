@@ -45,7 +45,8 @@ class RetryPolicy:
     """Sets timeouts and limits of retries.
 
     Attributes:
-        timeout_s: time without data after which a connection counts as lost.
+        timeout_s: time without data, or with less than `min_bytes`, after which a connection counts as lost.
+        min_bytes: that a server has to send in `timeout_s`; less is no progress.
         first_wait_s: wait before the second try; each wait is twice the one before.
         max_wait_s: upper limit of these waits.
         max_retry_after_s: longest wait that a server may request (Retry-After).
@@ -53,6 +54,7 @@ class RetryPolicy:
     """
 
     timeout_s: float = 60.0
+    min_bytes: int = 1 << 16
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
     max_retry_after_s: float = 600.0
@@ -182,10 +184,11 @@ def _receive_with_retries(part: _Part, retries: RetryPolicy) -> None:
     furthest, failures, connected = part.num_bytes, 0, False
     while True:
         try:
-            return _receive(part, retries.timeout_s)
+            return _receive(part, retries)
         except TransientError as error:
             failure = error
-        failures = 0 if part.num_bytes > furthest else failures + 1
+        is_new = part.num_bytes >= furthest + (retries.min_bytes if failure.is_slow else 1)
+        failures = 0 if is_new else failures + 1
         furthest = max(furthest, part.num_bytes)
         connected |= failure.connected
         max_tries = retries.max_tries if connected else min(retries.max_tries, MAX_TRIES_TO_CONNECT)
@@ -194,8 +197,9 @@ def _receive_with_retries(part: _Part, retries: RetryPolicy) -> None:
         received = file_size(part.num_bytes)
         if failures >= max_tries or failure.retry_after_s > retries.max_retry_after_s:
             later = f" and requests a wait of {failure.retry_after_s:.0f} s" if failure.retry_after_s else ""
+            missing = "more" if failure.is_slow else "new data"
             raise UserError(
-                f"{url}: {failure}{later}; {failures} tries without new data. The part received so far "
+                f"{url}: {failure}{later}; {failures} tries without {missing}. The part received so far "
                 f"({received}) is kept, the same command resumes it{other_servers(url)}"
             )
         logger.warning(
@@ -204,7 +208,7 @@ def _receive_with_retries(part: _Part, retries: RetryPolicy) -> None:
         time.sleep(wait_s)
 
 
-def _receive(part: _Part, timeout_s: float) -> None:
+def _receive(part: _Part, retries: RetryPolicy) -> None:
     """Request the missing part once, and append the data received."""
     known, url = part.known_origin(), part.archive.url
     if part.num_bytes and known is None:
@@ -212,7 +216,7 @@ def _receive(part: _Part, timeout_s: float) -> None:
     if known and known.num_bytes and known.num_bytes == part.num_bytes:
         return
     validator = known.validator if known and known.url == url else ""
-    answer = request_file(url, part.num_bytes, validator, timeout_s)
+    answer = request_file(url, part.num_bytes, validator, retries.timeout_s)
     if answer is None:
         part.start_again("the server's file is shorter")
         raise TransientError("the server cannot resume the file")
@@ -223,7 +227,7 @@ def _receive(part: _Part, timeout_s: float) -> None:
             num_bytes = known.num_bytes
         part.report(num_bytes)
         _check_space(part.path, (num_bytes or 0) - part.num_bytes)
-        _copy(answer.response, part, num_bytes)
+        _copy(answer.response, part, num_bytes, retries)
     if num_bytes is not None and part.num_bytes != num_bytes:
         raise TransientError("the connection was cut")
 
@@ -239,7 +243,8 @@ def _align(part: _Part, answer: Answer, known: Origin | None) -> None:
         part.note(answer.origin)
 
 
-def _copy(response: http.client.HTTPResponse, part: _Part, total: int | None) -> None:
+def _copy(response: http.client.HTTPResponse, part: _Part, total: int | None, retries: RetryPolicy) -> None:
+    since_s, begin = time.monotonic(), part.num_bytes
     while True:
         try:
             data = response.read1(CHUNK_BYTES)
@@ -248,6 +253,12 @@ def _copy(response: http.client.HTTPResponse, part: _Part, total: int | None) ->
         if not data:
             return
         part.append(data, total)
+        if time.monotonic() - since_s < retries.timeout_s:
+            continue
+        if part.num_bytes - begin < retries.min_bytes:  # a byte now and then is no download
+            received = file_size(part.num_bytes - begin)
+            raise TransientError(f"the server sent {received} in {retries.timeout_s:g} s", is_slow=True)
+        since_s, begin = time.monotonic(), part.num_bytes
 
 
 def _check_space(part: Path, missing: int) -> None:

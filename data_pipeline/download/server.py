@@ -27,12 +27,15 @@ class TransientError(Exception):
     Attributes:
         retry_after_s: wait in seconds that the server requests.
         connected: whether the server answered at all.
+        is_slow: whether it sent too little in a long time.
     """
 
-    def __init__(self, reason: str, retry_after_s: float = 0.0, *, connected: bool = True) -> None:
+    def __init__(
+        self, reason: str, retry_after_s: float = 0.0, *, connected: bool = True, is_slow: bool = False
+    ) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        self.connected = connected
+        self.connected, self.is_slow = connected, is_slow
 
 
 @dataclass(frozen=True, slots=True)

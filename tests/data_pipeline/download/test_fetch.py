@@ -95,6 +95,14 @@ def stall(num_bytes):
     return act
 
 
+def drip(handler):
+    """Send a byte now and then, for as long as somebody listens."""
+    ordinary(handler, 0)
+    while not handler.server.end.wait(0.05):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
 def replaced_by(content):
     def act(handler):
         handler.server.content = content
@@ -169,6 +177,13 @@ def test_silent_server_is_retried_after_a_timeout(server, tmp_path, caplog):
     assert fetch(server.unchecked, tmp_path, IMPATIENT).read_bytes() == CONTENT
     assert begins(server) == [0, HALF]
     assert "the server stopped sending" in caplog.text
+
+
+def test_server_that_sends_a_byte_now_and_then_is_given_up(server, tmp_path):
+    server.plan = [drip] * 1000
+    hasty = dataclasses.replace(QUICK, timeout_s=0.5, max_tries=3)
+    with pytest.raises(UserError, match=r"the server sent .*B in 0\.5 s; 3 tries without more"):
+        fetch(server.unchecked, tmp_path, hasty)
 
 
 def test_later_run_requests_only_the_missing_part(server, tmp_path):
