@@ -5,7 +5,7 @@ division leaves in the waveform. Its inverse is the deviation. Samples that are 
 were resampled or come as floating-point numbers, have no such step; they get a usual loudness.
 
 The mean cannot be known, but guessed: the sound of a voice is not symmetric, so that the mean of a recording
-is not 0; that of its quietest part nearly is.
+is not 0; that of its quietest part nearly is, if it is quiet enough to say.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FEW = 4.5, 32.5  # differences of up to so much times the smallest are averaged,
 MAX_REST = 0.05  # mean distance of multiples of a step from whole numbers; it is 0.25 where there is no step
 QUIETEST, LOUDEST = 30.0, 32768.0  # standard deviations of 16-bit samples
 QUIET_SAMPLES = 800  # 50 ms
+MAX_QUIET = 0.02  # deviation of the quietest part; a louder one's mean is less certain than the recording's
 
 
 class _Deviation(NamedTuple):
@@ -74,7 +75,7 @@ def _deviation(graph: Graph, audio: Value, usual: float) -> _Deviation:
 
 
 def _mean_of_quietest(graph: Graph, audio: Value) -> Value:
-    """Return the mean (1, 1) of the quietest 50 ms of a waveform; 0 if it is shorter."""
+    """Return the mean (1, 1) of the quietest 50 ms of a waveform; 0 if it is shorter, or they are loud."""
     loud = np.tile(np.array([100, -100], np.float32), QUIET_SAMPLES // 2)[None]  # so that there is a part
     num_whole = graph.size(audio, 1) // QUIET_SAMPLES * QUIET_SAMPLES
     whole = graph.op("Slice", audio, [0], num_whole, [1])
@@ -83,7 +84,9 @@ def _mean_of_quietest(graph: Graph, audio: Value) -> Value:
     means = graph.op("ReduceMean", parts, [1])  # (N, 1)
     deviations = parts - means
     powers = graph.op("ReduceMean", deviations * deviations, [1])
-    return graph.op("Gather", means, graph.op("ArgMin", powers, axis=0, keepdims=0), axis=0)
+    quietest = graph.op("ArgMin", powers, axis=0, keepdims=0)
+    mean, power = (graph.op("Gather", values, quietest, axis=0) for values in (means, powers))
+    return graph.op("Where", graph.op("Less", power, MAX_QUIET**2), mean, 0.0)
 
 
 def _sum(graph: Graph, values: Value) -> Value:

@@ -43,6 +43,12 @@ def test_mean_of_the_quietest_part_becomes_0(session):
     np.testing.assert_allclose(found, waveform, rtol=1e-5, atol=0.02)
 
 
+def test_mean_of_noise_stays_0(session):
+    waveform = np.round(np.random.default_rng(0).normal(scale=900, size=9_000))
+    found = scaled(session, (waveform + 77) / 32768)
+    np.testing.assert_allclose(found, waveform - np.round(waveform.mean()), rtol=1e-5, atol=1.02)
+
+
 def test_other_samples_get_the_usual_loudness(session):
     samples = np.random.default_rng(0).normal(scale=0.05, size=20_000)
     assert scaled(session, samples).std() == pytest.approx(USUAL, rel=0.01)
