@@ -23,7 +23,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from common import seconds, show
 from pypinyin import Style, lazy_pinyin
@@ -31,7 +31,8 @@ from pypinyin import Style, lazy_pinyin
 from asr.base.hanzi_text import HANZI, ONE_HANZI
 from asr.base.pinyin import read_syllable
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
-from data_pipeline.labels import pinyin_of
+from data_pipeline.labels import ReadingPolicy, label, pinyin_of
+from data_pipeline.readings.tones import Tones
 
 MARK = "\u2581"
 NOT_READ = re.compile(rf"[^{HANZI}{MARK}，。、；：！？]")
@@ -89,6 +90,8 @@ def main() -> None:
         if arguments.errors:
             for (place, expected, received), count in sorted(results["labels"].errors.items()):
                 print(f"{place}\t{expected}\t{received}\t{count}")
+    if arguments.thchs30:
+        show("THCHS-30, test, nothing left out", tones_agreement(arguments.thchs30 / "test.tsv"))
     texts = [sentence.hanzi for sentence in itertools.chain(*corpora.values())]
     mean = statistics.mean(map(len, texts))
     show(
@@ -147,6 +150,21 @@ def thchs30_sentences(path: Path) -> Iterator[Sentence]:
         text, syllables = line.split("\t")
         pairs = enumerate(zip(text, syllables.split(), strict=True))
         yield Sentence(text, {place: syllable for place, (char, syllable) in pairs if char not in "一不"})
+
+
+def tones_agreement(path: Path) -> dict[str, str]:
+    """Return how often labels with citation and with spoken tones agree with the makers' pinyin."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    shares = {}
+    for tones in get_args(Tones):
+        labels = [label(text, "syllables", ReadingPolicy(tones)) for text, _ in rows]
+        pairs = [
+            pair
+            for of_text, (_, made) in zip(labels, rows, strict=True)
+            for pair in zip(of_text, made.split(), strict=True)
+        ]
+        shares[f"{tones} tones"] = f"{sum(one == spelled(other) for one, other in pairs) / len(pairs):8.2%}"
+    return shares
 
 
 def demo_sentences() -> Iterator[Sentence]:

@@ -28,6 +28,9 @@ NUM_SPECIAL_IDS = 3
 # places of hanzi, relative to the polyphone, that are looked up together
 NEIGHBOURS = ((-1, 0), (0, 1), (-2, -1), (1, 2), (-1, 0, 1), (-2, -1, 0), (0, 1, 2))
 MULTIPLIER, ID_MULTIPLIER, OFFSET, MODULUS = 1000003, 7919, 12345, 2147483647  # of the hash
+FIRST, SECOND = ([AROUND + offsets[i] for offsets in NEIGHBOURS] for i in (0, 1))
+THIRD = [AROUND + offsets[2] for offsets in NEIGHBOURS if len(offsets) == 3]  # these are the last
+KINDS = MULTIPLIER * np.arange(1, len(NEIGHBOURS) + 1)[:, None]
 AT_ONCE = 4096  # polyphones
 NO_READING = -1
 NEVER = float("inf")  # a margin
@@ -66,12 +69,10 @@ def windows_around(ids: Sequence[int], centres: Int64) -> Int64:
 def hashes(windows: Int64, num_rows: int) -> Int64:
     """Return the row of each pair or triple of neighbours in a table, (kinds of neighbours, N)."""
     columns = windows.T * ID_MULTIPLIER + OFFSET  # (2 AROUND + 1, N)
-    hashed = np.empty((len(NEIGHBOURS), len(windows)), np.int64)
-    for kind, offsets in enumerate(NEIGHBOURS):
-        value: Int64 | int = kind + 1
-        for offset in offsets:
-            value = (value * MULTIPLIER + columns[AROUND + offset]) % MODULUS
-        hashed[kind] = value
+    hashed = (KINDS + columns[FIRST]) % MODULUS
+    hashed = (hashed * MULTIPLIER + columns[SECOND]) % MODULUS
+    triples = hashed[-len(THIRD) :]
+    triples[:] = (triples * MULTIPLIER + columns[THIRD]) % MODULUS
     rows: Int64 = hashed % num_rows
     return rows
 

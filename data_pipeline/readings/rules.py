@@ -25,6 +25,7 @@ ER_WORDS = re.compile(
     "儿(?=[童子女孙媳歌科戏时])|(?<=[女婴幼孤胎男健宠弃患产育托妻小少潮运血生])儿(?![童子女孙媳歌科戏时])"
 )
 
+SURNAMES = "zeng1 shan4 qiu2 piao2 qin2 miao4 ge3 ge3 xie4 zha1 ou1"
 # rules for a hanzi that is a word on its own
 ALONE = [
     (r"(?<=[成作变化称名分视认极颇较更最甚均尤约改])为|为(?=百分|[零二三四五六七八九十百千万第])", "wei2"),
@@ -40,6 +41,10 @@ ALONE = [
     (r"(?<=[一两三四五六七八九几十百这那每哪])只(?![有要能是好会])", "zhi1"),
     (r"(?<=[男女电原质粒分离中光量因弟孔孟太庄王之次幼独养义])子|(?<=第[一二三四五六七八九十])子", "zi3"),
     (r"子(?=[午嗣爵女弟孙])", "zi3"),
+    *(
+        (rf"(?<=姓){char}(?!名)|{char}(?=先生|女士|小姐|太太)", reading)
+        for char, reading in zip("曾单仇朴覃缪葛盖解查区", SURNAMES.split(), strict=True)
+    ),
 ]
 # rules for a hanzi anywhere, even inside a word of the dictionary
 ANYWHERE = [
