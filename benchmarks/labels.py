@@ -137,11 +137,11 @@ def cpp_sentences(folder: Path, *, held_out: bool = True) -> Iterator[Sentence]:
     """Yield CPP's held-out sentences or the others, each with the reading of one polyphone."""
     texts = (folder / "dev.sent").read_text(encoding="utf-8").splitlines()
     labels = (folder / "dev.lb").read_text(encoding="utf-8").split()
-    for number, (line, label) in enumerate(zip(texts, labels, strict=True)):
+    for number, (line, reading) in enumerate(zip(texts, labels, strict=True)):
         if (number % HELD_OUT_OF == 0) == held_out:
             before, polyphone, after = NOT_READ.sub("", line).split(MARK)
             place = len(ONE_HANZI.findall(before))
-            yield Sentence(before + polyphone + after, {place: label})
+            yield Sentence(before + polyphone + after, {place: reading})
 
 
 def thchs30_sentences(path: Path) -> Iterator[Sentence]:
