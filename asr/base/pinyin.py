@@ -116,6 +116,13 @@ def syllable_of_reading(reading: str) -> str:
     return standard_spelling(to_tone3(reading, v_to_u=False, neutral_tone_with_five=True))
 
 
+def with_tone_mark(syllable: str) -> str:
+    """Return a toned syllable as people write it: `zhong1` -> `zhōng`, `lv4` -> `lǜ`, `de5` -> `de`."""
+    from pypinyin.contrib.tone_convert import to_tone
+
+    return str(to_tone(syllable)) if is_syllable(syllable) else syllable
+
+
 def mandarin_syllables() -> list[str]:
     """Return every toned syllable of Mandarin, sorted, with each syllable in the neutral tone, too.
 

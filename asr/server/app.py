@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 
 from asr.server.asrt_http import asrt_refusal, asrt_routes
 from asr.server.funasr_socket import funasr_routes
-from asr.server.gate import Gate
+from asr.server.gate import PAGE_FOLDER, Gate
 from asr.server.openai_http import openai_refusal, openai_routes
 from asr.server.operators import operator_routes
-from asr.server.page import page_routes
+from asr.server.page.routes import page_routes
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
 from asr.server.vosk_socket import vosk_routes
@@ -45,7 +45,8 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
 
 def refusal_of(path: str, refusal: RefusalError) -> Response:
     """Return the answer to a refused request, in the form of the path's protocol."""
-    return openai_refusal(refusal) if path.startswith("/v1/") else asrt_refusal(refusal)
+    in_openais_form = path.startswith(("/v1/", PAGE_FOLDER))
+    return openai_refusal(refusal) if in_openais_form else asrt_refusal(refusal)
 
 
 async def _refused(request: Request, refusal: RefusalError) -> Response:

@@ -25,6 +25,7 @@ from asr.server.refusal import RefusalError, unavailable
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/health/live", "/health/ready")  # that need no token
+PAGE_FOLDER = "/page/"  # whose files, and the page itself, may be read without a token; it asks for it
 READING = ("GET", "HEAD", "OPTIONS")
 REFUSED_CLOSE_CODE = 1008  # of a WebSocket: policy violation
 BUSY_CLOSE_CODE = 1013  # try again later
@@ -111,7 +112,9 @@ class Gate:
 
     def _needs_token(self, scope: Scope) -> bool:
         asks_what_is_allowed = scope.get("method") == "OPTIONS"  # browsers do, without a token
-        return bool(self._token) and scope["path"] not in OPEN_PATHS and not asks_what_is_allowed
+        path, reads = scope["path"], scope.get("method") in ("GET", "HEAD")
+        is_page = reads and (path == "/" or path.startswith(PAGE_FOLDER))
+        return bool(self._token) and not (path in OPEN_PATHS or asks_what_is_allowed or is_page)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in self._origins or "*" in self._origins or urlsplit(origin).netloc == host

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 import json
 import math
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from asr.recognition.alignment.time_formats import TimedToken, srt, vtt
 from asr.recognition.decoding.decoder import converter_of
 from asr.recognition.long_audio import Segment
 from asr.server.admission import Ticket
+from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
 from asr.server.receiving import Form, receive_form, while_connected
 from asr.server.refusal import RefusalError, invalid
@@ -45,7 +45,7 @@ def openai_routes(service: RecognitionService) -> list[BaseRoute]:
         with ExitStack() as stack:
             ticket = stack.enter_context(service.admission.ticket())
             form = await receive_form(request, ticket, service.limits)
-            read = functools.partial(received_waveform, _file(form), service.limits.max_audio_s)
+            read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
             answer = _answer_of(form)
             if _is_true(form, "stream"):
                 events = _events(service, ticket, read, stack.pop_all())
@@ -80,7 +80,12 @@ def error_fields(refusal: RefusalError) -> dict[str, str | None]:
     return {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code}
 
 
-def _file(form: Form) -> bytes:
+def file_of(form: Form) -> bytes:
+    """Return the recording that a form holds.
+
+    Raises:
+        RefusalError: it holds none.
+    """
     if "file" not in form.files:
         raise invalid("`file`: expected a recording, received none", "file", "missing_required_parameter")
     return form.files["file"]
@@ -186,23 +191,20 @@ async def _events(
 ) -> AsyncIterator[str]:
     """Yield the text of each segment as it is recognized, then the whole; together they are the same."""
     with stack:
-        segments: asyncio.Queue[Segment | None] = asyncio.Queue()
-        job = asyncio.ensure_future(service.recognize(ticket, read, segments.put_nowait))
-        job.add_done_callback(lambda _: segments.put_nowait(None))
+        gap = ""
         try:
-            gap = ""
-            while (segment := await segments.get()) is not None:
-                text = gap + segment.hypothesis.text
-                yield _event({"type": "transcript.text.delta", "delta": text})
-                gap = " "
-            recognized = job.result()
-            done = {"type": "transcript.text.done", "text": recognized.hypothesis.text}
-            yield _event({**done, "usage": _usage(recognized)})
+            async with aclosing(recognized_progressively(service, ticket, read)) as found:
+                async for part in found:
+                    if isinstance(part, Segment):
+                        delta = gap + part.hypothesis.text
+                        yield _event({"type": "transcript.text.delta", "delta": delta})
+                        gap = " "
+                    else:
+                        done = {"type": "transcript.text.done", "text": part.hypothesis.text}
+                        yield _event({**done, "usage": _usage(part)})
             yield "data: [DONE]\n\n"
         except RefusalError as refusal:
             yield _event({"error": error_fields(refusal)})
-        finally:
-            job.cancel()
 
 
 def _event(fields: dict[str, Any]) -> str:

@@ -1,6 +1,12 @@
 import pytest
 
-from asr.base.pinyin import mandarin_syllables, read_syllable, split_syllable, syllables_in
+from asr.base.pinyin import (
+    mandarin_syllables,
+    read_syllable,
+    split_syllable,
+    syllables_in,
+    with_tone_mark,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +65,11 @@ def test_mandarin_syllables_contain_every_common_syllable_once():
     assert len(set(syllables)) == len(syllables)
     assert {"de5", "lv4", "nve4", "zhuang1", "er2", "yo1", "ma5"} <= set(syllables)
     assert 1500 < len(syllables) < 2000
+
+
+@pytest.mark.parametrize(
+    ("syllable", "written"),
+    [("zhong1", "zhōng"), ("lv4", "lǜ"), ("de5", "de"), ("gui3", "guǐ"), ("ng2", "ng2")],
+)
+def test_syllables_are_written_with_tone_marks(syllable, written):
+    assert with_tone_mark(syllable) == written

@@ -48,6 +48,15 @@ def test_every_path_needs_the_token_except_those_of_health(guarded, path):
     assert status_of(guarded, "/health/live", "GET")[0] == 200
 
 
+def test_page_is_read_without_the_token_that_it_asks_for(guarded):
+    status, headers, page = status_of(guarded, "/", "GET")
+    assert (status, b"Authorization" in page, TOKEN.encode() in page) == (200, True, False)
+    assert status_of(guarded, "/page/main.js", "GET")[1]["Content-Type"].startswith("text/javascript")
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert status_of(guarded, "/page/transcribe")[0] == 401
+    assert status_of(guarded, "/v1/models", "GET")[0] == 401
+
+
 def test_pages_of_other_sites_may_not_use_the_server(address, guarded):
     assert status_of(address, "/", Origin="https://elsewhere.example")[0] == 403
     assert status_of(address, "/", Origin="null")[0] == 403

@@ -1,0 +1,109 @@
+"""Serve the page at `/`, its files, and what it asks of the server."""
+
+from __future__ import annotations
+
+import functools
+import json
+import mimetypes
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, aclosing
+from importlib.resources import files
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from asr.audio.recording import Waveform
+from asr.base.version import __version__
+from asr.recognition.long_audio import Segment
+from asr.server.admission import Ticket
+from asr.server.examples import example_calls
+from asr.server.gate import PAGE_FOLDER
+from asr.server.openai_http import error_fields, file_of
+from asr.server.page.transcript import segment_fields, transcript_files
+from asr.server.progressive import recognized_progressively
+from asr.server.received_audio import received_waveform
+from asr.server.receiving import receive_form
+from asr.server.refusal import RefusalError
+from asr.server.service import RecognitionService
+
+SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "media-src blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": SECURITY_POLICY,
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+LINES = "application/x-ndjson"
+
+
+def page_routes(service: RecognitionService) -> list[BaseRoute]:
+    """Return the routes of the page."""
+    contents = {file.name: file.read_bytes() for file in (files(__package__) / "static").iterdir()}
+
+    async def page(request: Request) -> Response:
+        from asr.pages.page import render
+
+        values = {
+            "name": service.name,
+            "calls": example_calls(str(request.base_url).rstrip("/"), service.name, False),
+            "version": __version__,
+            "max_audio_s": service.limits.max_audio_s,
+            "max_body_mb": service.limits.max_body_mb,
+        }
+        return HTMLResponse(render(__package__, "home.html", **values), headers=HEADERS)
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in contents:
+            raise RefusalError(404, "not_found", f"the page has no file {name!r:.40}")
+        return Response(contents[name], headers=HEADERS, media_type=mimetypes.guess_type(name)[0])
+
+    async def transcribe(request: Request) -> Response:
+        with ExitStack() as stack:
+            ticket = stack.enter_context(service.admission.ticket())
+            form = await receive_form(request, ticket, service.limits)
+            read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
+            lines = _lines(service, ticket, read, stack.pop_all())
+            return StreamingResponse(lines, media_type=LINES, headers=HEADERS)
+
+    return [
+        Route("/", page, methods=["GET"]),
+        Route(f"{PAGE_FOLDER}transcribe", transcribe, methods=["POST"]),
+        Route(f"{PAGE_FOLDER}{{name}}", file, methods=["GET"]),
+    ]
+
+
+async def _lines(
+    service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform], stack: ExitStack
+) -> AsyncIterator[str]:
+    """Yield a line of JSON for each segment as it is recognized, then one for the whole, or for an error."""
+    with stack:
+        try:
+            async with aclosing(recognized_progressively(service, ticket, read)) as found:
+                async for part in found:
+                    if isinstance(part, Segment):
+                        fields = await service.run(segment_fields, part, service.recognizer)
+                        yield _line({"segment": fields})
+                    else:
+                        contents = await service.run(transcript_files, part, service.recognizer)
+                        yield _line({"done": {"duration_s": round(part.duration_s, 3), "files": contents}})
+        except RefusalError as refusal:
+            yield _line({"error": error_fields(refusal)})
+
+
+def _line(fields: dict[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False) + "\n"

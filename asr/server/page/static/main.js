@@ -1,0 +1,196 @@
+// Puts the page together: audio comes in, its transcript is shown and kept.
+
+import { Player, clockText } from "./player.js";
+import { Recorder } from "./recorder.js";
+import { needsToken, setToken, transcribe } from "./server.js";
+import { errorText, lengthText, showTexts, text, useOtherLanguage } from "./texts.js";
+import { Transcript } from "./transcript.js";
+
+const byId = (id) => document.getElementById(id);
+const audio = byId("audio");
+const player = new Player(
+  { audio, canvas: byId("waveform"), play: byId("play"), time: byId("time"), duration: byId("duration") },
+  (seconds) => transcript.showTime(seconds),
+);
+const transcript = new Transcript(byId("transcript"), (seconds) => player.playFrom(seconds));
+let recorder = null;
+let running = null; // AbortController of the transcription in progress
+let kept = null; // { name, files } of the last transcript
+let lastProblem = null; // a function that words it in the present language
+
+function showProblem(words) {
+  lastProblem = words;
+  byId("problem").hidden = !words;
+  byId("problem").textContent = words ? words() : "";
+}
+
+function showStatus(name) {
+  const status = byId("status");
+  status.classList.toggle("busy", name === "recognizing");
+  if (name) status.dataset.text = name;
+  else delete status.dataset.text;
+  status.textContent = name ? text(name) : "";
+}
+
+function serverProblem(error) {
+  const { maxS, maxMb: megabytes } = document.body.dataset;
+  return () => {
+    const values = { length: lengthText(Number(maxS)), megabytes, message: error.message };
+    return errorText(error.code ?? "other", values);
+  };
+}
+
+async function recognize(blob, name) {
+  running?.abort();
+  const mine = (running = new AbortController());
+  showProblem(null);
+  kept = null;
+  transcript.clear();
+  for (const id of ["keep", "legend"]) byId(id).hidden = true;
+  byId("result").hidden = false;
+  byId("file-name").textContent = name;
+  showStatus("recognizing");
+  player.load(blob);
+  try {
+    const done = await transcribe(blob, name, (segment) => mine === running && transcript.add(segment), mine.signal);
+    if (mine !== running) return;
+    kept = { name, files: done.files };
+    player.setDuration(done.duration_s);
+    showStatus(transcript.units.length ? "" : "nothing");
+    byId("keep").hidden = !transcript.units.length;
+    byId("legend").hidden = !transcript.isRated;
+  } catch (error) {
+    if (mine !== running) return;
+    showStatus("");
+    byId("result").hidden = !transcript.units.length;
+    showProblem(serverProblem(error));
+    if (error.code === "invalid_api_key") askForToken();
+  }
+}
+
+function askForToken() {
+  byId("token-form").hidden = false;
+  byId("token-note").hidden = false;
+}
+
+function showRecording(isOn) {
+  byId("record").classList.toggle("on", isOn);
+  byId("record-text").dataset.text = isOn ? "stop" : "record";
+  byId("record-text").textContent = text(isOn ? "stop" : "record");
+  byId("meter").hidden = !isOn;
+  byId("choose").disabled = isOn;
+}
+
+function microphoneProblem(error) {
+  const names = { NotAllowedError: "microphoneDenied", NotFoundError: "microphoneMissing" };
+  const name = names[error.name];
+  return () => (name ? text(name) : `${text("microphoneMissing")} (${error.message})`);
+}
+
+async function toggleRecording() {
+  if (recorder) {
+    const ending = recorder;
+    recorder = null;
+    showRecording(false);
+    await recognize(await ending.stop(), `${text("recording")} ${new Date().toLocaleTimeString()}.wav`);
+    return;
+  }
+  if (!navigator.mediaDevices) {
+    showProblem(() => text("microphoneInsecure"));
+    return;
+  }
+  audio.pause();
+  showProblem(null);
+  let numSamples = 0;
+  const starting = new Recorder((samples) => {
+    numSamples += samples.length;
+    byId("clock").textContent = clockText(numSamples / starting.rateHz);
+    const loudest = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
+    byId("level").style.width = `${Math.min(100, 140 * Math.sqrt(loudest))}%`;
+  });
+  byId("record").disabled = true;
+  try {
+    await starting.start();
+    byId("clock").textContent = clockText(0);
+    recorder = starting;
+    showRecording(true);
+  } catch (error) {
+    showProblem(microphoneProblem(error));
+  }
+  byId("record").disabled = false;
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(transcript.text);
+  } catch {
+    copyBySelection(transcript.text);
+  }
+  byId("copy").textContent = text("copied");
+  setTimeout(() => (byId("copy").textContent = text("copy")), 1500);
+}
+
+// Pages that came by http from another machine have no clipboard.
+function copyBySelection(words) {
+  const area = document.createElement("textarea");
+  area.value = words;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+function download(suffix) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([kept.files[suffix]], { type: "text/plain;charset=utf-8" }));
+  link.download = `${kept.name.replace(/\.[^.]*$/, "").replaceAll(":", "-")}.${suffix}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function acceptDrops() {
+  const { body } = document;
+  let depth = 0; // of elements that the file was dragged into
+  const mark = (change) => {
+    depth = change ? depth + change : 0;
+    body.classList.toggle("dragging", depth > 0);
+  };
+  body.addEventListener("dragenter", () => mark(1));
+  body.addEventListener("dragleave", () => mark(-1));
+  body.addEventListener("dragover", (event) => event.preventDefault());
+  body.addEventListener("drop", (event) => {
+    event.preventDefault();
+    mark(0);
+    const [file] = event.dataTransfer.files;
+    if (file && !recorder) recognize(file, file.name);
+  });
+}
+
+byId("record").addEventListener("click", toggleRecording);
+byId("choose").addEventListener("click", () => byId("file").click());
+byId("file").addEventListener("change", () => {
+  const [file] = byId("file").files;
+  if (file) recognize(file, file.name);
+  byId("file").value = ""; // the same file may be chosen again
+});
+byId("copy").addEventListener("click", copy);
+byId("play").addEventListener("relabel", showTexts);
+byId("keep").addEventListener("click", (event) => {
+  const { suffix } = event.target.dataset;
+  if (suffix && kept) download(suffix);
+});
+byId("language").addEventListener("click", () => {
+  useOtherLanguage();
+  if (lastProblem) showProblem(lastProblem);
+});
+byId("token-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  setToken(byId("token").value);
+  const isWrong = await needsToken();
+  byId("token-form").hidden = !isWrong;
+  showProblem(isWrong ? () => errorText("invalid_api_key", {}) : null);
+});
+showTexts();
+acceptDrops();
+if (await needsToken()) askForToken();
+document.body.dataset.ready = "";

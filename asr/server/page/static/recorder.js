@@ -1,0 +1,74 @@
+// Records from the microphone.
+
+export class Recorder {
+  // onSamples receives each piece as Float32Array.
+  constructor(onSamples) {
+    this.onSamples = onSamples;
+    this.pieces = [];
+  }
+
+  // The browser asks the person; it throws a DOMException if it may not or cannot record.
+  async start() {
+    this.stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    try {
+      this.context = new AudioContext();
+      await this.context.audioWorklet.addModule(new URL("capture.js", import.meta.url));
+      this.capture = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
+      this.ended = new Promise((resolve) => {
+        this.capture.port.onmessage = ({ data }) => {
+          if (data === null) return resolve();
+          this.pieces.push(data);
+          this.onSamples(data);
+        };
+      });
+      this.context.createMediaStreamSource(this.stream).connect(this.capture);
+    } catch (error) {
+      this.release();
+      throw error;
+    }
+  }
+
+  get rateHz() {
+    return this.context.sampleRate;
+  }
+
+  // Return the recording as a WAV file.
+  async stop() {
+    this.capture.port.postMessage("end");
+    await this.ended;
+    this.release();
+    return wavFile(this.pieces, this.rateHz);
+  }
+
+  release() {
+    for (const track of this.stream.getTracks()) track.stop();
+    this.context?.close();
+  }
+}
+
+// Return a WAV file of 16-bit samples, one channel.
+export function wavFile(pieces, rateHz) {
+  const numSamples = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const view = new DataView(new ArrayBuffer(44 + 2 * numSamples));
+  const put = (offset, letters) => [...letters].forEach((c, i) => view.setUint8(offset + i, c.charCodeAt(0)));
+  put(0, "RIFF");
+  view.setUint32(4, 36 + 2 * numSamples, true);
+  put(8, "WAVEfmt ");
+  view.setUint32(16, 16, true); // bytes of the format
+  view.setUint16(20, 1, true); // PCM
+  view.setUint16(22, 1, true); // channels
+  view.setUint32(24, rateHz, true);
+  view.setUint32(28, 2 * rateHz, true);
+  view.setUint16(32, 2, true); // bytes of a frame
+  view.setUint16(34, 16, true); // bits
+  put(36, "data");
+  view.setUint32(40, 2 * numSamples, true);
+  let offset = 44;
+  for (const piece of pieces) {
+    for (const sample of piece) {
+      view.setInt16(offset, Math.round(Math.max(-1, Math.min(1, sample)) * 32767), true);
+      offset += 2;
+    }
+  }
+  return new Blob([view], { type: "audio/wav" });
+}

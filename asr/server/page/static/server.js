@@ -1,0 +1,64 @@
+// What the page asks of the server.
+
+export class ServerError extends Error {
+  constructor(code, message = "") {
+    super(message);
+    this.code = code;
+  }
+}
+
+let token = new URLSearchParams(location.search).get("token") ?? "";
+
+export function setToken(sent) {
+  token = sent.trim();
+}
+
+export function authorization() {
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+export async function needsToken() {
+  const answer = await fetch("v1/models", { headers: authorization() }).catch(() => null);
+  return answer?.status === 401;
+}
+
+// Call onSegment for each segment of a recording as it is recognized; return the last part of the answer.
+export async function transcribe(blob, name, onSegment, signal) {
+  const body = new FormData();
+  body.append("file", blob, name);
+  const answer = await reached(
+    fetch("page/transcribe", { method: "POST", body, headers: authorization(), signal }),
+  );
+  if (!answer.ok) {
+    const { error } = await answer.json().catch(() => ({ error: null }));
+    throw new ServerError(error?.code ?? "other", error?.message ?? answer.statusText);
+  }
+  for await (const line of linesOf(answer.body)) {
+    const part = JSON.parse(line);
+    if (part.error) throw new ServerError(part.error.code, part.error.message);
+    if (part.done) return part.done;
+    onSegment(part.segment);
+  }
+  throw new ServerError("cut");
+}
+
+async function* linesOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reached(reader.read(), "cut");
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    yield* lines;
+  }
+}
+
+// A promise of the network, whose failure has a code.
+async function reached(promise, code = "network") {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new ServerError(code, error.message);
+  }
+}

@@ -1,0 +1,150 @@
+// The words of the page in each language, and the choice between them.
+
+const TEXTS = {
+  en: {
+    other: "中文",
+    input: "Audio",
+    result: "Transcript",
+    record: "Record",
+    stop: "Stop",
+    choose: "Choose a file",
+    drop: "or drop a recording here. It is not stored.",
+    play: "Play",
+    pause: "Pause",
+    position: "Position in the recording",
+    recording: "Recording",
+    recognizing: "Recognizing…",
+    nothing: "No speech was found in this recording.",
+    confidence: "Confidence",
+    sure: "90 % or more",
+    fair: "70 % or more",
+    unsure: "50 % or more",
+    doubtful: "less",
+    alternatives: "Other possibilities",
+    copy: "Copy",
+    copied: "Copied",
+    seconds: "seconds",
+    minutes: "minutes",
+    programs: "For programs",
+    tokenAsk: "This server asks for its token",
+    tokenUse: "Use it",
+    tokenNote: "Each call also needs the header “Authorization: Bearer TOKEN”.",
+    microphoneDenied: "The browser does not allow this page to use the microphone. Allow it, then record again.",
+    microphoneMissing: "No microphone was found. Connect one, or choose a file.",
+    microphoneInsecure:
+      "Browsers lend the microphone only to pages on this machine or by https. Choose a file instead.",
+    errors: {
+      network: "The server cannot be reached. Is it still running?",
+      invalid_api_key: "The token is missing or wrong.",
+      invalid_audio: "This file is not audio that the server can read: try WAV, FLAC, MP3 or Ogg.",
+      too_large: "The recording is too long or too large: at most {length} and {megabytes} MiB. Cut it.",
+      queue_full: "The server is busy with others. Try again in a moment.",
+      busy: "The server is busy with others. Try again in a moment.",
+      timeout: "The server took too long. Try again later, or with a shorter recording.",
+      draining: "The server is stopping. Try again later.",
+      origin: "This page may not use the server.",
+      cut: "The connection ended before the transcript was complete.",
+      other: "The server answered: {message}",
+    },
+  },
+  zh: {
+    other: "English",
+    input: "音频",
+    result: "识别结果",
+    record: "录音",
+    stop: "停止",
+    choose: "选择文件",
+    drop: "或将录音拖放到此处。录音不会被保存。",
+    play: "播放",
+    pause: "暂停",
+    position: "播放位置",
+    recording: "录音",
+    recognizing: "正在识别……",
+    nothing: "这段录音中没有发现语音。",
+    confidence: "置信度",
+    sure: "不低于 90%",
+    fair: "不低于 70%",
+    unsure: "不低于 50%",
+    doubtful: "更低",
+    alternatives: "其他可能",
+    copy: "复制",
+    copied: "已复制",
+    seconds: "秒",
+    minutes: "分钟",
+    programs: "供程序调用",
+    tokenAsk: "此服务需要令牌",
+    tokenUse: "使用",
+    tokenNote: "每个调用还需要请求头 “Authorization: Bearer TOKEN”。",
+    microphoneDenied: "浏览器不允许本页使用麦克风。请允许后重新录音。",
+    microphoneMissing: "没有找到麦克风。请连接麦克风，或选择文件。",
+    microphoneInsecure: "浏览器只允许本机或 https 网页使用麦克风。请改为选择文件。",
+    errors: {
+      network: "无法连接服务。它还在运行吗？",
+      invalid_api_key: "缺少令牌，或令牌有误。",
+      invalid_audio: "服务无法读取这个文件。请换用 WAV、FLAC、MP3 或 Ogg 格式。",
+      too_large: "录音过长或过大：最多 {length}、{megabytes} MiB。请截短。",
+      queue_full: "服务正忙，请稍后再试。",
+      busy: "服务正忙，请稍后再试。",
+      timeout: "服务未能及时完成。请稍后再试，或缩短录音。",
+      draining: "服务正在停止，请稍后再试。",
+      origin: "本页无权使用此服务。",
+      cut: "连接中断，识别结果不完整。",
+      other: "服务答复：{message}",
+    },
+  },
+};
+
+const STORED = "polyphone-language";
+let language = stored() ?? preferred();
+
+function stored() {
+  try {
+    const found = localStorage.getItem(STORED);
+    return found in TEXTS ? found : null;
+  } catch {
+    return null; // the browser forbids it
+  }
+}
+
+function preferred() {
+  const known = navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase());
+  return known.find((tag) => tag in TEXTS) ?? "en";
+}
+
+export function text(name) {
+  return TEXTS[language][name];
+}
+
+// How long the longest recording may be.
+export function lengthText(seconds) {
+  return seconds < 120 ? `${seconds} ${text("seconds")}` : `${Math.round(seconds / 60)} ${text("minutes")}`;
+}
+
+// The sentence for an error; values fill its {places}.
+export function errorText(code, values) {
+  const { errors } = TEXTS[language];
+  return (errors[code] ?? errors.other).replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+export function useOtherLanguage() {
+  language = language === "en" ? "zh" : "en";
+  try {
+    localStorage.setItem(STORED, language);
+  } catch {
+    // it holds until the page is closed
+  }
+  showTexts();
+}
+
+export function showTexts() {
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  for (const element of document.querySelectorAll("[data-text]")) {
+    element.textContent = text(element.dataset.text);
+  }
+  for (const element of document.querySelectorAll("[data-label]")) {
+    element.setAttribute("aria-label", text(element.dataset.label));
+  }
+  const button = document.getElementById("language");
+  button.textContent = text("other");
+  button.lang = language === "en" ? "zh" : "en";
+}

@@ -1,0 +1,32 @@
+"""Recognize a recording for a client that reads its segments while the rest is recognized."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+from asr.audio.recording import Waveform
+from asr.recognition.long_audio import Segment
+from asr.server.admission import Ticket
+from asr.server.service import RecognitionService, Recognized
+
+
+async def recognized_progressively(
+    service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform]
+) -> AsyncGenerator[Segment | Recognized, None]:
+    """Yield each segment of a recording once it is recognized, then the whole transcript.
+
+    Closing the generator drops the work; see `RecognitionService.recognize`.
+
+    Raises:
+        RefusalError: the recording cannot be read.
+    """
+    segments: asyncio.Queue[Segment | None] = asyncio.Queue()
+    job = asyncio.ensure_future(service.recognize(ticket, read, segments.put_nowait))
+    job.add_done_callback(lambda _: segments.put_nowait(None))
+    try:
+        while (segment := await segments.get()) is not None:
+            yield segment
+        yield job.result()
+    finally:
+        job.cancel()

@@ -1,0 +1,225 @@
+"""Test the page in a real browser, as a person uses it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from helpers.servers import server_in_thread
+
+TOKEN = "a secret of some length"
+WRITTEN = "#transcript .unit"
+
+
+def choose(page, path):
+    """Choose a file and wait for its transcript."""
+    page.set_input_files("#file", str(path))
+    page.wait_for_selector("#keep", state="visible")
+
+
+def overflow(page):
+    """Return by how many pixels the page is wider than its window."""
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+@pytest.fixture(scope="module")
+def clip(clips):
+    return Path(clips[0].audio_path)
+
+
+@pytest.fixture
+def shown(open_page, address, clip):
+    """Return the page with the transcript of a clip."""
+    page = open_page(address)
+    choose(page, clip)
+    return page
+
+
+def test_chosen_file_is_transcribed_as_by_asr_transcribe(shown, recognizer, clip):
+    expected = recognizer.transcribe(clip)
+    assert "".join(shown.locator(".written").all_inner_texts()) == expected.text
+    assert shown.locator(WRITTEN).count() == len(expected.tokens)
+    assert shown.inner_text("#file-name") == clip.name
+    assert shown.title() == "model"
+
+
+def test_click_on_a_syllable_plays_from_its_time(shown, recognizer, clip):
+    start_s = recognizer.transcribe(clip).times_s[2]
+    shown.evaluate("document.getElementById('audio').play = async function () { this.begun = true }")
+    shown.locator(WRITTEN).nth(2).click()
+    assert shown.evaluate("document.getElementById('audio').currentTime") == pytest.approx(start_s, abs=0.01)
+    assert shown.evaluate("document.getElementById('audio').begun") is True
+    assert "now" in shown.locator(WRITTEN).nth(2).get_attribute("class")
+
+
+def test_click_on_the_waveform_seeks(shown):
+    box = shown.locator("#waveform").bounding_box()
+    shown.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
+    now, whole = shown.evaluate("[audio.currentTime, audio.duration]")
+    assert now == pytest.approx(whole / 2, rel=0.02)
+
+
+def test_all_is_reached_by_keyboard(shown):
+    shown.locator(WRITTEN).first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        shown.keyboard.press(key)
+    focused = "[...document.querySelectorAll('#transcript .unit')].indexOf(document.activeElement)"
+    assert shown.evaluate(focused) == 1
+    shown.keyboard.press("Enter")
+    start_s = float(shown.locator(WRITTEN).nth(1).get_attribute("data-start"))
+    assert shown.evaluate("audio.currentTime") >= start_s
+    shown.evaluate("audio.pause()")
+    shown.locator("#waveform").focus()
+    shown.keyboard.press("Home")
+    assert shown.get_attribute("#waveform", "aria-valuenow") == "0.0"
+    shown.locator("#language").focus()
+    reached = []
+    for _ in range(14):
+        shown.keyboard.press("Tab")
+        reached.append(shown.evaluate("document.activeElement.id || document.activeElement.dataset.suffix"))
+    assert reached[:4] == ["record", "choose", "play", "waveform"]
+    assert {"copy", "txt", "srt", "TextGrid", "json"} <= set(reached)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "srt", "TextGrid", "json"])
+def test_transcript_is_downloaded(shown, recognizer, clip, suffix):
+    with shown.expect_download() as download:
+        shown.click(f"[data-suffix={suffix}]")
+    assert download.value.suggested_filename == f"{clip.stem}.{suffix}"
+    contents = Path(download.value.path()).read_text("utf-8")
+    expected = recognizer.transcribe(clip)
+    if suffix == "TextGrid":
+        syllables, characters = (
+            re.findall('text = "(.+)"', tier) for tier in re.split("item \\[\\d\\]:", contents)[1:3]
+        )
+        assert syllables == list(expected.tokens)
+        assert "".join(characters) == expected.text
+    elif suffix == "json":
+        assert [unit["token"] for unit in json.loads(contents)["tokens"]] == list(expected.tokens)
+    else:
+        assert expected.text in contents.replace("\n", "") if suffix == "srt" else f"{expected.text}\n"
+
+
+def test_text_is_copied(open_page, address, clip, recognizer):
+    page = open_page(address, permissions=["clipboard-read", "clipboard-write"])
+    choose(page, clip)
+    page.click("#copy")
+    page.wait_for_selector("#copy:text-is('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == recognizer.transcribe(clip).text
+
+
+def test_long_recording_has_a_time_for_each_segment(open_page, address, recognizer, long_file):
+    page = open_page(address)
+    choose(page, long_file)
+    texts = recognizer.transcribe(long_file).text.split(" ")
+    assert ["".join(line.split()) for line in texts] == [
+        "".join(row.locator(".written").all_inner_texts()) for row in page.locator(".segment").all()
+    ]
+    times = [float(time.get_attribute("data-start")) for time in page.locator(".time").all()]
+    assert times == sorted(set(times))
+
+
+def test_dropped_file_is_transcribed(open_page, address, clip, recognizer):
+    page = open_page(address)
+    data = list(clip.read_bytes())
+    transfer = page.evaluate_handle(
+        """data => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(data)], "dropped.wav"));
+            return transfer;
+        }""",
+        data,
+    )
+    page.dispatch_event("body", "drop", {"dataTransfer": transfer})
+    page.wait_for_selector("#keep", state="visible")
+    assert "".join(page.locator(".written").all_inner_texts()) == recognizer.transcribe(clip).text
+    assert page.inner_text("#file-name") == "dropped.wav"
+
+
+def test_microphone_is_recorded_and_transcribed(open_page, address, clips):
+    page = open_page(address, permissions=["microphone"])
+    page.click("#record")
+    page.wait_for_selector("#clock:text-matches('0:0[1-9]')")
+    page.click("#record")
+    page.wait_for_selector("#keep", state="visible")
+    assert page.locator(WRITTEN).count() > 0
+    assert page.evaluate("audio.duration") >= 1
+
+
+def test_nothing_overflows_at_390_pixels(open_page, address, long_file):
+    page = open_page(address, width=390)
+    assert overflow(page) <= 0
+    choose(page, long_file)
+    page.click("summary >> nth=-1")
+    assert overflow(page) <= 0
+    shown = page.locator("button:visible").all()
+    assert all(button.bounding_box()["height"] >= 24 for button in shown)
+
+
+def luminance(page, selector, name):
+    """Return the brightness of an element's colour, from 0 to 255."""
+    found = page.evaluate(
+        "([selector, name]) => getComputedStyle(document.querySelector(selector))[name]", [selector, name]
+    )
+    return sum(map(float, re.findall(r"[\d.]+", found)[:3])) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_follows_the_colour_scheme(open_page, address, scheme):
+    page = open_page(address, color_scheme=scheme)
+    paper, ink = luminance(page, "body", "backgroundColor"), luminance(page, "h1", "color")
+    assert (paper < 60 and ink > 200) if scheme == "dark" else (paper > 230 and ink < 60)
+
+
+def test_language_is_the_browsers_and_can_be_switched(open_page, address):
+    page = open_page(address, locale="zh-CN")
+    assert page.inner_text("#record") == "录音"
+    assert page.get_attribute("html", "lang") == "zh-CN"
+    page.click("#language")
+    assert page.inner_text("#record") == "Record"
+    page.reload()
+    page.wait_for_selector("body[data-ready]", state="attached")
+    assert page.inner_text("#record") == "Record"
+
+
+def test_errors_are_shown_in_plain_words(open_page, address, tmp_path, clip):
+    page = open_page(address)
+    no_audio = tmp_path / "notes.wav"
+    no_audio.write_text("these are notes")
+    page.set_input_files("#file", str(no_audio))
+    page.wait_for_selector("#problem", state="visible")
+    assert "not audio" in page.inner_text("#problem")
+    page.click("#language")
+    assert "无法读取" in page.inner_text("#problem")
+    choose(page, clip)
+    assert page.locator("#problem").is_hidden()
+
+
+def test_what_is_too_long_is_refused_with_the_limits(open_page, recognizer, clip):
+    with server_in_thread(recognizer, max_audio_s=0.6) as (_, address):
+        page = open_page(address)
+        page.set_input_files("#file", str(clip))
+        page.wait_for_selector("#problem", state="visible")
+        assert "at most 0.6 seconds" in page.inner_text("#problem")
+
+
+def test_page_asks_for_the_token(open_page, recognizer, clip):
+    with server_in_thread(recognizer, TOKEN) as (_, address):
+        page = open_page(address)
+        page.fill("#token", "wrong")
+        page.click("#token-form button")
+        page.wait_for_selector("#problem", state="visible")
+        page.fill("#token", TOKEN)
+        page.click("#token-form button")
+        page.wait_for_selector("#token-form", state="hidden")
+        choose(page, clip)
+        page.close()
+
+
+def test_page_loads_nothing_from_elsewhere(open_page, address, clip):
+    page = open_page(address)
+    hosts = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).origin)")
+    assert set(hosts) == {address}
+    policy = page.request.get(address).headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'")
+    assert "unsafe" not in policy
