@@ -9,7 +9,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="module")
 def browser(clips):
-    """Return a real Chromium, whose microphone hears a clip, over and over."""
+    """Return a real Chromium, whose microphone plays a clip, over and over."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip(f"needs a browser: found none of {', '.join(BROWSERS)}")
