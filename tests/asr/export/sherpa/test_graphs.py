@@ -92,6 +92,12 @@ def test_logits_of_a_batch_are_repeated_those_of_the_model(bounded, sessions):
         np.testing.assert_allclose(logits[row, :steps], repeated[:steps], rtol=0, atol=1e-3)
 
 
+def test_clip_without_frames_has_no_logits(sessions):
+    no_features = np.zeros((1, 0, 20), np.float32)
+    _, num_steps = sessions[0].run(None, {"features": no_features, "num_frames": np.array([0])})
+    assert num_steps.tolist() == [0]
+
+
 def test_model_that_depends_on_the_whole_clip_has_no_stream():
     assert stream_window(model_of()) is None
     assert stream_window(model_of("features.normalize=false", 'model.size="m"')) is None
