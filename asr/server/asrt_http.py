@@ -108,21 +108,40 @@ def _fields(body: bytes) -> dict[str, Any]:
 def _waveform(body: bytes, limits: Limits) -> Waveform:
     """Return the samples of a body, none for an empty last piece of a recording that a client has cut."""
     fields = _fields(body)
-    samples, rate_hz = fields.get("samples"), fields.get("sample_rate")
-    num_channels, byte_width = fields.get("channels"), fields.get("byte_width")
+    samples = fields.get("samples")
     if not isinstance(samples, str):
         raise _UnprocessableError("`samples`: expected plain samples in base64")
+    try:
+        data = base64.b64decode(samples.encode("ascii").translate(URL_SAFE))
+    except (binascii.Error, ValueError) as error:
+        raise _UnprocessableError(f"`samples`: expected base64 ({error})") from None
+    return plain_waveform(
+        data, fields.get("sample_rate"), fields.get("channels"), fields.get("byte_width"), limits
+    )
+
+
+def plain_waveform(
+    data: bytes, rate_hz: object, num_channels: object, byte_width: object, limits: Limits
+) -> Waveform:
+    """Return the first channel of plain samples, nothing of what is shorter than a window.
+
+    Args:
+        data: interleaved samples.
+        rate_hz: as a client states it, as the next two.
+        num_channels: at least 1.
+        byte_width: of a sample.
+        limits: of the server.
+
+    Raises:
+        RefusalError: they are not what ASRT's clients send, or too many.
+    """
     if rate_hz != SAMPLE_RATE_HZ:
         raise _UnprocessableError(f"`sample_rate`: expected {SAMPLE_RATE_HZ}, received {rate_hz!r:.40}")
     if byte_width not in (2, 4):
         raise _UnprocessableError(f"`byte_width`: expected 2 or 4, received {byte_width!r:.40}")
     if not isinstance(num_channels, int) or not 1 <= num_channels <= MAX_CHANNELS:
         raise _UnprocessableError(f"`channels`: expected 1 to {MAX_CHANNELS}, received {num_channels!r:.40}")
-    try:
-        data = base64.b64decode(samples.encode("ascii").translate(URL_SAFE))
-    except (binascii.Error, ValueError) as error:
-        raise _UnprocessableError(f"`samples`: expected base64 ({error})") from None
-    waveform = pcm_waveform(data, num_channels, int(byte_width))
+    waveform = pcm_waveform(data, num_channels, 2 if byte_width == 2 else 4)
     refuse_too_long(len(waveform) / SAMPLE_RATE_HZ, limits.max_audio_s, "samples")
     return waveform if len(waveform) >= WINDOW_SAMPLES else np.zeros(0, np.int16)
 
@@ -133,4 +152,4 @@ def _converted(service: RecognitionService, body: bytes) -> str:
         raise _UnprocessableError("`sequence_pinyin`: expected a list of syllables")
     if len(syllables) > MAX_SYLLABLES:
         raise _UnprocessableError(f"`sequence_pinyin`: expected at most {MAX_SYLLABLES} syllables")
-    return service.converter.convert(syllables).text if syllables else ""
+    return service.converted(syllables)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +101,10 @@ class RecognitionService:
     def converter(self) -> Converter:
         """Return what converts syllables to hanzi: the decoder's own, or the general model."""
         return converter_of(self.recognizer.decoder) or Converter.load()
+
+    def converted(self, syllables: Sequence[str]) -> str:
+        """Return the hanzi of toned syllables."""
+        return self.converter.convert(syllables).text if syllables else ""
 
     def warm_up(self) -> None:
         """Run the model once, since the first batch takes longer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import math
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -24,6 +26,16 @@ from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
+
+
+class Beside(Protocol):
+    """Describes a server that runs beside that of HTTP, in the same event loop."""
+
+    async def start(self) -> None:
+        """Begin to answer clients."""
+
+    async def stop(self) -> None:
+        """Let calls in progress end."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,7 @@ def serve(
     listening: socket.socket,
     certificate: Certificate | None = None,
     on_ready: Callable[[], None] = lambda: None,
+    beside: Beside | None = None,
 ) -> None:
     """Answer requests until a signal, and then until those in progress are answered.
 
@@ -102,10 +115,11 @@ def serve(
         listening: from `listen`.
         certificate: for TLS; None for plain HTTP.
         on_ready: is called once the server answers.
+        beside: a server of another protocol, which runs as long.
     """
     config = uvicorn_config(app, service.limits, certificate)
     try:
-        Server(config, service, on_ready).run([listening])
+        Server(config, service, on_ready, beside).run([listening])
     finally:
         service.close()
 
@@ -133,18 +147,30 @@ class Server(uvicorn.Server):
         config: of the HTTP server.
         service: of the application, which admits no more requests then.
         on_ready: see `serve`.
+        beside: see `serve`.
     """
 
     def __init__(
-        self, config: uvicorn.Config, service: RecognitionService, on_ready: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        service: RecognitionService,
+        on_ready: Callable[[], None],
+        beside: Beside | None = None,
     ) -> None:
         super().__init__(config)
-        self._service, self._on_ready = service, on_ready
+        self._service, self._on_ready, self._beside = service, on_ready, beside
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._beside is not None:
+            await self._beside.start()
         await super().startup(sockets)
         self._on_ready()
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        beside = self._beside.stop() if self._beside is not None else asyncio.sleep(0)
+        await asyncio.gather(super().shutdown(sockets), beside)
 
     @override
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
@@ -22,9 +23,12 @@ from asr.server.limits import Limits
 
 if TYPE_CHECKING:
     from asr.recognition.recognizer import Recognizer
+    from asr.server.asrt_grpc import AsrtGrpc
+    from asr.server.service import RecognitionService
     from asr.server.serving import Certificate
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client", "websockets")
+GRPC_PACKAGES = ("grpc",)
 PORT = 20001  # of ASRT's server
 MIN_TOKEN_CHARS = 8
 
@@ -48,6 +52,9 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="a run directory, or a folder that `asr export` wrote as onnx")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: this machine only)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port, 0 for any (default: {PORT})")
+    parser.add_argument(
+        "--grpc-port", type=int, metavar="PORT", help="also answer ASRT's gRPC clients, who use 20002"
+    )
     parser.add_argument("--name", help="name of the model for clients (default: that of the directory)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the server's page")
     _add_security_arguments(parser)
@@ -83,7 +90,9 @@ def _add_security_arguments(parser: argparse.ArgumentParser) -> None:
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """Load a model, answer requests until a signal, and return the exit status."""
-    _require_packages()
+    _require_packages("serve", PACKAGES)
+    if arguments.grpc_port is not None:
+        _require_packages("grpc", GRPC_PACKAGES)
     from asr.server.app import make_app
     from asr.server.examples import example_calls
     from asr.server.service import RecognitionService
@@ -109,18 +118,31 @@ def serve_command(arguments: argparse.Namespace) -> int:
             print(f"{name} is served at {address}\n")
             for about, call in example_calls(address, name, bool(token)).items():
                 print(f"# {about}\n{call}\n")
+            if beside is not None:
+                print(f"# gRPC, for ASRT's clients\n{arguments.host}:{beside.port}\n")
             print("Ctrl-C stops the server", flush=True)
             if not arguments.no_browser and _has_screen():
                 webbrowser.open(address)
 
-        serve(make_app(service, token, arguments.origins), service, listening, certificate, show)
+        beside = _grpc(arguments, service, token, certificate)
+        serve(make_app(service, token, arguments.origins), service, listening, certificate, show, beside)
     return 0
 
 
-def _require_packages() -> None:
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+def _require_packages(extra: str, names: Sequence[str]) -> None:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise UserError(f"{', '.join(missing)}: not installed; pip install 'polyphone[serve]'")
+        raise UserError(f"{', '.join(missing)}: not installed; pip install 'polyphone[{extra}]'")
+
+
+def _grpc(
+    arguments: argparse.Namespace, service: RecognitionService, token: str, certificate: Certificate | None
+) -> AsrtGrpc | None:
+    if arguments.grpc_port is None:
+        return None
+    from asr.server.asrt_grpc import AsrtGrpc
+
+    return AsrtGrpc(service, arguments.host, arguments.grpc_port, token, certificate)
 
 
 def _token(path: Path | None) -> str:

@@ -58,6 +58,17 @@ def test_missing_packages_are_named_with_the_extra(exported):
     assert "Traceback" not in done.stderr
 
 
+def test_grpc_port_in_use_ends_the_server_with_its_option(exported):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "asr", "serve", str(exported.folder), "--no-browser", "--port", "0"]
+        command += ["--grpc-port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 2
+    assert f"--grpc-port {port}: cannot listen" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_exported_folder_is_served_without_tensorflow_and_drained(exported, clips, stop):
     data = Path(clips[0].audio_path).read_bytes()

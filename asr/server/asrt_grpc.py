@@ -1,0 +1,171 @@
+"""Answer ASRT's clients by gRPC: Speech, Language, All and Stream, under both names that its SDKs call."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from typing_extensions import override
+
+from asr.base.types import UserError
+from asr.server.asrt_http import OK, plain_waveform
+from asr.server.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
+from asr.server.limits import MAX_SYLLABLES
+from asr.server.refusal import RefusalError, invalid
+from asr.server.service import RecognitionService, Recognized
+from asr.server.serving import Beside, Certificate
+
+SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
+PARTIAL = 206_000  # of an answer that a later one replaces
+SENTENCE_TOKENS = 40  # after which an answer is final
+
+STATUSES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    413: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
+
+Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs alone
+
+
+class AsrtGrpc(Beside):
+    """Serves ASRT's gRPC interface.
+
+    Args:
+        service: recognizes.
+        host: address to listen at.
+        port: of that address; 0 for any that is free, which `start` then puts in its place.
+        token: that clients must send in the metadata `authorization`, as by HTTP; empty for none.
+        certificate: for TLS; None for none.
+    """
+
+    def __init__(
+        self,
+        service: RecognitionService,
+        host: str,
+        port: int,
+        token: str = "",
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._service, self._token, self._certificate = service, token.encode(), certificate
+        self._host, self.port = host, port
+        self._server: Any = None
+
+    @override
+    async def start(self) -> None:
+        """Listen at the address, in the running event loop.
+
+        Raises:
+            UserError: the address is in use.
+        """
+        limits = self._service.limits
+        options = [("grpc.max_receive_message_length", limits.max_body_bytes), ("grpc.so_reuseport", 0)]
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.max_queue)
+        for name in SERVICES:
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, self._methods()),))
+        host, certificate = self._host, self._certificate
+        address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        try:
+            if certificate is None:
+                self.port = server.add_insecure_port(address)
+            else:
+                pair = (certificate.key.read_bytes(), certificate.certificate.read_bytes())
+                self.port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        except RuntimeError:
+            raise UserError(f"`grpc_port={self.port}`: cannot listen there; choose another") from None
+        self._server = server
+        await server.start()
+
+    @override
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(self._service.limits.drain_s)
+
+    def _methods(self) -> dict[str, grpc.RpcMethodHandler]:
+        return {
+            "Speech": _unary(self._speech, SpeechRequest),
+            "Language": _unary(self._language, LanguageRequest),
+            "All": _unary(self._all, SpeechRequest),
+            "Stream": grpc.stream_stream_rpc_method_handler(
+                self._stream, SpeechRequest.FromString, TextResponse.SerializeToString
+            ),
+        }
+
+    async def _speech(self, request: Any, context: Context) -> Any:
+        found = await self._answer(context, lambda: self._recognized(request))
+        return SpeechResponse(status_code=OK, result_data=found.hypothesis.tokens)
+
+    async def _all(self, request: Any, context: Context) -> Any:
+        found = await self._answer(context, lambda: self._recognized(request))
+        return TextResponse(status_code=OK, text_result=found.hypothesis.text)
+
+    async def _language(self, request: Any, context: Context) -> Any:
+        text = await self._answer(context, lambda: self._converted(list(request.pinyins)))
+        return TextResponse(status_code=OK, text_result=text)
+
+    async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        """Answer each piece of audio with the text of the open sentence, which ends with a silent piece."""
+        sentence: list[str] = []
+        text = ""
+        async for request in requests:
+            found = await self._answer(context, functools.partial(self._recognized, request))
+            sentence += found.hypothesis.tokens
+            text = await self._service.run(self._text_of, sentence)
+            if sentence and (not found.hypothesis.tokens or len(sentence) >= SENTENCE_TOKENS):
+                yield TextResponse(status_code=OK, text_result=text)
+                sentence, text = [], ""
+            elif sentence:
+                yield TextResponse(status_code=PARTIAL, text_result=text)
+        yield TextResponse(status_code=OK, text_result=text)
+
+    async def _answer(self, context: Context, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of work, or end the call with the status of its refusal."""
+        try:
+            self._check(context)
+            return await work()
+        except RefusalError as refusal:
+            await context.abort(STATUSES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
+
+    def _check(self, context: Context) -> None:
+        sent = dict(context.invocation_metadata() or ()).get("authorization", "")
+        if self._token and not hmac.compare_digest(str(sent).encode(), b"Bearer " + self._token):
+            raise RefusalError(401, "invalid_api_key", "expected this server's token (authorization: Bearer)")
+
+    async def _recognized(self, request: Any) -> Recognized:
+        with self._service.admission.ticket() as ticket:
+            data = request.wav_data
+            ticket.reserve(len(data.samples))
+            read = functools.partial(
+                plain_waveform,
+                data.samples,
+                data.sample_rate,
+                data.channels,
+                data.byte_width,
+                self._service.limits,
+            )
+            return await self._service.recognize(ticket, read)
+
+    async def _converted(self, syllables: list[str]) -> str:
+        if len(syllables) > MAX_SYLLABLES:
+            raise invalid(f"`pinyins`: expected at most {MAX_SYLLABLES} syllables")
+        with self._service.admission.ticket():
+            text: str = await self._service.run(self._service.converted, syllables)
+            return text
+
+    def _text_of(self, tokens: list[str]) -> str:
+        is_mandarin = self._service.recognizer.vocabulary.is_mandarin
+        if is_mandarin:
+            return self._service.converted(tokens)
+        return self._service.recognizer.vocabulary.join(tokens)
+
+
+def _unary(function: Any, request: Any) -> grpc.RpcMethodHandler:
+    return grpc.unary_unary_rpc_method_handler(
+        function, request.FromString, lambda answer: answer.SerializeToString()
+    )

@@ -1,0 +1,147 @@
+"""Test ASRT's gRPC interface by messages that are written by hand, field by field, as its SDKs send them."""
+
+import asyncio
+import contextlib
+import threading
+
+import grpc
+import numpy as np
+import pytest
+from helpers.servers import LIMIT_S
+
+from asr.audio.recording import read_audio
+from asr.base.types import UserError
+from asr.server.asrt_grpc import SERVICES, AsrtGrpc
+from asr.server.limits import Limits
+from asr.server.service import RecognitionService
+
+
+def varint(number):
+    low, high = number & 127, number >> 7
+    return bytes([low | 128]) + varint(high) if high else bytes([low])
+
+
+def field(number, value):
+    """Return a field of a message: a number, bytes or text."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def speech(waveform, rate_hz=16_000, byte_width=2):
+    wav = field(1, waveform.tobytes()) + field(2, rate_hz) + field(3, 1) + field(4, byte_width)
+    return field(1, wav)
+
+
+def parsed(message):
+    """Return the values of each field by its number."""
+    found, place = {}, 0
+
+    def number():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place, value, shift = place + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        key = number()
+        value = number()
+        if key & 7 == 2:
+            value, place = message[place : place + value].decode(), place + value
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+@contextlib.contextmanager
+def grpc_server(recognizer, token="", **limits):
+    """Yield the port of a server in a thread."""
+    service, ready, stop = RecognitionService(recognizer, "model", Limits(**limits)), threading.Event(), []
+
+    async def run():
+        stopped = asyncio.Event()
+        server = AsrtGrpc(service, "127.0.0.1", 0, token)
+        await server.start()
+        stop.append((asyncio.get_running_loop(), stopped, server.port))
+        ready.set()
+        await stopped.wait()
+        await server.stop()
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    assert ready.wait(LIMIT_S)
+    loop, stopped, port = stop[0]
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(LIMIT_S)
+        service.close()
+
+
+@pytest.fixture(scope="module")
+def port(recognizer):
+    with grpc_server(recognizer) as port:
+        yield port
+
+
+def call(port, method, message, name=SERVICES[0], **options):
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        return parsed(channel.unary_unary(f"/{name}/{method}")(message, timeout=LIMIT_S, **options))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_speech_and_all_give_the_transcript_of_asr_transcribe_under_both_names(port, recognizer, clips, name):
+    expected = recognizer.transcribe(clips[1].audio_path)
+    waveform = read_audio(clips[1].audio_path)
+    assert call(port, "Speech", speech(waveform), name) == {1: [200_000], 3: list(expected.tokens)}
+    assert call(port, "All", speech(waveform), name) == {1: [200_000], 3: [expected.text]}
+
+
+def test_syllables_are_converted(port):
+    message = field(1, "ni3") + field(1, "hao3")
+    assert call(port, "Language", message) == {1: [200_000], 3: ["你好"]}
+
+
+def test_stream_answers_each_piece_and_ends_a_sentence_with_silence(port, recognizer, clips):
+    pieces = [read_audio(clip.audio_path) for clip in clips[:3]]
+    pieces.insert(2, np.zeros(0, np.int16))
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stream = channel.stream_stream(f"/{SERVICES[0]}/Stream")
+        answers = [parsed(one) for one in stream(map(speech, pieces), timeout=LIMIT_S)]
+    assert [one[1] for one in answers] == [[206_000], [206_000], [200_000], [206_000], [200_000]]
+    assert answers[1][3] == answers[2][3]
+    tokens = [recognizer.transcribe(clip.audio_path).tokens for clip in clips[:3]]
+    assert answers[2][3] == [recognizer.decoder.converter.convert(tokens[0] + tokens[1]).text]
+    assert answers[4][3] == [recognizer.transcribe(clips[2].audio_path).text]
+
+
+@pytest.mark.parametrize(("rate_hz", "byte_width"), [(8000, 2), (16_000, 3)])
+def test_what_cannot_be_processed_is_named(port, clips, rate_hz, byte_width):
+    with pytest.raises(grpc.RpcError) as caught:
+        call(port, "All", speech(read_audio(clips[0].audio_path), rate_hz, byte_width))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "expected" in caught.value.details()
+
+
+def test_token_is_asked_for_and_limits_are_kept(recognizer, clips):
+    waveform = read_audio(clips[0].audio_path)
+    with grpc_server(recognizer, "secret token", max_audio_s=1.0) as port:
+        with pytest.raises(grpc.RpcError) as caught:
+            call(port, "All", speech(waveform))
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        sent = {"metadata": [("authorization", "Bearer secret token")]}
+        assert call(port, "All", speech(waveform[:8000]), **sent)[1] == [200_000]
+        with pytest.raises(grpc.RpcError) as caught:
+            call(port, "All", speech(np.zeros(20_000, np.int16)), **sent)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_port_in_use_is_named(port, recognizer):
+    service = RecognitionService(recognizer, "model", Limits())
+    with pytest.raises(UserError, match="grpc_port"):
+        asyncio.run(AsrtGrpc(service, "127.0.0.1", port).start())
+    service.close()
