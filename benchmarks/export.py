@@ -129,6 +129,7 @@ def compare_families(waveforms: list[Any], vocabulary: Vocabulary) -> None:
             make_acoustic_model(load_config("base", overrides=overrides), vocabulary)
         )
         expected = [np.asarray(model(*pad_waveforms([clip]))[0])[0] for clip in waveforms]
+        deviation = np.concatenate(expected).std()
         for name, open_runtime in RUNTIMES.items():
             with tempfile.TemporaryDirectory() as folder:
                 runtime = open_runtime(model, vocabulary, Path(folder))
@@ -139,8 +140,8 @@ def compare_families(waveforms: list[Any], vocabulary: Vocabulary) -> None:
             difference = max(largest_difference(a, b) for a, both in clips for b in both)
             same = sum(all(greedy(a) == greedy(b) for b in both) for a, both in clips)
             print(
-                f"{family}{size and '-'}{size}, {kind}, {name}: largest logit difference {difference:.2g}, "
-                f"same tokens in {same} of {len(waveforms)} clips",
+                f"{family}{size and '-'}{size}, {kind}, {name}: largest logit difference {difference:.2g} "
+                f"(standard deviation {deviation:.2g}), same tokens in {same} of {len(waveforms)} clips",
                 flush=True,
             )
 
