@@ -10,7 +10,7 @@ import pytest
 from asr.base.types import UserError
 from data_pipeline import text_files
 from data_pipeline.labels import label
-from data_pipeline.running_text import SENTENCE_END, processes, segment_files
+from data_pipeline.running_text import SENTENCE_END, processes, segment_files, segment_text
 from data_pipeline.spoken_text import SpokenText
 from data_pipeline.text_files import BLOCK_BYTES, find_text_files, read_blocks
 from data_pipeline.word_readings import readings_in_phrases
@@ -78,6 +78,11 @@ def test_traditional_characters_are_kept(tmp_path):
     sentences, left_out = sentences_of(tmp_path, "臺灣的語言學習，長大以後")
     assert joined(sentences) == ["臺灣的語言學習", "長大以後"]
     assert not left_out
+
+
+def test_words_of_one_hanzi_are_read_by_their_context():
+    block = segment_text("他曾来过。\n被告曾文彬没有来。")
+    assert {spoken.reading for spoken in block.spoken if spoken.word == "曾"} == {None, ("zeng1",)}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])

@@ -22,6 +22,7 @@ def read(text, table, path, tones="citation"):
         ("得 dei3", "得到", "dei3 dao4"),
         ("行长 xing2 chang2", "银行，长大", "yin2 hang2 zhang3 da4"),
         ("行长 xing2 chang2", "银行 长大", "yin2 xing2 chang2 da4"),
+        ("行长 xing2 chang2", "长大，行长", "zhang3 da4 xing2 chang2"),
         ("女儿 nü3 er5", "女儿", "nv3 er5"),
     ],
 )
