@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from asr.audio.recording import Waveform
+from asr.recognition.decoding.decoder import Decoder
 from asr.recognition.long_audio import Segment
 from asr.server.admission import Ticket
 from asr.server.service import RecognitionService, Recognized
 
 
 async def recognized_progressively(
-    service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform]
+    service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform], decoder: Decoder | None = None
 ) -> AsyncGenerator[Segment | Recognized, None]:
     """Yield each segment of a recording once it is recognized, then the whole transcript.
 
@@ -22,7 +23,7 @@ async def recognized_progressively(
         RefusalError: the recording cannot be read.
     """
     segments: asyncio.Queue[Segment | None] = asyncio.Queue()
-    job = asyncio.ensure_future(service.recognize(ticket, read, segments.put_nowait))
+    job = asyncio.ensure_future(service.recognize(ticket, read, segments.put_nowait, decoder))
     job.add_done_callback(lambda _: segments.put_nowait(None))
     try:
         while (segment := await segments.get()) is not None:

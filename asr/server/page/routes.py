@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import mimetypes
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, aclosing
 from importlib.resources import files
 from typing import Any
@@ -14,10 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from asr.audio.recording import Waveform
 from asr.base.version import __version__
 from asr.recognition.long_audio import Segment
-from asr.server.admission import Ticket
 from asr.server.examples import example_calls
 from asr.server.gate import PAGE_FOLDER
 from asr.server.openai_http import error_fields, file_of
@@ -26,7 +25,7 @@ from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
 from asr.server.receiving import receive_form
 from asr.server.refusal import RefusalError
-from asr.server.service import RecognitionService
+from asr.server.service import RecognitionService, Recognized
 
 SECURITY_POLICY = "; ".join(
     (
@@ -48,6 +47,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 LINES = "application/x-ndjson"
+HOT_WORD = re.compile(r"([^\s,，、;；:：]+)(?:[:：](\d{1,3}(?:\.\d+)?))?")
 
 
 def page_routes(service: RecognitionService) -> list[BaseRoute]:
@@ -77,7 +77,10 @@ def page_routes(service: RecognitionService) -> list[BaseRoute]:
             ticket = stack.enter_context(service.admission.ticket())
             form = await receive_form(request, ticket, service.limits)
             read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
-            lines = _lines(service, ticket, read, stack.pop_all())
+            weights = hot_word_weights(form.one("hot_words"))
+            decoder = await service.run(service.decoder_favouring, weights) if weights else None
+            parts = recognized_progressively(service, ticket, read, decoder)
+            lines = _lines(service, parts, stack.pop_all())
             return StreamingResponse(lines, media_type=LINES, headers=HEADERS)
 
     return [
@@ -87,14 +90,19 @@ def page_routes(service: RecognitionService) -> list[BaseRoute]:
     ]
 
 
+def hot_word_weights(line: str) -> dict[str, float]:
+    """Return the words of a line and their weights, which are 1 unless written after a colon: `李雷:3`."""
+    return {word: float(weight or 1) for word, weight in HOT_WORD.findall(line)}
+
+
 async def _lines(
-    service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform], stack: ExitStack
+    service: RecognitionService, parts: AsyncGenerator[Segment | Recognized, None], stack: ExitStack
 ) -> AsyncIterator[str]:
     """Yield a line of JSON for each segment as it is recognized, then one for the whole, or for an error."""
     with stack:
         try:
-            async with aclosing(recognized_progressively(service, ticket, read)) as found:
-                async for part in found:
+            async with aclosing(parts):
+                async for part in parts:
                     if isinstance(part, Segment):
                         fields = await service.run(segment_fields, part, service.recognizer)
                         yield _line({"segment": fields})

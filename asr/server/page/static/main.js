@@ -1,6 +1,7 @@
 // Puts the page together: audio comes in, its transcript is shown and kept.
 
 import { Player, clockText } from "./player.js";
+import { LiveText } from "./live.js";
 import { Recorder } from "./recorder.js";
 import { needsToken, setToken, transcribe } from "./server.js";
 import { errorText, lengthText, showTexts, text, useOtherLanguage } from "./texts.js";
@@ -13,6 +14,7 @@ const player = new Player(
   (seconds) => transcript.showTime(seconds),
 );
 const transcript = new Transcript(byId("transcript"), (seconds) => player.playFrom(seconds));
+const live = new LiveText((words) => showLive(words));
 let recorder = null;
 let running = null; // AbortController of the transcription in progress
 let kept = null; // { name, files } of the last transcript
@@ -30,6 +32,11 @@ function showStatus(name) {
   if (name) status.dataset.text = name;
   else delete status.dataset.text;
   status.textContent = name ? text(name) : "";
+}
+
+function showLive(words) {
+  byId("live").textContent = words;
+  byId("live").hidden = !words;
 }
 
 function serverProblem(error) {
@@ -52,7 +59,10 @@ async function recognize(blob, name) {
   showStatus("recognizing");
   player.load(blob);
   try {
-    const done = await transcribe(blob, name, (segment) => mine === running && transcript.add(segment), mine.signal);
+    const onSegment = (segment) => {
+      if (mine === running) transcript.add(segment);
+    };
+    const done = await transcribe(blob, name, byId("hot-words").value, onSegment, mine.signal);
     if (mine !== running) return;
     kept = { name, files: done.files };
     player.setDuration(done.duration_s);
@@ -66,6 +76,7 @@ async function recognize(blob, name) {
     showProblem(serverProblem(error));
     if (error.code === "invalid_api_key") askForToken();
   }
+  showLive("");
 }
 
 function askForToken() {
@@ -78,6 +89,7 @@ function showRecording(isOn) {
   byId("record-text").dataset.text = isOn ? "stop" : "record";
   byId("record-text").textContent = text(isOn ? "stop" : "record");
   byId("meter").hidden = !isOn;
+  byId("drop").hidden = isOn;
   byId("choose").disabled = isOn;
 }
 
@@ -92,6 +104,7 @@ async function toggleRecording() {
     const ending = recorder;
     recorder = null;
     showRecording(false);
+    live.close();
     await recognize(await ending.stop(), `${text("recording")} ${new Date().toLocaleTimeString()}.wav`);
     return;
   }
@@ -104,6 +117,7 @@ async function toggleRecording() {
   let numSamples = 0;
   const starting = new Recorder((samples) => {
     numSamples += samples.length;
+    live.feed(samples);
     byId("clock").textContent = clockText(numSamples / starting.rateHz);
     const loudest = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
     byId("level").style.width = `${Math.min(100, 140 * Math.sqrt(loudest))}%`;
@@ -111,6 +125,7 @@ async function toggleRecording() {
   byId("record").disabled = true;
   try {
     await starting.start();
+    live.open(starting.rateHz);
     byId("clock").textContent = clockText(0);
     recorder = starting;
     showRecording(true);

@@ -13,6 +13,11 @@ export function setToken(sent) {
   token = sent.trim();
 }
 
+// How a WebSocket carries the token, which browsers let have no headers.
+export function tokenQuery() {
+  return token ? `?token=${encodeURIComponent(token)}` : "";
+}
+
 export function authorization() {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
@@ -23,8 +28,9 @@ export async function needsToken() {
 }
 
 // Call onSegment for each segment of a recording as it is recognized; return the last part of the answer.
-export async function transcribe(blob, name, onSegment, signal) {
+export async function transcribe(blob, name, hotWords, onSegment, signal) {
   const body = new FormData();
+  body.append("hot_words", hotWords);
   body.append("file", blob, name);
   const answer = await reached(
     fetch("page/transcribe", { method: "POST", body, headers: authorization(), signal }),

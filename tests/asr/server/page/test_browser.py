@@ -74,10 +74,10 @@ def test_all_is_reached_by_keyboard(shown):
     assert shown.get_attribute("#waveform", "aria-valuenow") == "0.0"
     shown.locator("#language").focus()
     reached = []
-    for _ in range(14):
+    for _ in range(15):
         shown.keyboard.press("Tab")
         reached.append(shown.evaluate("document.activeElement.id || document.activeElement.dataset.suffix"))
-    assert reached[:4] == ["record", "choose", "play", "waveform"]
+    assert reached[:5] == ["record", "choose", "hot-words", "play", "waveform"]
     assert {"copy", "txt", "srt", "TextGrid", "json"} <= set(reached)
 
 
@@ -136,14 +136,27 @@ def test_dropped_file_is_transcribed(open_page, address, clip, recognizer):
     assert page.inner_text("#file-name") == "dropped.wav"
 
 
-def test_microphone_is_recorded_and_transcribed(open_page, address, clips):
+def test_microphone_is_transcribed_while_one_speaks_and_as_a_whole_afterwards(open_page, address, recognizer):
     page = open_page(address, permissions=["microphone"])
     page.click("#record")
+    page.wait_for_selector("#live", state="visible")  # there is text
+    written = set("".join(recognizer.vocabulary.tokens)) | {"〔", "〕", " "}
+    assert all(char in written or "\u4e00" <= char <= "\u9fff" for char in page.inner_text("#live"))
     page.wait_for_selector("#clock:text-matches('0:0[1-9]')")
     page.click("#record")
     page.wait_for_selector("#keep", state="visible")
+    assert page.locator("#live").is_hidden()
     assert page.locator(WRITTEN).count() > 0
     assert page.evaluate("audio.duration") >= 1
+
+
+def test_hot_words_change_the_text(open_page, address, clips):
+    page, hot = open_page(address), "水里"
+    choose(page, clips[2].audio_path)
+    assert hot not in "".join(page.locator(".written").all_inner_texts())
+    page.fill("#hot-words", f"李雷，{hot}:10")
+    choose(page, clips[2].audio_path)
+    assert hot in "".join(page.locator(".written").all_inner_texts())
 
 
 def test_nothing_overflows_at_390_pixels(open_page, address, long_file):
@@ -213,6 +226,9 @@ def test_page_asks_for_the_token(open_page, recognizer, clip):
         page.click("#token-form button")
         page.wait_for_selector("#token-form", state="hidden")
         choose(page, clip)
+        page.context.grant_permissions(["microphone"])
+        page.click("#record")
+        page.wait_for_selector("#live", state="visible")
         page.close()
 
 

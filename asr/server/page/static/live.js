@@ -1,0 +1,37 @@
+// Shows what is said while it is said, by the protocol of Vosk: each message of samples gets one answer.
+
+import { tokenQuery } from "./server.js";
+
+export class LiveText {
+  // onText receives all that was said until now, whenever it changes.
+  constructor(onText) {
+    this.onText = onText;
+    this.ended = ""; // text of the stretches of speech that have ended
+  }
+
+  // rateHz is that of the samples. Without a connection there is no live text, and the recording goes on.
+  open(rateHz) {
+    const address = new URL(`vosk${tokenQuery()}`, document.baseURI);
+    address.protocol = address.protocol.replace("http", "ws");
+    this.socket = new WebSocket(address);
+    this.socket.onopen = () => {
+      this.socket.send(JSON.stringify({ config: { sample_rate: rateHz, words: false } }));
+    };
+    this.socket.onmessage = ({ data }) => this.show(JSON.parse(data));
+  }
+
+  feed(samples) {
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    this.socket.send(Int16Array.from(samples, (sample) => Math.max(-1, Math.min(1, sample)) * 32767));
+  }
+
+  show({ partial, text, error }) {
+    if (error !== undefined) return;
+    if (text) this.ended += `${text} `;
+    this.onText((this.ended + (partial ?? "")).trim());
+  }
+
+  close() {
+    this.socket?.close();
+  }
+}

@@ -1,0 +1,18 @@
+"""Test what the page's own route reads."""
+
+import pytest
+
+from asr.server.page.routes import hot_word_weights
+
+
+@pytest.mark.parametrize(
+    ("line", "weights"),
+    [
+        ("", {}),
+        (" ,， ", {}),
+        ("李雷 韩梅梅", {"李雷": 1.0, "韩梅梅": 1.0}),
+        ("李雷:3，韩梅梅：2.5、王", {"李雷": 3.0, "韩梅梅": 2.5, "王": 1.0}),
+    ],
+)
+def test_hot_words_are_read_with_their_weights(line, weights):
+    assert hot_word_weights(line) == weights
