@@ -9,7 +9,7 @@ export class LiveText {
     this.ended = ""; // text of the stretches of speech that have ended
   }
 
-  // rateHz is that of the samples. Without a connection there is no live text, and the recording goes on.
+  // rateHz is that of the samples. Without a connection there is no live text; the recording is made all the same.
   open(rateHz) {
     const address = new URL(`vosk${tokenQuery()}`, document.baseURI);
     address.protocol = address.protocol.replace("http", "ws");
