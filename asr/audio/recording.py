@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.signal
 import soundfile
 
 from asr.audio.containers import refuse_cut_off, states_length
@@ -338,6 +337,8 @@ def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
     """
     if rate_hz == SAMPLE_RATE_HZ:
         return to_int16(waveform)
+    import scipy.signal  # takes longer than all of a server's other imports
+
     divisor = math.gcd(rate_hz, SAMPLE_RATE_HZ)
     up, down = SAMPLE_RATE_HZ // divisor, rate_hz // divisor
     return to_int16(scipy.signal.resample_poly(waveform.astype(np.float32), up, down))

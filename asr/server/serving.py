@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from asr.base.interrupt import handled_by
 from asr.base.types import UserError
+from asr.server.connections import Connection
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
 
@@ -128,6 +129,7 @@ def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None
     """Return the settings of the HTTP server; see `serve`."""
     return uvicorn.Config(
         app,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -15,6 +15,9 @@ import openai
 import pytest
 import soundfile
 from helpers.servers import LIMIT_S, server_in_thread, wait_until
+from helpers.speech_sockets import open_socket, remaining
+
+from asr.server import connections
 
 SPEECH, TRANSCRIPTIONS = "/speech", "/v1/audio/transcriptions"
 ANSWER_OF = {SPEECH: lambda body: body["status_message"], TRANSCRIPTIONS: lambda body: body["error"]["code"]}
@@ -137,6 +140,18 @@ def test_client_that_sends_too_slowly_is_answered_and_forgotten(recognizer):
             assert answer.startswith(b"HTTP/1.1 503")
             assert b'"timeout"' in answer
         wait_until(lambda: service.admission.num_requests == 0)
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nHost:"])
+def test_connection_without_a_request_is_closed_and_a_stream_is_not(recognizer, monkeypatch, begin):
+    monkeypatch.setattr(connections, "HEADERS_S", 0.2)
+    with server_in_thread(recognizer) as (_, address), open_socket(address, "/vosk") as stream:
+        host, port = urlsplit(address).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
+            connection.sendall(begin)
+            assert connection.recv(100) == b""
+        stream.send('{"eof": 1}')
+        assert remaining(stream)[0] == [{"text": ""}]
 
 
 def test_request_of_a_client_that_vanished_is_not_run(recognizer, clips, monkeypatch):
