@@ -9,8 +9,17 @@ import pytest
 from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
 from asr.cli.console import print_comparison
 from asr.evaluation.comparison import compare_records
-from asr.evaluation.scores import EvaluationRecord, decoder_name, read_json, scores_of, write_csv, write_json
+from asr.evaluation.scores import (
+    EvaluationRecord,
+    decoder_name,
+    read_json,
+    scores_of,
+    tones_of,
+    write_csv,
+    write_json,
+)
 from asr.report.evaluation_comparison_page import write_comparison
+from data_pipeline.prepared import LabelsDescription, write_prepared
 
 GREEDY = {"beam": 1, "language_model": "", "lm_weight": 0.5}
 
@@ -251,3 +260,12 @@ def test_a_comparison_is_printed_and_written_as_a_page(record, better, tmp_path,
     assert '<span class="substitution">hao4</span>' in page
     assert '<span class="deletion">(shei2)</span>' not in page  # u3 is the same by both
     assert '<span class="insertion">a5</span>' in page
+
+
+def test_evaluation_says_which_tones_its_labels_have(tmp_path):
+    manifest = tmp_path / "test.jsonl"
+    record = EvaluationRecord("demo", str(manifest), {}, [], [], [])
+    assert tones_of(record) == ""
+    write_prepared(tmp_path, {}, {"test": manifest}, LabelsDescription(tones="spoken"), finished=True)
+    assert tones_of(record) == "spoken"
+    assert tones_of(EvaluationRecord("demo", str(tmp_path / "other.jsonl"), {}, [], [], [])) == ""
