@@ -118,16 +118,16 @@ def test_weights_in_8_bits_are_those_of_the_network_alone(small):
 
 
 @keras.saving.register_keras_serializable("tests")
-class Digamma(keras.layers.Layer):
+class Tangent(keras.layers.Layer):
     def call(self, values):
-        return tf.math.digamma(values)
+        return tf.math.tan(values)
 
 
 @keras.saving.register_keras_serializable("tests")
 class Odd(Tiny):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._odd = Digamma(name="odd")
+        self._odd = Tangent(name="odd")
 
     def call(self, features, num_frames, training=False):
         logits = super().call(features, num_frames, training)
@@ -139,5 +139,5 @@ def test_layer_that_needs_an_operator_of_tensorflow_is_named():
     network = Odd(len(VOCABULARY), 0.0, name="network")
     model = AcousticModel(plain.features, plain.spec_augment, network)
     expected_logits(model)  # builds it
-    with pytest.raises(UserError, match=r"network/odd needs Digamma, which LiteRT has no operator for"):
+    with pytest.raises(UserError, match=r"network/odd needs Tan, which LiteRT has no operator for"):
         litert_model(model, signatures=SIGNATURES)
