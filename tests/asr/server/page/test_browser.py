@@ -14,7 +14,15 @@ WRITTEN = "#transcript .unit"
 def choose(page, path):
     """Choose a file and wait for its transcript."""
     page.set_input_files("#file", str(path))
+    wait_for_transcript(page)
+
+
+def wait_for_transcript(page):
+    """Wait until a transcript is complete and its recording can be played."""
     page.wait_for_selector("#keep", state="visible")
+    page.evaluate(
+        "audio.readyState || new Promise((go) => audio.addEventListener('loadedmetadata', () => go(1)))"
+    )
 
 
 def overflow(page):
@@ -131,7 +139,7 @@ def test_dropped_file_is_transcribed(open_page, address, clip, recognizer):
         data,
     )
     page.dispatch_event("body", "drop", {"dataTransfer": transfer})
-    page.wait_for_selector("#keep", state="visible")
+    wait_for_transcript(page)
     assert "".join(page.locator(".written").all_inner_texts()) == recognizer.transcribe(clip).text
     assert page.inner_text("#file-name") == "dropped.wav"
 
@@ -144,7 +152,7 @@ def test_microphone_is_transcribed_while_one_speaks_and_as_a_whole_afterwards(op
     assert all(char in written or "\u4e00" <= char <= "\u9fff" for char in page.inner_text("#live"))
     page.wait_for_selector("#clock:text-matches('0:0[1-9]')")
     page.click("#record")
-    page.wait_for_selector("#keep", state="visible")
+    wait_for_transcript(page)
     assert page.locator("#live").is_hidden()
     assert page.locator(WRITTEN).count() > 0
     assert page.evaluate("audio.duration") >= 1
