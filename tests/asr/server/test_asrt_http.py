@@ -118,3 +118,8 @@ def test_what_cannot_be_processed_has_status_500000_and_http_200(
 @pytest.mark.parametrize("path", ["/speech", "/all", "/language"])
 def test_a_body_that_is_no_object_has_status_400001(address, path, body):
     assert post(address, path, body)["status_code"] == 400001
+
+
+def test_a_body_that_would_be_many_objects_is_not_parsed(address):
+    body = b'{"a": [' + b"1," * 30_000 + b"1]}"
+    assert post(address, "/all", body)["status_code"] == 400001

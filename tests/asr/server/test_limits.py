@@ -17,7 +17,9 @@ import soundfile
 from helpers.servers import LIMIT_S, server_in_thread, wait_until
 from helpers.speech_sockets import open_socket, remaining
 
-from asr.server import connections
+from asr.audio.recording import AudioHeader
+from asr.server import connections, received_audio
+from asr.server.refusal import RefusalError
 
 SPEECH, TRANSCRIPTIONS = "/speech", "/v1/audio/transcriptions"
 ANSWER_OF = {SPEECH: lambda body: body["status_message"], TRANSCRIPTIONS: lambda body: body["error"]["code"]}
@@ -219,3 +221,10 @@ def test_counters_are_those_of_what_happened(recognizer, clips):
     assert 'asr_requests_total{route="/v1/audio/transcriptions",status="200"} 3.0' in text
     assert f"asr_audio_seconds_total {3 * clips[0].duration_s}" in text
     assert "process_resident_memory_bytes" in text
+
+
+def test_recording_that_is_longer_than_it_declares_is_decoded_up_to_the_limit(monkeypatch):
+    short = AudioHeader(16_000, 1, 1.0, "FLAC")
+    monkeypatch.setattr(received_audio, "audio_header", lambda _: short)
+    with pytest.raises(RefusalError, match="at most"):
+        received_audio.received_waveform(sound(1, 5.0), 2.0)
