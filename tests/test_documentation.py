@@ -87,7 +87,12 @@ NO_FIGURES = {
     "every ten minutes": "a default, train.checkpoint_s",
     "62 minutes": "the demo corpus",
     "2.5 hours": "a corpus",
+    "3.5% 百分之三点五": "an example",
+    "3.5% 变成": "an example",
+    "from 90 % up as plain text": "a confidence, which the page draws differently",
+    "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
+    "音节开始后 0.4 秒": "a constant, asr/server/timing.py",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",
 }
