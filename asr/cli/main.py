@@ -41,6 +41,7 @@ from asr.cli.commands.tune_batch import add_tune_batch_arguments, tune_batch_com
 from asr.cli.commands.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
 from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
+from asr.cli.terminal import outlive_terminal
 
 
 class Command(NamedTuple):
@@ -111,6 +112,7 @@ COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    outlive_terminal()
     arguments = make_parser().parse_args(argv)
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file
