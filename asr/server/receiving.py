@@ -129,7 +129,9 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
         return job.result()
     finally:
         gone.cancel()
-        job.cancel()
+        if not job.done():
+            job.cancel()
+            await asyncio.wait((job,))  # the request counts until its job is cancelled
 
 
 async def _disconnected(request: Request) -> None:
