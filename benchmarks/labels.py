@@ -37,7 +37,8 @@ from data_pipeline.readings.tones import Tones
 MARK = "\u2581"
 NOT_READ = re.compile(rf"[^{HANZI}{MARK}，。、；：！？]")
 SPELLINGS = {"r5": "er5", "n2": "en2", "n4": "en4"}
-HELD_OUT_OF = 5  # lines of CPP: the first of each five is held out
+NUM_PARTS = 5  # of CPP, by the number of the line
+HELD_OUT = 0  # part that the labels' network has not seen
 RUNS = 3
 
 Reader = Callable[[str], Sequence[str]]
@@ -133,12 +134,12 @@ def by_pypinyin(text: str) -> list[str]:
     return lazy_pinyin(hanzi, style=Style.TONE3, v_to_u=False, neutral_tone_with_five=True, errors=list)
 
 
-def cpp_sentences(folder: Path, *, held_out: bool = True) -> Iterator[Sentence]:
-    """Yield CPP's held-out sentences or the others, each with the reading of one polyphone."""
+def cpp_sentences(folder: Path, part: int = HELD_OUT) -> Iterator[Sentence]:
+    """Yield a part of CPP's sentences, each with the reading of one polyphone."""
     texts = (folder / "dev.sent").read_text(encoding="utf-8").splitlines()
     labels = (folder / "dev.lb").read_text(encoding="utf-8").split()
     for number, (line, reading) in enumerate(zip(texts, labels, strict=True)):
-        if (number % HELD_OUT_OF == 0) == held_out:
+        if number % NUM_PARTS == part:
             before, polyphone, after = NOT_READ.sub("", line).split(MARK)
             place = len(ONE_HANZI.findall(before))
             yield Sentence(before + polyphone + after, {place: reading})

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import rjieba
 from general_hanzi import is_simplified, lines_of
-from labels import HELD_OUT_OF, MARK, spelled
+from labels import HELD_OUT, MARK, NUM_PARTS, spelled
 
 from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import syllable_of_reading
@@ -37,6 +37,7 @@ SHUFFLED_SHARE = 0.4  # of examples of words: between other words
 AROUND = 14  # characters on each side of a word
 WORDS_OF_EACH = 700  # examples of words for each polyphone, fewer for those that sentences have
 NAMES_OF_EACH = 300
+NOT_CPP = -1
 
 # hanzi that g2pM often reads wrongly as words of their own
 UNSURE = frozenset("为得地儿着一不只子应哇吧啊的了")
@@ -65,11 +66,13 @@ class Example(NamedTuple):
         text: a sentence, or a part of it.
         places: of the polyphones.
         known: readings at places, with how much each counts against g2pM's.
+        part: of CPP; `NOT_CPP` for other sources.
     """
 
     text: str
     places: list[int]
     known: dict[int, tuple[str, float]]
+    part: int = NOT_CPP
 
 
 class Sources:
@@ -215,12 +218,12 @@ def read_counts(archive: Path) -> dict[str, int]:
     }
 
 
-def cpp_examples(folder: Path, *, held_out: bool) -> Iterator[Example]:
-    """Yield CPP's dev sentences, those to measure with or the others, with one known reading each."""
+def cpp_examples(folder: Path) -> Iterator[Example]:
+    """Yield CPP's dev sentences but for those to measure with; each has one known reading."""
     lines = (folder / "dev.sent").read_text(encoding="utf-8").splitlines()
     readings = (folder / "dev.lb").read_text(encoding="utf-8").split()
     for number, (line, reading) in enumerate(zip(lines, readings, strict=True)):
-        if (number % HELD_OUT_OF == 0) == held_out:
+        if (part := number % NUM_PARTS) != HELD_OUT:
             before, polyphone, after = (unicodedata.normalize("NFKC", part) for part in line.split(MARK))
             known = {len(before): (spelled(reading), BY_PEOPLE)}
-            yield Example(before + polyphone + after, [len(before)], known)
+            yield Example(before + polyphone + after, [len(before)], known, part)

@@ -39,6 +39,7 @@ class Instances(NamedTuple):
         readings: (N, NUM_KEPT) indices of readings.
         shares: (N, NUM_KEPT) their probabilities.
         weights: (N,) how much an example counts.
+        parts: (N,) of CPP; `NOT_CPP` for other sources.
     """
 
     hanzi: str
@@ -47,6 +48,15 @@ class Instances(NamedTuple):
     readings: npt.NDArray[np.int32]
     shares: Float32
     weights: Float32
+    parts: npt.NDArray[np.int32]
+
+    def without(self, part: int) -> Instances:
+        """Return the examples without a part of CPP."""
+        kept = self.parts != part
+        arrays = {
+            name: getattr(self, name)[kept] for name in ("windows", "readings", "shares", "weights", "parts")
+        }
+        return self._replace(**arrays)
 
     @classmethod
     def load(cls, path: Path) -> Instances:
@@ -71,7 +81,7 @@ def to_instances(
     classes = {reading: index for index, reading in enumerate(teacher.readings)}
     total = Counter(example.text[place] for example, _ in examples for place in example.places)
     chooser = random.Random(2)
-    columns: tuple[list[object], ...] = ([], [], [], [])
+    columns: tuple[list[object], ...] = ([], [], [], [], [])
     some = []
     for example, weight in sorted(examples, key=lambda pair: len(pair[0].text)):
         shares_of = [MAX_OF_EACH / total[example.text[place]] for place in example.places]
@@ -84,10 +94,10 @@ def to_instances(
         for example, weight, places in chosen:
             windows = windows_of(example.text, places, ids, with_pauses=chooser.random() < WITH_PAUSES)
             for place, window in zip(places, windows, strict=True):
-                row = (window, *target(example.known.get(place), next(shares), classes), weight)
+                row = (window, *target(example.known.get(place), next(shares), classes), weight, example.part)
                 for column, value in zip(columns, row, strict=True):
                     column.append(value)
-    types = (np.int32, np.int32, np.float32, np.float32)
+    types = (np.int32, np.int32, np.float32, np.float32, np.int32)
     arrays = (np.array(column, kind) for column, kind in zip(columns, types, strict=True))
     return Instances(hanzi, [counts[char] for char in hanzi], *arrays)
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from asr.base.types import UserError
 from asr.base.units import Unit
 from data_pipeline.corpora.syllables import syllables_of
-from data_pipeline.labels import CAN_BE_NORMALIZED, ReadingPolicy, label
-from data_pipeline.normalization import Normalizer
+from data_pipeline.labels import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
+from data_pipeline.normalization import Normalizer, has_numbers
 from data_pipeline.prepared import LabelsDescription
 from data_pipeline.readings.tones import Tones
 from data_pipeline.readings.user_table import UserTable
 from data_pipeline.types import LeftOut, Recording
 from data_pipeline.unlabelled import UnlabelledError
 
-DIGIT = re.compile(r"\d")
+AT_ONCE = 256  # recordings, whose texts are read together
+
+TextWithLabels: TypeAlias = tuple[str, tuple[str, ...] | UnlabelledError]
 
 
 @dataclass(frozen=True)
@@ -94,12 +97,22 @@ class Labelling:
             )
         return None
 
-    def label(self, recording: Recording) -> Recording | LeftOut:
-        """Return a recording with its labels, its text as spoken if that was needed, or why it has none."""
+    def label_all(self, recordings: Iterable[Recording]) -> Iterator[Recording | LeftOut]:
+        """Yield each recording with its labels, its text as spoken if that was needed, or why it has none."""
+        source = iter(recordings)
+        while some := list(itertools.islice(source, AT_ONCE)):
+            to_read = [recording for recording in some if not self._keeps(recording)]
+            texts = {recording.text: self._numbers_written_out(recording.text) for recording in to_read}
+            labels = label_all(list(texts.values()), self.units, self.policy)
+            labelled = dict(zip(texts, zip(texts.values(), labels, strict=True), strict=True))
+            for recording in some:
+                yield self._labelled(recording, labelled)
+
+    def _labelled(self, recording: Recording, labelled: Mapping[str, TextWithLabels]) -> Recording | LeftOut:
         text = recording.text
         try:
             if not self._keeps(recording):
-                text, tokens = self._labelled(text)
+                text, tokens = self._normalized(*labelled[text])
             elif self.units == "syllables":
                 tokens = syllables_of(" ".join(recording.tokens))
             else:
@@ -110,15 +123,17 @@ class Labelling:
             return LeftOut(recording.audio_path, "invalid syllable labels", str(error))
         return dataclasses.replace(recording, text=text, tokens=tokens)
 
-    def _labelled(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text with its labels; it is normalized if it has digits, or signs that are read aloud."""
-        if self.normalizer and DIGIT.search(text):
-            text = self.normalizer(text)
-        try:
-            return text, label(text, self.units, self.policy)
-        except UnlabelledError as error:
-            if self.normalizer is None or error.reason not in CAN_BE_NORMALIZED:
-                raise
+    def _numbers_written_out(self, text: str) -> str:
+        return self.normalizer(text) if self.normalizer and has_numbers(text) else text
+
+    def _normalized(
+        self, text: str, labels: tuple[str, ...] | UnlabelledError
+    ) -> tuple[str, tuple[str, ...]]:
+        """Return a text with its labels; it is normalized if it has signs that are read aloud."""
+        if not isinstance(labels, UnlabelledError):
+            return text, labels
+        if self.normalizer is None or labels.reason not in CAN_BE_NORMALIZED:
+            raise labels
         text = self.normalizer(text)
         return text, label(text, self.units, self.policy)
 

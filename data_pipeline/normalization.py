@@ -5,14 +5,22 @@ The rules are those of the package `wetext` (Apache-2.0), which runs them withou
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.files import whole_file
+from asr.base.hanzi_text import is_hanzi
 from asr.base.types import UserError
 
 REMEDY = "pip install 'polyphone[normalize]'"
+ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"
+COMPATIBLE = ("<wide>", "<fraction>", "<circle>")
+RANGE = re.compile(r"(?<=\d)\u301c(?=\d)")  # 5〜6
+FRACTION = re.compile("[¼-¾⅐-⅞]")
+MIXED = re.compile(rf"(?<=\d)(?={FRACTION.pattern})")  # 3½
 
 
 class NormalizedText(NamedTuple):
@@ -45,7 +53,25 @@ class Normalizer:
 
     def __call__(self, text: str) -> str:
         """Return the text as it is spoken; what the rules do not know stays as it is."""
+        text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
+        return self._read(RANGE.sub("~", "".join(map(_plain, text))))
+
+    def _read(self, text: str) -> str:
         return str(self._rules.normalize(text))
+
+
+def has_numbers(text: str) -> bool:
+    """Return whether a text has digits or other numbers that are not hanzi: 5, ５, ½, Ⅳ, ①."""
+    return any(char.isnumeric() and not is_hanzi(char) for char in text)
+
+
+def _plain(char: str) -> str:
+    """Return wide characters, fractions, circled and Roman numbers as the rules expect them."""
+    if char in ROMAN:
+        return f"{unicodedata.numeric(char):.0f}"
+    if unicodedata.decomposition(char).startswith(COMPATIBLE):
+        return unicodedata.normalize("NFKC", char).replace("\u2044", "/")
+    return char
 
 
 def write_normalized(path: Path, changed: Sequence[NormalizedText]) -> None:

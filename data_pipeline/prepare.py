@@ -166,7 +166,7 @@ def _usable_utterances(
 ) -> Partition[Utterance]:
     """Label, cut and measure recordings."""
     clips = reported(recordings, "labelling", "clips", on_progress)
-    labelled = partition(map(labelling.label, clips))
+    labelled = partition(labelling.label_all(clips))
     cut = partition(cut_segments(labelled.kept, folder, on_progress))
     measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
     return Partition(measured.kept, labelled.left_out + cut.left_out + measured.left_out)

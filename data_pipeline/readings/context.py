@@ -31,7 +31,7 @@ MULTIPLIER, ID_MULTIPLIER, OFFSET, MODULUS = 1000003, 7919, 12345, 2147483647  #
 FIRST, SECOND = ([AROUND + offsets[i] for offsets in NEIGHBOURS] for i in (0, 1))
 THIRD = [AROUND + offsets[2] for offsets in NEIGHBOURS if len(offsets) == 3]  # these are the last
 KINDS = MULTIPLIER * np.arange(1, len(NEIGHBOURS) + 1)[:, None]
-AT_ONCE = 4096  # polyphones
+AT_ONCE = 16  # polyphones: their products are small enough that NumPy's library starts no threads
 NO_READING = -1
 NEVER = float("inf")  # a margin
 IMPOSSIBLE = np.float32(-1e9)
@@ -60,9 +60,9 @@ def encode(text: str, ids: Mapping[str, int]) -> tuple[list[int], list[int]]:
     return found + [OUTSIDE_ID] * AROUND, places
 
 
-def windows_around(ids: Sequence[int], centres: Int64) -> Int64:
+def windows_around(ids: Sequence[int] | Int64, centres: Int64) -> Int64:
     """Return the ids around each centre, (N, 2 AROUND + 1)."""
-    windows: Int64 = np.array(ids, np.int64)[centres[:, None] + np.arange(-AROUND, AROUND + 1)]
+    windows: Int64 = np.asarray(ids, np.int64)[centres[:, None] + np.arange(-AROUND, AROUND + 1)]
     return windows
 
 
@@ -75,6 +75,20 @@ def hashes(windows: Int64, num_rows: int) -> Int64:
     triples[:] = (triples * MULTIPLIER + columns[THIRD]) % MODULUS
     rows: Int64 = hashed % num_rows
     return rows
+
+
+class Draft(NamedTuple):
+    """Holds the readings of a text's hanzi before the context is asked.
+
+    Attributes:
+        syllables: toned, one for each hanzi.
+        in_words: for each hanzi, whether it is part of a longer word of the dictionary.
+        decided: places of hanzi whose readings rules decided.
+    """
+
+    syllables: Sequence[str]
+    in_words: Sequence[bool]
+    decided: Collection[int]
 
 
 class Proposal(NamedTuple):
@@ -137,43 +151,69 @@ class ContextModel:
             in_words: for each hanzi, whether it is part of a longer word of the dictionary.
             decided: places of hanzi whose readings stay as they are.
         """
-        for proposal in self.proposals(text, readings, in_words, decided):
-            if proposal.gain > self._margin(proposal.hanzi, in_words[proposal.place]):
-                yield proposal.place, proposal.reading
+        for _, place, reading in self.corrections_of([text], [Draft(readings, in_words, decided)]):
+            yield place, reading
+
+    def corrections_of(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, int, str]]:
+        """Yield the readings that the context changes: index of the text, place of the hanzi, syllable."""
+        for index, proposal in self._proposals(texts, drafts):
+            if proposal.gain > self._margin(proposal.hanzi, drafts[index].in_words[proposal.place]):
+                yield index, proposal.place, proposal.reading
 
     def proposals(
         self, text: str, readings: Sequence[str], in_words: Sequence[bool], decided: Collection[int] = ()
     ) -> Iterator[Proposal]:
         """Yield the best readings that are not the dictionary's; the arguments are those of `corrections`."""
-        ids, centres = encode(text, self._ids)
-        hanzi = ONE_HANZI.findall(text)
-        places = [
-            place
-            for place, char in enumerate(hanzi)
-            if char in self._polyphones
-            and place not in decided
-            and self._margin(char, in_words[place]) < NEVER
-        ]
-        for begin in range(0, len(places), AT_ONCE):
-            some = places[begin : begin + AT_ONCE]
-            windows = windows_around(ids, np.array([centres[place] for place in some]))
-            polyphones = [self._polyphones[hanzi[place]] for place in some]
+        for _, proposal in self._proposals([text], [Draft(readings, in_words, decided)]):
+            yield proposal
+
+    def _proposals(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, Proposal]]:
+        """Yield the best readings that are not the dictionary's, with the index of their text."""
+        ids: list[int] = []
+        asked: list[tuple[int, int, str]] = []  # text, place, hanzi
+        centres: list[int] = []
+        for index, (text, draft) in enumerate(zip(texts, drafts, strict=True)):
+            hanzi = ONE_HANZI.findall(text)
+            if places := [place for place, char in enumerate(hanzi) if self._is_open(char, place, draft)]:
+                encoded, of_hanzi = encode(text, self._ids)
+                centres += [len(ids) + of_hanzi[place] for place in places]
+                asked += [(index, place, hanzi[place]) for place in places]
+                ids += encoded
+        known_ids = np.array(ids, np.int64)
+        for begin in range(0, len(asked), AT_ONCE):
+            some = asked[begin : begin + AT_ONCE]
+            polyphones = [self._polyphones[char] for *_, char in some]
+            windows = windows_around(known_ids, np.array(centres[begin : begin + AT_ONCE]))
             scores = self._scores(windows, np.array(polyphones))  # (N, C)
-            for place, polyphone, of_readings in zip(some, polyphones, scores, strict=True):
+            bests = scores.argmax(1).tolist()
+            for (index, place, char), polyphone, best, row in zip(
+                some, polyphones, bests, scores.tolist(), strict=True
+            ):
                 candidates = self._candidates[polyphone]
-                best = int(of_readings.argmax())
-                current = readings[place]
-                if candidates[best] == current or (current not in candidates and in_words[place]):
+                current = drafts[index].syllables[place]
+                if candidates[best] == current:
                     continue
-                known = of_readings[candidates.index(current)] if current in candidates else -NEVER
-                yield Proposal(place, hanzi[place], candidates[best], float(of_readings[best] - known))
+                if current in candidates:
+                    gain = row[best] - row[candidates.index(current)]
+                elif drafts[index].in_words[place]:
+                    continue
+                else:
+                    gain = NEVER
+                yield index, Proposal(place, char, candidates[best], gain)
+
+    def _is_open(self, char: str, place: int, draft: Draft) -> bool:
+        """Return whether the context may change a hanzi's reading."""
+        return (
+            char in self._polyphones
+            and place not in draft.decided
+            and self._margin(char, draft.in_words[place]) < NEVER
+        )
 
     def _margin(self, polyphone: str, in_word: bool) -> float:
         return self._margins[self._polyphones[polyphone]][in_word]
 
     def _scores(self, windows: Int64, polyphones: Int64) -> Float32:
         """Return the score of each candidate, (N, C), very low where a polyphone has fewer."""
-        # a product for each place is small enough that NumPy's library does not start threads for a sentence
         hidden = np.matmul(self._embeddings[windows.T], self._hidden).sum(0) + self._hidden_bias  # (N, H)
         rows = hashes(windows, len(self._pairs))
         hidden += np.matmul(self._pairs[rows], self._pairs_hidden).sum(0)

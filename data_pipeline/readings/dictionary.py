@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from asr.base.hanzi_text import HANZI_RUN
 from asr.base.pinyin import standard_spelling
-from data_pipeline.readings.words import WORDS
+from data_pipeline.readings.words import NOT_WORDS, WORDS
 
 
 @functools.cache
@@ -49,6 +49,6 @@ def _phrases() -> tuple[frozenset[str], frozenset[str]]:
     """Return the phrases of the dictionary, and all their beginnings."""
     from pypinyin.phrases_dict import phrases_dict
 
-    phrases = phrases_dict.keys() | WORDS.keys()
+    phrases = (phrases_dict.keys() | WORDS.keys()) - NOT_WORDS
     beginnings = {phrase[:end] for phrase in phrases for end in range(1, len(phrase) + 1)}
     return frozenset(phrases), frozenset(beginnings)

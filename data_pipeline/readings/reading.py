@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from data_pipeline.readings.context import context_model
+from data_pipeline.readings.context import Draft, context_model
 from data_pipeline.readings.dictionary import cut, syllables_of_word
 from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
+from data_pipeline.readings.words import WORDS
 from data_pipeline.unlabelled import UnlabelledError
 
-
-class Draft(NamedTuple):
-    """Holds the readings of a sentence's hanzi before the context is asked.
-
-    Attributes:
-        syllables: toned, one for each hanzi.
-        in_words: for each hanzi, whether it is part of a longer word of the dictionary.
-        decided: places of hanzi whose readings rules decided.
-    """
-
-    syllables: list[str]
-    in_words: list[bool]
-    decided: set[int]
+BEFORE_WA = ("u", "ao")  # finals before the particle 哇; elsewhere it is a cry, or part of a name
 
 
 def read_hanzi(text: str) -> list[str]:
@@ -34,12 +22,22 @@ def read_hanzi(text: str) -> list[str]:
     Raises:
         UnlabelledError: the dictionary has no reading of a hanzi.
     """
-    draft = read_by_dictionary(text)
-    if len(draft.syllables) == 1:  # no context
-        return draft.syllables
-    for place, syllable in context_model().corrections(text, draft.syllables, draft.in_words, draft.decided):
-        draft.syllables[place] = syllable
-    return draft.syllables
+    (syllables,) = in_context([text], [read_by_dictionary(text)])
+    return syllables
+
+
+def in_context(texts: Sequence[str], drafts: Sequence[Draft]) -> list[list[str]]:
+    """Return the syllables of each text as the context corrects the dictionary's; many texts are faster.
+
+    Args:
+        texts: as for `read_hanzi`.
+        drafts: of the texts by `read_by_dictionary`.
+    """
+    readings = [list(draft.syllables) for draft in drafts]
+    for index, place, syllable in context_model().corrections_of(texts, drafts):
+        if len(readings[index]) > 1:  # one hanzi has no context
+            readings[index][place] = syllable
+    return readings
 
 
 def read_by_dictionary(text: str) -> Draft:
@@ -53,13 +51,20 @@ def read_by_dictionary(text: str) -> Draft:
     decided = _decided(words, hanzi, in_words)
     suffixed = suffixes(hanzi)
     for here, char in enumerate(hanzi):
-        syllables[here] = decided.get(here) or _lexical(char, syllables[here], here in suffixed)
+        before = syllables[here - 1] if here else ""
+        syllables[here] = decided.get(here) or _lexical(char, syllables[here], here in suffixed, before)
     return Draft(syllables, in_words, set(decided))
 
 
 def _decided(words: Sequence[str], hanzi: str, in_words: Sequence[bool]) -> dict[int, str]:
-    """Return the readings by rules, by place."""
-    decided = readings_by_context(words)
+    """Return the readings by rules and by the project's own words, by place."""
+    decided = {}
+    begin = 0
+    for word in words:
+        if len(word) > 1 and word in WORDS:
+            decided.update(enumerate(syllables_of_word(word), begin))
+        begin += len(word)
+    decided |= readings_by_context(words)
     for here, char in enumerate(hanzi):
         if char in "地得" and here not in decided and not in_words[here]:
             particle = particle_of(hanzi, here)
@@ -73,11 +78,13 @@ def _refused(word: str) -> tuple[str, ...]:
     raise UnlabelledError("hanzi without a reading in the dictionary", unknown or word)
 
 
-def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
+def _lexical(char: str, syllable: str, is_suffix: bool, before: str) -> str:
     if char == "一":
         return "yi1"
     if char == "不":
         return "bu4"
     if char == "儿" and syllable in ("er2", "er5"):
         return "er5" if is_suffix else "er2"
+    if char == "哇" and syllable == "wa5" and not before[:-1].endswith(BEFORE_WA):
+        return "wa1"
     return syllable

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 AFTER_GET = "到出以知罪奖胜名分票益失逞病了过主利志救悉宠"  # after 得 in the sense of "get" (de2): 得到
 # before 得 as a particle, though one of 到出过了 follows: 看得到, 说得出
 POTENTIAL = "看听说做办想买找吃走跑用够达拿认数写猜信比打受免玩喝请去来赶查感见"
+AFTER_MUST = "去走来回做写重找花等开跑跟换交受挨赶加干忍吃看听想说学花用"  # verbs after 又得 (dei3)
+NEVER_AFTER_PARTICLE = "铁球图产址域毯王膜"  # a part of AFTER_GROUND that begins no verb
 AFTER_GROUND = "方上里面下铁球位图产址区域震带毯板理主名势形道基段质"  # after the noun 地: 地方, 地铁
 
 # before 儿 as a suffix (er5); elsewhere, as in names, it is a word of its own (er2)
@@ -26,44 +29,74 @@ ER_WORDS = re.compile(
 )
 
 SURNAMES = "zeng1 shan4 qiu2 piao2 qin2 miao4 ge3 ge3 xie4 zha1 ou1"
-# rules for a hanzi that is a word on its own
-ALONE = [
-    (r"(?<=[成作变化称名分视认极颇较更最甚均尤约改])为|为(?=百分|[零二三四五六七八九十百千万第])", "wei2"),
-    (r"(?<=以下)为|以.{1,5}(?<![因认成作])为|(?<=[化变改转视分]..)为|(?<=[化变改转视分].)为", "wei2"),
-    (r"(?<=[我你您他她它们都还也就又总非可只必须])得(?![" + AFTER_GET + r"的\n])(?=.)", "dei3"),
-    (r"(?<=不可)得$", "de2"),
-    (r"(?<=[我你您他她它们])得(?=[" + AFTER_GET + "的])", "de2"),
-    (r"(?<=[睡找用见够管摸])不着", "zhao2"),
-    (r"(?<=[很太更最多全])长", "chang2"),
-    (r"教(?=[我你您他她它书]|孩子|学生|数学|英语|汉语|语文|中文|音乐)", "jiao1"),
-    (r"还(?=[清钱给])", "huan2"),
-    (r"重(?=[做写回组装置返启申建])|(?<=[多双])重", "chong2"),
-    (r"(?<=[一两三四五六七八九几十百这那每哪])只(?![有要能是好会])", "zhi1"),
-    (r"(?<=[男女电原质粒分离中光量因弟孔孟太庄王之次幼独养义])子|(?<=第[一二三四五六七八九十])子", "zi3"),
-    (r"子(?=[午嗣爵女弟孙])", "zi3"),
-    *(
-        (rf"(?<=姓){char}(?!名)|{char}(?=先生|女士|小姐|太太)", reading)
-        for char, reading in zip("曾单仇朴覃缪葛盖解查区", SURNAMES.split(), strict=True)
-    ),
-]
-# rules for a hanzi anywhere, even inside a word of the dictionary
-ANYWHERE = [
-    (r"(?<![认成作称以分变])为(?=了|什么|何|此|人民|大家|[我你您他她])", "wei4"),
-    (r"(?<=[们我你他她它人家])都(?=会)", "dou1"),
-    (r"还(?=[款贷债])", "huan2"),
-    (r"(?<=[投支总分央商])行(?![动走为驶进事政])", "hang2"),
-    (r"(?<=工商)行(?=政)", "xing2"),
-    (r"(?<=[受免忘]得)了", "liao3"),
-    (rf"(?:(.)\1|[然真兴力细断速切])地(?![{AFTER_GROUND}])", "de5"),
-    (r"(?<=[般样似])地", "de5"),
-    (r"传(?=递)", "chuan2"),
-]
 GET = re.compile(rf"得[{AFTER_GET}]")
 MAYBE_POTENTIAL = "到出过了"
-COMPILED = [
-    *((re.compile(pattern), reading, True) for pattern, reading in ALONE),
-    *((re.compile(pattern), reading, False) for pattern, reading in ANYWHERE),
-]
+
+
+class Rule(NamedTuple):
+    """Says how a hanzi is read where a pattern matches, which ends with the hanzi itself."""
+
+    hanzi: str
+    pattern: str
+    reading: str
+
+
+# rules for a hanzi that is a word on its own
+ALONE = (
+    Rule(
+        "为",
+        r"(?<=[成作变化称名分视认极颇较更最甚均尤约改贬讹原])为|为(?=百分|[零二三四五六七八九十百千万第])",
+        "wei2",
+    ),
+    Rule(
+        "为", r"以.{1,5}(?<![因认成作])为|(?<=[化变改转视分降升]..)为|(?<=[化变改转视分降升].)为|为$", "wei2"
+    ),
+    Rule("为", "(?<=以下)为", "wei2"),
+    Rule("得", rf"(?<=[我你您他她它们都还也就又总非可只必须全])得(?![{AFTER_GET}的\n])(?=.)", "dei3"),
+    Rule("得", rf"(?<=又)得(?![{AFTER_MUST}])", "de2"),
+    Rule("得", r"(?<=[彼敖夺争修闻购])得(?![很太真更不最])|(?<=不可)得$", "de2"),
+    Rule("得", rf"(?<=[我你您他她它们])得(?=[{AFTER_GET}的])", "de2"),
+    Rule("着", r"(?<=[睡找用见够管摸])不着", "zhao2"),
+    Rule("长", r"(?<=[很太更最多全])长", "chang2"),
+    Rule("教", r"教(?=[我你您他她它书]|孩子|学生|数学|英语|汉语|语文|中文|音乐)", "jiao1"),
+    Rule("还", r"还(?=[清钱给])", "huan2"),
+    Rule("重", r"重(?=[做写回组装置返启申建])|(?<=[多双])重", "chong2"),
+    Rule("只", r"(?<=[一两三四五六七八九几十百这那每哪])只(?![有要能是好会])", "zhi1"),
+    Rule(
+        "子",
+        r"(?<=[男女电原质粒分离中光量因弟孔孟太庄王之次幼独养义])子|(?<=第[一二三四五六七八九十])子",
+        "zi3",
+    ),
+    Rule("子", r"子(?=[午嗣爵女弟孙])", "zi3"),
+    Rule("姥", r"(?<!姥)姥(?![姥爷娘家])", "mu3"),
+    Rule("啦", r"啦(?=[啦队])|(?<=[啦哆巴哩呼哗喇替])啦", "la1"),
+    Rule("咽", r"咽(?=[了下进不着气菜口])", "yan4"),
+    Rule("塞", r"(?<=[里进上硬瓶])塞|塞(?=[一进满入给到住了着])", "sai1"),
+    Rule("隽", r"隽(?=[永语品味句物])", "juan4"),
+    *(
+        Rule(char, rf"(?<=姓){char}(?!名)|{char}(?=先生|女士|小姐|太太)", reading)
+        for char, reading in zip("曾单仇朴覃缪葛盖解查区", SURNAMES.split(), strict=True)
+    ),
+)
+# rules for a hanzi anywhere, even inside a word of the dictionary
+ANYWHERE = (
+    Rule("为", r"(?<![认成作称以分变誉视难])为(?=了|什么|何|此|人民|大家|[我你您他她])", "wei4"),
+    Rule("都", r"(?<=[们我你他它人家])都(?=会)", "dou1"),
+    Rule("还", r"还(?=[款贷债])", "huan2"),
+    Rule("行", r"(?<=[投支总分央商])行(?![动走为驶进事政])", "hang2"),
+    Rule("行", r"(?<=工商)行(?=政)", "xing2"),
+    Rule("了", r"(?<=[受免忘]得)了", "liao3"),
+    Rule("地", rf"(?:(.)\1|[然真兴力细断速切])地(?![{AFTER_GROUND}])", "de5"),
+    Rule("地", r"(?<=[般样似])地", "de5"),
+    Rule("得", r"(?<=乐)得(?=[我你他她它])", "de5"),
+    Rule("似", r"(?<=类)似", "si4"),
+    Rule("传", r"传(?=递)", "chuan2"),
+)
+COMPILED = tuple(
+    (rule.hanzi, re.compile(rule.pattern), rule.reading, rules is ALONE)
+    for rules in (ALONE, ANYWHERE)
+    for rule in rules
+)
 
 
 def readings_by_context(words: Sequence[str]) -> dict[int, str]:
@@ -75,8 +108,8 @@ def readings_by_context(words: Sequence[str]) -> dict[int, str]:
     text = "".join(words)
     alone = [len(word) == 1 for word in words for _ in word]
     found: dict[int, str] = {}
-    for pattern, reading, only_alone in COMPILED:
-        for match in pattern.finditer(text):
+    for hanzi, pattern, reading, only_alone in COMPILED:
+        for match in pattern.finditer(text) if hanzi in text else ():
             place = match.end() - 1  # the match ends with the hanzi itself
             if alone[place] or not only_alone:
                 found[place] = reading
@@ -86,7 +119,13 @@ def readings_by_context(words: Sequence[str]) -> dict[int, str]:
 def particle_of(text: str, place: int) -> str:
     """Return the reading of 地 or 得 as a particle; empty for anything else."""
     before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
-    if text[place] == "地" and len(before) == 2 and after and before[1] not in "的这那块片某此各每":
+    if (
+        text[place] == "地"
+        and len(before) == 2
+        and after
+        and before[1] not in "的这那块片某此各每等"
+        and (after not in NEVER_AFTER_PARTICLE)
+    ):
         return "de5"
     if text[place] != "得" or not before:
         return ""

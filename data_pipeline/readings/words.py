@@ -13,4 +13,12 @@ WORDS = {
     "传递": "chuan2 di4",
     "翟": "zhai2",
     "谁": "shei2",
+    "贴吧": "tie1 ba1",
+    "虎跑泉": "hu3 pao2 quan2",
+    "舍身": "she3 shen1",
+    "夺得": "duo2 de2",
+    "单田芳": "shan4 tian2 fang1",
+    "单雄信": "shan4 xiong2 xin4",
 }
+# phrases of the dictionary that are mostly the end of one word and the beginning of another
+NOT_WORDS = frozenset({"一了", "保种", "了当", "虎跑"})

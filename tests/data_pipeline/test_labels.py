@@ -4,7 +4,7 @@ import zipfile
 import pytest
 
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
-from data_pipeline.labels import label, pinyin_of
+from data_pipeline.labels import label, label_all, pinyin_of
 from data_pipeline.unlabelled import UnlabelledError
 
 
@@ -79,6 +79,23 @@ from data_pipeline.unlabelled import UnlabelledError
         ("接著看著頭髮", "jie1 zhe5 kan4 zhe5 tou2 fa4"),
         ("乾隆著書", "qian2 long2 zhu4 shu1"),
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
+        ("啦啦队来啦", "la1 la1 dui4 lai2 la5"),
+        ("好哇，其兄哇集拉隆", "hao3 wa5 qi2 xiong1 wa1 ji2 la1 long2"),
+        ("姥姥去太姥山", "lao3 lao5 qu4 tai4 mu3 shan1"),
+        ("被贬为平民，此地原为一村", "bei4 bian3 wei2 ping2 min2 ci3 di4 yuan2 wei2 yi1 cun1"),
+        ("够难为他的", "gou4 nan2 wei2 ta1 de5"),
+        ("他又得去，又得金牌", "ta1 you4 dei3 qu4 you4 de2 jin1 pai2"),
+        ("夺得冠军", "duo2 de2 guan4 jun1"),
+        ("敖得萨港", "ao2 de2 sa4 gang3"),
+        ("乐得她笑", "le4 de5 ta1 xiao4"),
+        ("上海等地举行", "shang4 hai3 deng3 di4 ju3 xing2"),
+        ("统一了起来", "tong3 yi1 le5 qi3 lai2"),
+        ("确保种植", "que4 bao3 zhong4 zhi2"),
+        ("两种类似的", "liang3 zhong3 lei4 si4 de5"),
+        ("单雄信", "shan4 xiong2 xin4"),
+        ("小老虎跑到虎跑泉", "xiao3 lao3 hu3 pao3 dao4 hu3 pao2 quan2"),
+        ("咽了气", "yan4 le5 qi4"),
+        ("往嘴里塞饭", "wang3 zui3 li3 sai1 fan4"),
     ],
 )
 def test_pinyin_follows_words_and_context(text, syllables):
@@ -103,6 +120,20 @@ def test_pinyin_agrees_with_the_demo_corpus_except_for_sandhi_and_particles():
                     ("jiao4", "jiao1"),
                 }
     assert 0 < num_other < 0.02 * num_all
+
+
+@pytest.mark.parametrize("unit", ["syllables", "characters"])
+def test_many_texts_are_labelled_as_each_alone(unit):
+    texts = ["被告曾文彬", "50%", "", "银行行长很长", "掺杂", "被告曾文彬", "。"] * 9
+    labels = label_all(texts, unit)
+    assert len(labels) == len(texts)
+    for text, tokens in zip(texts, labels, strict=True):
+        if isinstance(tokens, UnlabelledError):
+            with pytest.raises(UnlabelledError) as alone:
+                label(text, unit)
+            assert str(alone.value) == str(tokens)
+        else:
+            assert label(text, unit) == tokens
 
 
 @pytest.mark.parametrize(

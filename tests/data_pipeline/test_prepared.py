@@ -10,6 +10,7 @@ from asr.base.types import UserError
 from asr.cli.main import main
 from data_pipeline.labels import LABELS_VERSION
 from data_pipeline.manifest import read_manifest
+from data_pipeline.normalization import Normalizer, has_numbers
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.prepared import LabelsDescription, labels_beside
 
@@ -146,6 +147,25 @@ def test_normalized_texts_are_labelled_and_listed(units, with_digits, tmp_path, 
     assert ("2019年", "二零一九年") in {(written, spoken) for _, written, spoken in rows}
     assert all(written != spoken and path.endswith(".wav") for path, written, spoken in rows)
     assert "normalized.tsv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("吃了½个", "吃了二分之一个"),
+        ("2¾小时", "二又四分之三小时"),
+        ("第Ⅳ章", "第四章"),
+        ("①号", "一号"),
+        ("５～6个", "五到六个"),
+        ("5〜6个", "五到六个"),
+        ("涨了50％", "涨了百分之五十"),
+        ("二十一人", "二十一人"),
+    ],
+)
+def test_wide_circled_and_roman_numbers_and_fractions_are_written_out(written, spoken):
+    pytest.importorskip("wetext")
+    assert Normalizer()(written) == spoken
+    assert has_numbers(written) == (written != spoken)
 
 
 def test_digits_are_left_out_with_the_remedy(with_digits, tmp_path, capsys):
