@@ -20,6 +20,7 @@ The policy is the same for every corpus:
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -118,19 +119,24 @@ def _spoken(text: str) -> str:
     inside = INSIDE_NUMBERS.search(text)
     if sign := inside[0] if inside else read_with_number(text):
         raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
-    kept = []
-    for char in text:
-        kind = unicodedata.category(char)
-        if is_read_aloud(char):
-            raise UnlabelledError(SIGN, f"{char!r} in {text!r}")
-        if char.isspace():
-            kept.append(SPACE)
-        elif (kind[0] == "P" and char not in IN_WORDS) or char in DECORATION:
-            kept.append(PAUSE)
-        elif kind[0] in "LNM" or char in IN_WORDS:
-            kept.append(char)
-        # else a silent symbol, a control character or a byte order mark
-    return "".join(kept)
+    try:
+        return "".join(map(_as_spoken, text))
+    except ValueError as error:
+        raise UnlabelledError(SIGN, f"{error} in {text!r}") from None
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _as_spoken(char: str) -> str:
+    """Return what remains of a character; raise ValueError for a sign that is read aloud."""
+    kind = unicodedata.category(char)
+    if is_read_aloud(char):
+        raise ValueError(repr(char))
+    if char.isspace():
+        return SPACE
+    if (kind[0] == "P" and char not in IN_WORDS) or char in DECORATION:
+        return PAUSE
+    # else a silent symbol, a control character or a byte order mark
+    return char if kind[0] in "LNM" or char in IN_WORDS else ""
 
 
 def _attempt(function: Callable[[str], Result], text: str) -> Result | UnlabelledError:

@@ -10,6 +10,7 @@ from data_pipeline.readings.rules import particle_of, readings_by_context, suffi
 from data_pipeline.readings.words import WORDS
 from data_pipeline.unlabelled import UnlabelledError
 
+LEXICAL = "一不儿哇"  # their readings follow from the policy of the labels
 BEFORE_WA = ("u", "ao")  # finals before the particle 哇; elsewhere it is a cry, or part of a name
 
 
@@ -49,16 +50,19 @@ def read_by_dictionary(text: str) -> Draft:
     syllables = [syllable for word in words for syllable in syllables_of_word(word) or _refused(word)]
     in_words = [len(word) > 1 for word in words for _ in word]
     decided = _decided(words, hanzi, in_words)
-    suffixed = suffixes(hanzi)
+    suffixed = suffixes(hanzi) if "儿" in hanzi else set()
     for here, char in enumerate(hanzi):
-        before = syllables[here - 1] if here else ""
-        syllables[here] = decided.get(here) or _lexical(char, syllables[here], here in suffixed, before)
+        if here in decided:
+            syllables[here] = decided[here]
+        elif char in LEXICAL:
+            before = syllables[here - 1] if here else ""
+            syllables[here] = _lexical(char, syllables[here], here in suffixed, before)
     return Draft(syllables, in_words, set(decided))
 
 
 def _decided(words: Sequence[str], hanzi: str, in_words: Sequence[bool]) -> dict[int, str]:
     """Return the readings by rules and by the project's own words, by place."""
-    decided = {}
+    decided: dict[int, str] = {}
     begin = 0
     for word in words:
         if len(word) > 1 and word in WORDS:
