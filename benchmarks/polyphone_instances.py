@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,9 +50,9 @@ class Instances(NamedTuple):
     weights: Float32
     parts: npt.NDArray[np.int32]
 
-    def without(self, part: int) -> Instances:
-        """Return the examples without a part of CPP."""
-        kept = self.parts != part
+    def without(self, parts: Collection[int]) -> Instances:
+        """Return the examples without some parts of CPP."""
+        kept = ~np.isin(self.parts, list(parts))
         arrays = {
             name: getattr(self, name)[kept] for name in ("windows", "readings", "shares", "weights", "parts")
         }

@@ -32,6 +32,8 @@ SURNAMES = "zeng1 shan4 qiu2 piao2 qin2 miao4 ge3 ge3 xie4 zha1 ou1"
 GET = re.compile(rf"得[{AFTER_GET}]")
 MAYBE_POTENTIAL = "到出过了"
 
+BEFORE_PARTICLE_ZHE = "看穿沿跟笑坐站走带拿抱听说等哭躺住向随朝活有望对拉跑唱握含照接顺"
+
 
 class Rule(NamedTuple):
     """Says how a hanzi is read where a pattern matches, which ends with the hanzi itself."""
@@ -91,6 +93,11 @@ ANYWHERE = (
     Rule("得", r"(?<=乐)得(?=[我你他她它])", "de5"),
     Rule("似", r"(?<=类)似", "si4"),
     Rule("传", r"传(?=递)", "chuan2"),
+    # traditional text without a hanzi that would show it, as in 看著他
+    Rule("乾", r"乾(?=[杯净脆燥爹妈粮洗果])|(?<=[饼晒烘擦])乾", "gan1"),
+    Rule("著", rf"(?<=[{BEFORE_PARTICLE_ZHE}])著(?![名作书者述称])", "zhe5"),
+    Rule("著", r"著(?=急)|(?<=睡)著", "zhao2"),
+    Rule("著", r"著(?=[手想眼])|(?<=[衣附执])著", "zhuo2"),
 )
 COMPILED = tuple(
     (rule.hanzi, re.compile(rule.pattern), rule.reading, rules is ALONE)

@@ -79,6 +79,9 @@ from data_pipeline.unlabelled import UnlabelledError
         ("接著看著頭髮", "jie1 zhe5 kan4 zhe5 tou2 fa4"),
         ("乾隆著書", "qian2 long2 zhu4 shu1"),
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
+        ("我看著他，睡著了", "wo3 kan4 zhe5 ta1 shui4 zhao2 le5"),
+        ("干杯，乾杯，乾隆", "gan1 bei1 gan1 bei1 qian2 long2"),
+        ("名著，鲁迅著", "ming2 zhu4 lu3 xun4 zhu4"),
         ("啦啦队来啦", "la1 la1 dui4 lai2 la5"),
         ("好哇，其兄哇集拉隆", "hao3 wa5 qi2 xiong1 wa1 ji2 la1 long2"),
         ("姥姥去太姥山", "lao3 lao5 qu4 tai4 mu3 shan1"),
@@ -185,7 +188,9 @@ def test_words_of_hanzi_without_spaces_raise(text):
 
 @pytest.mark.parametrize("unit", ["syllables", "characters"])
 @pytest.mark.parametrize(
-    "text", ["你好～", "～你好~~", "你好^_^", "你好(≧▽≦)", "你好 T_T！", "你好><", "你好♪|你好→"], ids=ascii
+    "text",
+    ["你好～", "～你好~~", "你好^_^", "你好(≧▽≦)", "你好 T_T！", "你好><", "你好♪|你好→", "你好\\(^o^)/"],
+    ids=ascii,
 )
 def test_signs_of_chats_are_silent(text, unit):
     assert set(label(text, unit)) == set(label("你好", unit))
