@@ -10,6 +10,9 @@ Digits and letters of CPP's sentences are left out for all. The labels' network 
 CPP's dev part in five, and its margins from THCHS-30's train sentences and the demo (polyphones.py): only
 the fifth lines, which it did not see, are measured. The makers of THCHS-30 wrote some 一, 不 and third tones
 as spoken: "without sandhi" leaves these syllables out. `--errors` lists what is read otherwise.
+
+Some of the makers' syllables are mistakes. thchs30_judged.tsv has the syllables of the test part that the
+labels read otherwise, with who is right and why; a mistake that the labels share is not in it.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.labels import ReadingPolicy, label, pinyin_of
 from data_pipeline.readings.tones import Tones
 
+JUDGED = Path(__file__).with_name("thchs30_judged.tsv")
 MARK = "\u2581"
 NOT_READ = re.compile(rf"[^{HANZI}{MARK}，。、；：！？]")
 SPELLINGS = {"r5": "er5", "n2": "en2", "n4": "en4"}
@@ -92,6 +96,8 @@ def main() -> None:
             for (place, expected, received), count in sorted(results["labels"].errors.items()):
                 print(f"{place}\t{expected}\t{received}\t{count}")
     if arguments.thchs30:
+        judged = judgements(compared(thchs30_sentences(arguments.thchs30 / "test.tsv"), pinyin_of))
+        show("THCHS-30, test, without sandhi: what the labels read otherwise, by who is right", judged)
         show("THCHS-30, test, nothing left out", tones_agreement(arguments.thchs30 / "test.tsv"))
     texts = [sentence.hanzi for sentence in itertools.chain(*corpora.values())]
     mean = statistics.mean(map(len, texts))
@@ -151,6 +157,21 @@ def thchs30_sentences(path: Path) -> Iterator[Sentence]:
         text, syllables = line.split("\t")
         pairs = enumerate(zip(text, syllables.split(), strict=True))
         yield Sentence(text, {place: syllable for place, (char, syllable) in pairs if char not in "一不"})
+
+
+def judgements(result: Result) -> dict[str, str]:
+    """Return how many of the differences from THCHS-30 are whose mistake."""
+    rows = (line.split("\t") for line in JUDGED.read_text(encoding="utf-8").splitlines()[1:])
+    right_of = {(place, made, read): right for place, made, read, right, _ in rows}
+    counts = Counter[str]()
+    for difference, count in result.errors.items():
+        counts[right_of.get(difference, "nobody has judged")] += count
+    num_left = result.num_all - counts["labels"]
+    without = 1 - (result.errors.total() - counts["labels"]) / num_left
+    return {
+        **{right: str(count) for right, count in counts.most_common()},
+        "agreement without the makers' mistakes": f"{without:8.2%}",
+    }
 
 
 def tones_agreement(path: Path) -> dict[str, str]:

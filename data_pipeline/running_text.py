@@ -33,7 +33,7 @@ import numpy.typing as npt
 from asr.base.hanzi_text import HANZI, is_hanzi
 from data_pipeline.labels import label
 from data_pipeline.readings.context import context_model
-from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
+from data_pipeline.readings.rules import PARTICLES, particle_of, readings_by_context, suffixes
 from data_pipeline.signs import DECORATION, is_read_aloud
 from data_pipeline.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.unlabelled import UnlabelledError
@@ -63,7 +63,7 @@ MIN_TAGGED_SHARE = 0.8  # of what white space separates
 HANZI_PAIR = re.compile(f"(?<=[{HANZI}])( *)(?=[{HANZI}])")
 SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; two in five if words are separated
 SAMPLE_CHARS = 100_000
-PARTICLES = re.compile("[地得儿]")
+PLACES = re.compile(f"[{PARTICLES}儿]")
 SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
 MAX_PENDING = 3  # two being processed, one waiting
 
@@ -283,7 +283,7 @@ def _readings(words: Sequence[str]) -> dict[int, Reading]:
     suffixed = suffixes(text)
     by_context = readings_by_context(words)
     overridden: dict[int, Reading] = {}
-    for here in sorted({*by_context, *(match.start() for match in PARTICLES.finditer(text))}):
+    for here in sorted({*by_context, *(match.start() for match in PLACES.finditer(text))}):
         word = int(np.searchsorted(begins, here, "right")) - 1
         # inside a longer word, the dictionary is more reliable than a rule
         if lengths[word] == 1:

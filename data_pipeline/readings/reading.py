@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from data_pipeline.readings.context import Draft, context_model
 from data_pipeline.readings.dictionary import cut, syllables_of_word
-from data_pipeline.readings.rules import particle_of, readings_by_context, suffixes
+from data_pipeline.readings.rules import PARTICLES, particle_of, readings_by_context, suffixes
 from data_pipeline.readings.words import WORDS
 from data_pipeline.unlabelled import UnlabelledError
 
-LEXICAL = "一不儿哇"  # their readings follow from the policy of the labels
-BEFORE_WA = ("u", "ao")  # finals before the particle 哇; elsewhere it is a cry, or part of a name
+LEXICAL = "一不儿"  # their readings follow from the policy of the labels
 
 
 def read_hanzi(text: str) -> list[str]:
@@ -55,8 +54,7 @@ def read_by_dictionary(text: str) -> Draft:
         if here in decided:
             syllables[here] = decided[here]
         elif char in LEXICAL:
-            before = syllables[here - 1] if here else ""
-            syllables[here] = _lexical(char, syllables[here], here in suffixed, before)
+            syllables[here] = _lexical(char, syllables[here], here in suffixed)
     return Draft(syllables, in_words, set(decided))
 
 
@@ -70,7 +68,7 @@ def _decided(words: Sequence[str], hanzi: str, in_words: Sequence[bool]) -> dict
         begin += len(word)
     decided |= readings_by_context(words)
     for here, char in enumerate(hanzi):
-        if char in "地得" and here not in decided and not in_words[here]:
+        if char in PARTICLES and here not in decided and not in_words[here]:
             particle = particle_of(hanzi, here)
             if particle:
                 decided[here] = particle
@@ -82,13 +80,11 @@ def _refused(word: str) -> tuple[str, ...]:
     raise UnlabelledError("hanzi without a reading in the dictionary", unknown or word)
 
 
-def _lexical(char: str, syllable: str, is_suffix: bool, before: str) -> str:
+def _lexical(char: str, syllable: str, is_suffix: bool) -> str:
     if char == "一":
         return "yi1"
     if char == "不":
         return "bu4"
     if char == "儿" and syllable in ("er2", "er5"):
         return "er5" if is_suffix else "er2"
-    if char == "哇" and syllable == "wa5" and not before[:-1].endswith(BEFORE_WA):
-        return "wa1"
     return syllable

@@ -10,9 +10,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from data_pipeline.readings.dictionary import syllables_of_word
+
 AFTER_GET = "到出以知罪奖胜名分票益失逞病了过主利志救悉宠"  # after 得 in the sense of "get" (de2): 得到
 # before 得 as a particle, though one of 到出过了 follows: 看得到, 说得出
 POTENTIAL = "看听说做办想买找吃走跑用够达拿认数写猜信比打受免玩喝请去来赶查感见"
+PARTICLES = "地得哇"
+BEFORE_WA = ("u", "ao")  # finals before the particle 哇; elsewhere it is a cry, or part of a name
 AFTER_MUST = "去走来回做写重找花等开跑跟换交受挨赶加干忍吃看听想说学花用"  # verbs after 又得 (dei3)
 NEVER_AFTER_PARTICLE = "铁球图产址域毯王膜"  # a part of AFTER_GROUND that begins no verb
 AFTER_GROUND = "方上里面下铁球位图产址区域震带毯板理主名势形道基段质"  # after the noun 地: 地方, 地铁
@@ -124,7 +128,10 @@ def readings_by_context(words: Sequence[str]) -> dict[int, str]:
 
 
 def particle_of(text: str, place: int) -> str:
-    """Return the reading of 地 or 得 as a particle; empty for anything else."""
+    """Return the reading of 地 or 得 as a particle, and of 哇; empty for anything else."""
+    if text[place] == "哇":
+        syllable = "".join(syllables_of_word(text[place - 1])) if place else ""
+        return "wa5" if syllable[:-1].endswith(BEFORE_WA) else "wa1"
     before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
     if (
         text[place] == "地"
