@@ -1,7 +1,8 @@
-"""Compute the loss of connectionist temporal classification (CTC; Graves et al., 2006)."""
+"""Compute the loss of connectionist temporal classification (CTC; Graves et al., 2006) and its gradient."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,49 +11,63 @@ import tensorflow as tf
 
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import BLANK_ID
+from asr.model.alignment_sums import alignment_sums
 
 
 def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
     """Return the negative natural log probability of each label sequence.
 
-    Labels are passed as a sparse tensor: TensorFlow's dense path takes ten times as long. A sequence that
-    does not fit its frames has no alignment; its loss and gradient are set to 0, so that the batch's loss
-    remains finite.
+    A sequence that does not fit its frames has no alignment; its loss and gradient are set to 0, so that the
+    batch's loss remains finite. Everything is computed on the device of the logits.
 
     Args:
-        logits: (B, T, V) values and (B,) frames.
+        logits: (B, T, V) values, float32 or float64, and (B,) frames.
         labels: (B, U) int32; padding is ignored.
         num_labels: (B,) int32.
 
     Returns:
-        (B,) float32.
+        (B,) of the logits' type.
     """
-    num_columns = tf.shape(labels)[1]
-    inside = tf.sequence_mask(num_labels - 1, num_columns - 1)
-    repeats = tf.reduce_sum(tf.cast((labels[:, 1:] == labels[:, :-1]) & inside, tf.int32), axis=1)
-    fits = num_labels + repeats <= logits.num_frames
-    # TensorFlow refuses a row without labels: such a row gets a placeholder label, and its loss is replaced
-    needs_label = ~fits | (num_labels == 0)
-    labels = tf.where(needs_label[:, None], BLANK_ID + 1, labels)
-    kept = tf.sequence_mask(tf.where(needs_label, 1, num_labels), num_columns)
-    losses = tf.nn.ctc_loss(
-        labels=tf.SparseTensor(tf.where(kept), labels[kept], tf.shape(labels, tf.int64)),
-        logits=logits.values,
-        label_length=None,
-        logit_length=tf.maximum(logits.num_frames, 1),
-        logits_time_major=False,
-        blank_index=BLANK_ID,
-    )
-    losses = tf.where(num_labels == 0, _silence_loss(logits), losses)
-    return tf.where(fits, losses, 0.0)
+    values = tf.convert_to_tensor(logits.values)
+    labels, num_labels = tf.convert_to_tensor(labels), tf.convert_to_tensor(num_labels)
+    num_frames = tf.convert_to_tensor(logits.num_frames)
+
+    @tf.custom_gradient
+    def losses_of(values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        # stopped: an eager tape would differentiate the compiled loop, which XLA refuses
+        return _losses_and_gradient(tf.stop_gradient(values), num_frames, labels, num_labels)
+
+    return losses_of(values)
 
 
-def _silence_loss(logits: Logits) -> Tensor:
-    """Return the loss, (B,), of an empty label sequence: a blank in every frame."""
-    blanks = logits.values[..., BLANK_ID] - tf.reduce_logsumexp(logits.values, axis=-1)  # (B, T)
-    return -tf.reduce_sum(
-        blanks * tf.sequence_mask(logits.num_frames, tf.shape(blanks)[1], tf.float32), axis=1
-    )
+def _losses_and_gradient(
+    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Return the losses, (B,), and a function from their gradient to that of the logits, (B, T, V)."""
+    _, num_padded_frames, num_outputs = tf.unstack(tf.shape(values))
+    is_label = tf.sequence_mask(num_labels, tf.shape(labels)[1])
+    repeats = tf.reduce_sum(tf.cast((labels[:, 1:] == labels[:, :-1]) & is_label[:, 1:], tf.int32), axis=1)
+    fits = num_labels + repeats <= num_frames
+    labels = tf.where(is_label, labels, BLANK_ID)
+    blanks = values[..., BLANK_ID]
+    label_scores = tf.gather(values, labels, axis=2, batch_dims=1) - blanks[..., None]
+    sums = alignment_sums(label_scores, labels, num_labels, num_frames)
+
+    probabilities = tf.nn.softmax(values)
+    # logarithm of the sum over the outputs, without a second pass of exponentials
+    normalizers = tf.reduce_max(values, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
+    inside = tf.sequence_mask(num_frames, num_padded_frames)
+    log_likelihoods = sums.scores + tf.reduce_sum(tf.where(inside, blanks - normalizers, 0), axis=1)
+
+    def gradient(upstream: Tensor) -> Tensor:
+        """Return the outputs' probabilities less their shares of the alignments, weighted by `upstream`."""
+        weights = tf.where(inside & fits[:, None], upstream[:, None], 0)[..., None]
+        outputs = tf.one_hot(
+            tf.pad(labels, [[0, 0], [1, 0]], constant_values=BLANK_ID), num_outputs, dtype=values.dtype
+        )
+        return weights * probabilities - tf.matmul(weights * sums.shares, outputs)
+
+    return tf.where(fits, -log_likelihoods, 0), gradient
 
 
 def frames_needed(labels: npt.ArrayLike) -> int:

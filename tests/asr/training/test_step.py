@@ -1,0 +1,60 @@
+"""The training step, from audio to weights, can run on a GPU as a whole."""
+
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.types import Batch
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.model.listener import BATCH_SIGNATURE
+from asr.training.optimizer import make_optimizer
+from asr.training.step import make_step
+from multigpu.engines import make_engine
+
+VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
+ANY_DEVICE = "DEFAULT"  # what TensorFlow calls the kernels of control flow and bookkeeping
+
+
+def kinds_of_operations(graph: tf.Graph) -> Iterator[str]:
+    """Yield the kind of each operation of a graph and of the functions that it calls."""
+    definition = graph.as_graph_def()
+    yield from (node.op for node in definition.node)
+    for function in definition.library.function:
+        yield from (node.op for node in function.node_def)
+
+
+def without_gpu_kernel(kinds: set[str]) -> set[str]:
+    """Return the kinds of operations that TensorFlow can run on the host alone."""
+    return {
+        kind
+        for kind in kinds
+        if not {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(kind).kernel}
+        & {"GPU", ANY_DEVICE}
+    }
+
+
+@pytest.mark.skipif(bool(without_gpu_kernel({"MatMul"})), reason="this TensorFlow is built without GPUs")
+@pytest.mark.parametrize(
+    "family", ["separable", *(pytest.param(f, marks=pytest.mark.slow) for f in ("dcnn251bn", "dcnn24"))]
+)
+def test_every_operation_of_the_step_has_a_gpu_kernel(family):
+    config = Config(
+        augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
+        model=ModelConfig(family=family),
+        train=TrainConfig(),
+    )
+    engine = make_engine("", ["/CPU:0"])
+    with engine.scope():
+        model = make_acoustic_model(config, VOCABULARY)
+        optimizer = make_optimizer(config.train, 10)
+        optimizer.build(model.trainable_variables)
+    step = make_step(engine, model, optimizer, config.train)
+    traced = tf.function(lambda *batch: step(Batch(*batch), 2), autograph=False)
+    kinds = set(kinds_of_operations(traced.get_concrete_function(*BATCH_SIGNATURE).graph))
+    assert {"MatMul", "DepthwiseConv2dNative" if family == "separable" else "Conv2D"} <= kinds
+    assert without_gpu_kernel(kinds) == set()
+    assert without_gpu_kernel({"CTCLoss"}) == {"CTCLoss"}  # the list is not empty by mistake
