@@ -1,57 +1,107 @@
-"""Measures the error rate of a configuration: prepares the corpus, trains and evaluates in one command.
+"""Measures the error rates of a configuration: the mean of several seeds, their spread, and each.
 
     python benchmarks/accuracy.py                                        # the demo
     python benchmarks/accuracy.py hsk_words ../shared/data/hsk_words
-    python benchmarks/accuracy.py digits ../shared/data/fsdd
+    python benchmarks/accuracy.py digits ../shared/data/fsdd --seeds 5
 
-Runs `python train.py CONFIG` in a process of its own and in an empty folder.
+Runs `python train.py CONFIG` once for each seed, one after the other. Each leaves its run directory in the
+folder of `--out` (`runs/accuracy`): a seed that is there is not trained again, one that was stopped resumes,
+and a larger `--seeds` adds to those that are there.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import re
+import statistics
 import subprocess
 import sys
-import tempfile
-import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common import show
 
+from asr.base.config import Config, load_config
+from asr.runs.run import Run
+from asr.runs.state import read_state
+
 TRAIN = Path(__file__).resolve().parent.parent / "train.py"
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Holds what one seed's run measured on the test set: error rates by name, and minutes of training."""
+
+    seed: int
+    rates: dict[str, float]
+    train_min: float
+
+
 def main() -> None:
-    config = sys.argv[1] if len(sys.argv) > 1 else "demo"
-    source = ["--set", f"data.source={Path(sys.argv[2]).resolve()}"] if len(sys.argv) > 2 else []
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.monotonic()
-        printed = run_and_show([sys.executable, str(TRAIN), config, *source], folder)
-        total_s = time.monotonic() - started
-        lines = (Path(folder) / "runs" / config / "metrics.jsonl").read_text().splitlines()
-    last = json.loads(lines[-1])
-    show(
-        f"python train.py {config}",
-        {
-            "the whole command": f"{total_s / 60:.1f} minutes",
-            "of which training": f"{last['train_s'] / 60:.1f} minutes, {last['epoch']} epochs",
-            **dict(re.findall(r"^ *(.+ error rate) {2,}(.*)", printed, re.MULTILINE)),
-        },
-    )
+    arguments = parse_arguments()
+    out = arguments.out.resolve()
+    overrides = [f"train.runs_dir={out}", f"data.prepared_dir={out / 'data'}", *arguments.set]
+    if arguments.source:
+        overrides.append(f"data.source={arguments.source.resolve()}")
+    name = Path(arguments.config).stem
+    measured = [
+        measure(out / f"{name}-seed-{seed}", arguments.config, [*overrides, f"train.seed={seed}"])
+        for seed in range(1, arguments.seeds + 1)
+    ]
+    minutes = [f"{one.train_min:.1f}" for one in measured]
+    rows = {"seeds": ", ".join(str(one.seed) for one in measured), "minutes of training": ", ".join(minutes)}
+    rows |= {rate: spread_text([one.rates[rate] for one in measured]) for rate in measured[0].rates}
+    show(f"python train.py {arguments.config}, {len(measured)} seeds", rows)
 
 
-def run_and_show(command: list[str], folder: str) -> str:
-    """Run a command, print its output as it comes, and return it."""
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    lines = []
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        lines.append(line)
-    if process.wait():
-        raise SystemExit(process.returncode)
-    return "".join(lines)
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Error rates of a configuration over several seeds.")
+    parser.add_argument("config", nargs="?", default="demo")
+    parser.add_argument("source", nargs="?", type=Path, help="folder of the recordings")
+    parser.add_argument("--seeds", type=int, default=3, help="number of runs; their seeds are 1, 2, ...")
+    parser.add_argument("--out", type=Path, default=Path("runs/accuracy"), help="folder of the runs")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    arguments = parser.parse_args()
+    if arguments.seeds < 1:
+        parser.error(f"--seeds: expected at least 1, received {arguments.seeds}")
+    return arguments
+
+
+def measure(directory: Path, config: str, overrides: list[str]) -> Measured:
+    """Train and evaluate one seed, or what is left of it, and return its results."""
+    run = Run(directory)
+    if run.exists:
+        require_same(run, load_config(config, overrides))
+    if not run.exists or read_state(directory).state != "finished":
+        settings = [word for override in overrides for word in ("--set", override)]
+        command = (
+            [str(directory), "--resume"] if run.exists else [config, "--name", directory.name, *settings]
+        )
+        subprocess.run([sys.executable, str(TRAIN), *command], check=True)
+    return results(run)
+
+
+def require_same(run: Run, wanted: Config) -> None:
+    """Leave the program if a run was trained with another configuration than is measured now."""
+    kept = run.config()
+    kept = replace(kept, data=wanted.data, train=replace(kept.train, runs_dir=wanted.train.runs_dir))
+    if kept != wanted:
+        raise SystemExit(f"{run.directory}: trained with other settings; give another folder with --out")
+
+
+def results(run: Run) -> Measured:
+    """Return what a finished run measured on its test set."""
+    evaluation = json.loads((run.directory / "report.json").read_text(encoding="utf-8"))
+    rates = {rate["name"]: rate["rate"] for rate in evaluation["rates"]}
+    return Measured(run.config().train.seed, rates, run.metrics()[-1].train_s / 60)
+
+
+def spread_text(rates: list[float]) -> str:
+    """Return the mean, the standard deviation and each of the rates, in percent."""
+    each = ", ".join(f"{rate:.2%}" for rate in rates)
+    if len(rates) == 1:
+        return f"{each} (one seed)"
+    return f"{statistics.mean(rates):.2%} (standard deviation {statistics.stdev(rates):.2%}; {each})"
 
 
 if __name__ == "__main__":
