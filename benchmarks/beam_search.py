@@ -1,9 +1,13 @@
 """Compares prefix beam search over a batch with TensorFlow's and, where it is installed, pyctcdecode's.
 
-python train.py && python benchmarks/beam_search.py [runs/demo]
+python train.py && python train.py --name weak --set train.epochs=1
+asr lm train data/mandarin_demo/train.jsonl --out lm
+python benchmarks/beam_search.py runs/demo --weak runs/weak --lm lm
 
 Decodes a model's outputs for the demo's test set, cut into clips of 200 frames and spread over 1,428 tokens,
-without and with a random 3-gram model of 300,000 n-grams.
+without and with a random 3-gram model of 300,000 n-grams; likewise random outputs without peaks. With `--lm`
+also the outputs of the models as they are, with a language model of the training texts. Every search with a
+language model is compared with the same one that tries all tokens of a frame.
 """
 
 from __future__ import annotations
@@ -12,8 +16,10 @@ import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
+import argparse
+import dataclasses
 import importlib.util
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +29,8 @@ from common import compare, show
 from asr.audio.recording import pad_waveforms, read_audio
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
+from asr.evaluation.metrics import total_edits
+from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
 from asr.recognition.decoding.beam import BeamSearch
 from asr.recognition.recognizer import Recognizer
@@ -30,29 +38,32 @@ from data_pipeline.manifest import read_manifest
 
 BATCH, NUM_FRAMES, NUM_TOKENS, BEAM = 16, 200, 1428, 16
 FRAME_S = (0.08, 0.04)
+TEST = Path("data/mandarin_demo/test.jsonl")
+TOKEN_BONUSES = (1.0, 4.0)
 SETTINGS = DecoderSettings(beam=BEAM, lm_weight=0.5, token_bonus=1.0)
 DRAW = np.random.default_rng(0)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Speed of prefix beam search.")
+    parser.add_argument("run", nargs="?", default="runs/demo", help="a trained run of the demo")
+    parser.add_argument("--weak", help="a run of the demo that was hardly trained")
+    parser.add_argument("--lm", type=Path, help="folder of `asr lm train`")
+    arguments = parser.parse_args()
     vocabulary = Vocabulary(chr(0x4E00 + index) for index in range(NUM_TOKENS - 1))
     num_frames = np.full(BATCH, NUM_FRAMES)
     plain = BeamSearch(vocabulary, SETTINGS)
     model = random_model(vocabulary)
     fused = BeamSearch(vocabulary, SETTINGS, model)
-    clips = model_log_probs(sys.argv[1] if len(sys.argv) > 1 else "runs/demo")
-    flat = log_softmax(DRAW.normal(size=(1, NUM_FRAMES, NUM_TOKENS)))
+    clips = spread(model_outputs(arguments.run))
+    flat = log_softmax(DRAW.normal(size=(BATCH, NUM_FRAMES, NUM_TOKENS)))
 
     rows = {}
-    for title, log_probs in (("of a model", clips), ("random and flat, one clip", flat)):
-        lengths = num_frames[: len(log_probs)]
-        plain_s, fused_s, _ = compare(
-            lambda x=log_probs, n=lengths: plain.decode(x, n),
-            lambda x=log_probs, n=lengths: fused.decode(x, n),
-            runs=7,
-        )
-        rows[f"log probabilities {title}"] = speed_text(plain_s, len(log_probs))
-        rows[f"{title}, and a 3-gram of {sum(model.counts):,} n-grams"] = speed_text(fused_s, len(log_probs))
+    for title, log_probs in (("of a model", clips), ("random and flat", flat)):
+        plain_s, _, _ = compare(lambda x=log_probs: plain.decode(x, num_frames), lambda: None, runs=7)
+        rows[f"log probabilities {title}"] = speed_text(plain_s, BATCH)
+        name = f"{title}, and a 3-gram of {sum(model.counts):,} n-grams"
+        rows[name] = pruning_text(fused, log_probs, num_frames)
     peers = {"tf.nn.ctc_beam_search_decoder": tensorflow_decode}
     if importlib.util.find_spec("pyctcdecode"):
         peers["pyctcdecode"] = pyctcdecode_decoder(vocabulary)
@@ -63,6 +74,9 @@ def main() -> None:
             3,
         )
         rows[f"{name}, one clip"] = f"{speed_text(peer_s, 1)}; ours is {ratio:.0f} times as fast"
+    if arguments.lm:
+        for run in filter(None, (arguments.run, arguments.weak)):
+            rows |= pruning_rows(run, arguments.lm)
     show(f"beam {BEAM}, {BATCH} clips of {NUM_FRAMES} frames, {NUM_TOKENS:,} tokens", rows)
 
 
@@ -71,16 +85,65 @@ def speed_text(seconds: float, clips: int) -> str:
     return f"{seconds * 1000:6.0f} ms, {speeds[0]} times real time with frames of 80 ms, {speeds[1]} of 40 ms"
 
 
-def model_log_probs(run: str) -> np.ndarray:
-    """Return (B, T, V) of the concatenated test set, the model's tokens spread over all tokens at random."""
+def pruning_text(
+    search: BeamSearch,
+    log_probs: np.ndarray,
+    num_frames: np.ndarray,
+    references: Sequence[Sequence[str]] = (),
+) -> str:
+    """Compare a search with one that tries every token of a frame: speed, results and errors."""
+    exhaustive = BeamSearch(search.vocabulary, search.settings, search.language_model)
+    exhaustive._pruning = exhaustive._pruning._replace(max_tokens=len(search.vocabulary))
+    ours_s, other_s, ratio = compare(
+        lambda: search.decode(log_probs, num_frames), lambda: exhaustive.decode(log_probs, num_frames), runs=5
+    )
+    found = [[c[0].ids for c in one.decode(log_probs, num_frames)] for one in (search, exhaustive)]
+    same = sum(a == b for a, b in zip(*found, strict=True))
+    text = (
+        f"{ours_s * 1000:6.0f} ms, {num_frames.sum() * FRAME_S[0] / ours_s:,.0f} times real time; "
+        f"all tokens tried: {other_s * 1000:.0f} ms, ratio {ratio:.2f}, {same} of {len(found[0])} the same"
+    )
+    if not references:
+        return text
+    decoded = [[search.vocabulary.decode(ids) for ids in one] for one in found]
+    errors = [total_edits(zip(references, one, strict=True)).rate for one in decoded]
+    return f"{text}, errors {errors[0]:.2%} and {errors[1]:.2%}"
+
+
+def pruning_rows(run: str, folder: Path) -> dict[str, str]:
+    """Measure the search on a model's own outputs for the test set, with a trained language model."""
+    vocabulary = Vocabulary.load(Path(run) / "vocabulary.txt")
+    outputs = model_outputs(run)
+    num_frames = np.array([len(output) for output in outputs])
+    padded = np.zeros((len(outputs), num_frames.max(), len(vocabulary)))
+    for row, output in zip(padded, outputs, strict=True):
+        row[: len(output)] = output
+    log_probs, model = log_softmax(padded), fusion_model(folder, vocabulary)
+    references = [utterance.tokens for utterance in read_manifest(TEST)]
+    rows = {}
+    for bonus in TOKEN_BONUSES:
+        search = BeamSearch(vocabulary, dataclasses.replace(SETTINGS, token_bonus=bonus), model)
+        rows[f"{run}, {folder}, token bonus {bonus}"] = pruning_text(
+            search, log_probs, num_frames, references
+        )
+    return rows
+
+
+def model_outputs(run: str) -> list[np.ndarray]:
+    """Return the (T, V) logits of each clip of the test set."""
     recognizer = Recognizer.load(run, write_hanzi=False)
-    utterances = read_manifest(Path("data/mandarin_demo/test.jsonl"))
+    utterances = read_manifest(TEST)
     outputs = []
     for start in range(0, len(utterances), BATCH):
         waveforms = [read_audio(Path(u.audio_path)) for u in utterances[start : start + BATCH]]
         values, lengths = recognizer.model(*pad_waveforms(waveforms))
         outputs += [row[:length] for row, length in zip(values.numpy(), lengths.numpy(), strict=True)]
-    frames = np.resize(np.concatenate(outputs), (BATCH, NUM_FRAMES, len(recognizer.vocabulary)))
+    return outputs
+
+
+def spread(outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """Return (B, T, V) of the concatenated clips, the model's tokens spread over all tokens at random."""
+    frames = np.resize(np.concatenate(outputs), (BATCH, NUM_FRAMES, outputs[0].shape[-1]))
     logits = frames.min(-1, keepdims=True) + DRAW.normal(size=(BATCH, NUM_FRAMES, NUM_TOKENS))
     logits[..., 0] = frames[..., 0]
     logits[..., 1 + DRAW.permutation(NUM_TOKENS - 1)[: frames.shape[-1] - 1]] = frames[..., 1:]

@@ -38,7 +38,7 @@ def compiled(function: F) -> F:
 
 
 def compiled_inline(function: F) -> F:
-    """Compile a function of a line or two as `compiled` does, inlined where it is called."""
+    """Compile a small function as `compiled` does, inlined where it is called."""
     return _compiled(function, inline="always")
 
 

@@ -35,7 +35,8 @@ class DecoderSettings:
     token_bonus: Annotated[float, Range(-20.0, 20.0)] = 0.0
     # Score added for every token of a hot word.
     hot_word_boost: Weight = 2.0
-    # Tokens with a lower log probability in a frame are not tried there (natural logarithm).
+    # Tokens with a lower log probability in a frame are not tried there (natural logarithm); in flat frames,
+    # only the 64 most probable ones are, or four times the beam if that is more, and those of hot words.
     min_token_log_prob: Annotated[float, Range(-1e9, -0.1)] = -9.0
     # Hypotheses whose score is lower than the best by more than this are dropped (natural logarithm).
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0

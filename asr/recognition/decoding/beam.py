@@ -22,6 +22,9 @@ from asr.recognition.decoding.hot_words import HotWords
 from asr.recognition.decoding.prefixes import NONE, ROOT, Fusion, Nodes, compact, tokens_of
 
 INITIAL_NODES = 1024
+# Number of tokens tried in a frame, the most probable ones: at least this many, and this many times the beam.
+# Without a language model, the beam would do; `benchmarks/beam_search.py` measures that these do with one.
+MIN_TOKENS, TOKENS_PER_PREFIX = 64, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class BeamSearch:
     ) -> None:
         self.vocabulary, self.settings = vocabulary, settings
         self.language_model = language_model
-        self._pruning = Pruning(settings.min_token_log_prob, settings.beam_width)
+        max_tokens = max(MIN_TOKENS, TOKENS_PER_PREFIX * settings.beam)
+        self._pruning = Pruning(settings.min_token_log_prob, settings.beam_width, max_tokens)
         hot_words = hot_words or HotWords({})
         self._fusion = Fusion(
             language_model is not None,

@@ -30,10 +30,16 @@ NO_DIFFERENCE = 40.0  # natural logarithm: adding a number e^40 times smaller do
 
 
 class Pruning(NamedTuple):
-    """Holds the thresholds for pruning tokens and prefixes, see `DecoderSettings`."""
+    """Holds the thresholds for pruning tokens and prefixes, see `DecoderSettings`.
+
+    Attributes:
+        max_tokens: number of a frame's tokens that extend a prefix, the most probable ones; tokens that
+            continue a hot word do so in any case.
+    """
 
     min_token_log_prob: float
     beam_width: float
+    max_tokens: int
 
 
 class Beam(NamedTuple):
@@ -185,12 +191,14 @@ def offer_new_prefixes(
         The best score.
     """
     num_sorted, num_tokens = 0, untried.size[0]
+    has_hot_words, boost = len(fusion.hot_words.tokens) > 0, 0.0
     for place in range(beam.size[0]):
         node = beam.node[place]
         # an upper bound: the language model's log probability, which is below 0, is left out
-        most = nodes.added[node] + fusion.token_bonus + fusion.hot_words.most[nodes.hot_state[node]]
-        most += log_add(beam.blank[place], beam.token[place])
-        for index in range(num_tokens):
+        boostable = fusion.hot_words.most[nodes.hot_state[node]]
+        total = log_add(beam.blank[place], beam.token[place])
+        most = nodes.added[node] + fusion.token_bonus + boostable + total
+        for index in range(num_tokens if boostable > 0 else min(num_tokens, pruning.max_tokens)):
             if index == num_sorted:
                 tokens[index] = pop(untried)
                 num_sorted += 1
@@ -200,7 +208,12 @@ def offer_new_prefixes(
                 floor = max(floor, offers.heap.keys[0])
             if most + row[token] <= floor:
                 break
-            log_prob = ending(nodes, beam, place, token) + row[token]
+            if has_hot_words:
+                _, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
+            if index >= pruning.max_tokens and boost <= 0:
+                continue
+            # without a blank between, a repeated token is one token
+            log_prob = row[token] + (beam.blank[place] if token == nodes.token[node] else total)
             child = find_child(nodes, node, token)
             if child != NONE:
                 if nodes.place[child] != NONE:
@@ -208,7 +221,6 @@ def offer_new_prefixes(
                 score = log_prob + nodes.added[child]
             else:
                 log_word, _ = word_log_prob(fusion, nodes, node, token, words, backoffs)
-                _, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
                 gain = fusion.lm_weight * log_word + fusion.token_bonus + boost
                 score = log_prob + nodes.added[node] + gain
             if score > floor:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, copy_into
+from asr.base.compiled import compiled, compiled_inline, copy_into
 from asr.language.ngram.model import Tables, advance
 
 Int32: TypeAlias = npt.NDArray[np.int32]
@@ -98,7 +98,7 @@ class Nodes(NamedTuple):
     size: Int32
 
 
-@compiled
+@compiled_inline
 def find_child(nodes: Nodes, node: int, token: int) -> int:
     """Return the node of a prefix extended by a token, or `NONE`."""
     child: int = nodes.first_child[node]
@@ -126,7 +126,7 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     return node
 
 
-@compiled
+@compiled_inline
 def word_log_prob(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, int]:
@@ -145,7 +145,7 @@ def word_log_prob(
     return log_prob, length
 
 
-@compiled
+@compiled_inline
 def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, float]:
     """Return the state after a token, and the boost that the token adds (or takes back, if negative)."""
     boost = -tables.lent[state]

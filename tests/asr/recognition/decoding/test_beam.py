@@ -132,6 +132,38 @@ def test_tokens_below_the_minimal_probability_are_not_tried():
     assert found == {(), (1,), (2,), (1, 2)}
 
 
+@pytest.fixture(scope="module")
+def flat_frame():
+    """Return a vocabulary, nearly equal log probabilities, and a model that prefers the 90th token."""
+    vocabulary = Vocabulary([chr(0x4E00 + index) for index in range(100)])
+    logits = -0.01 * np.arange(101)
+    words = ("<unk>", "<s>", "</s>", *vocabulary.tokens[1:])
+    log10_probs = np.full(len(words), -5.0, np.float32)
+    log10_probs[words.index(vocabulary.tokens[90])] = -0.1
+    ids = np.arange(len(words), dtype=np.int32)[:, None]
+    unigrams = NGrams(ids, log10_probs, np.full(len(words), NO_EXTENSION, np.float32))
+    bigram = NGrams(np.array([[1, 2]], np.int32), np.array([-5.0], np.float32), np.zeros(1, np.float32))
+    unigrams.log10_backoffs[1] = 0.0
+    model = NGramModel.of_ngrams(words, [unigrams, bigram])
+    return vocabulary, (logits - np.log(np.exp(logits).sum()))[None].astype(np.float32), model
+
+
+def test_a_flat_frame_tries_its_most_probable_tokens_and_more_with_a_wider_beam(flat_frame):
+    vocabulary, log_probs, model = flat_frame
+    for beam, found in ((16, False), (20, False), (25, True)):  # 64, 80 and 100 tokens
+        settings = DecoderSettings(beam=beam, lm_weight=1.0, token_bonus=2.0)
+        best = decoded(BeamSearch(vocabulary, settings, model), log_probs)[0]
+        assert (best.ids == (90,)) == found
+
+
+def test_a_hot_word_is_tried_in_a_flat_frame_however_improbable(flat_frame):
+    vocabulary, log_probs, model = flat_frame
+    settings = DecoderSettings(beam=4, lm_weight=0.0, hot_word_boost=5.0)
+    for hot in (90, 100):
+        search = BeamSearch(vocabulary, settings, model, HotWords({(hot,): 1.0}))
+        assert decoded(search, log_probs)[0].ids == (hot,)
+
+
 def test_prefixes_outside_the_beam_width_are_dropped():
     log_probs = random_log_probs(0, 6, 4)
     everything = decoded(BeamSearch(vocabulary_of(4), UNPRUNED), log_probs)
