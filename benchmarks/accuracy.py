@@ -32,7 +32,6 @@ TRAIN = Path(__file__).resolve().parent.parent / "train.py"
 class Measured:
     """Holds what one seed's run measured on the test set: error rates by name, and minutes of training."""
 
-    seed: int
     rates: dict[str, float]
     train_min: float
 
@@ -49,9 +48,9 @@ def main() -> None:
         for seed in range(1, arguments.seeds + 1)
     ]
     minutes = [f"{one.train_min:.1f}" for one in measured]
-    rows = {"seeds": ", ".join(str(one.seed) for one in measured), "minutes of training": ", ".join(minutes)}
+    rows = {"minutes of training": ", ".join(minutes)}
     rows |= {rate: spread_text([one.rates[rate] for one in measured]) for rate in measured[0].rates}
-    show(f"python train.py {arguments.config}, {len(measured)} seeds", rows)
+    show(f"python train.py {arguments.config}, seeds: {len(measured)}", rows)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -93,7 +92,7 @@ def results(run: Run) -> Measured:
     """Return what a finished run measured on its test set."""
     evaluation = json.loads((run.directory / "report.json").read_text(encoding="utf-8"))
     rates = {rate["name"]: rate["rate"] for rate in evaluation["rates"]}
-    return Measured(run.config().train.seed, rates, run.metrics()[-1].train_s / 60)
+    return Measured(rates, run.metrics()[-1].train_s / 60)
 
 
 def spread_text(rates: list[float]) -> str:
