@@ -3,7 +3,7 @@
     python benchmarks/memory.py
     python benchmarks/memory.py --steps 5000
 
-Trains twice for that many steps: as a user does, and with a single arena of the C library's allocator (glibc's
+Trains twice for that many steps: as a user does, and with one arena of the C library's allocator (glibc's
 `MALLOC_ARENA_MAX`), of which threads otherwise have several. Every 100 steps the process notes its resident
 memory, how much the allocator has handed out, and how much it keeps although it is free; at the end, what
 remains after free memory was given back to the system (`malloc_trim`).
