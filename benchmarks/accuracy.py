@@ -3,10 +3,12 @@
     python benchmarks/accuracy.py                                        # the demo
     python benchmarks/accuracy.py hsk_words ../shared/data/hsk_words
     python benchmarks/accuracy.py digits ../shared/data/fsdd --seeds 5
+    python benchmarks/accuracy.py --lm lm                                # with beam search as well
 
 Runs `python train.py CONFIG` once for each seed, one after the other. Each leaves its run directory in the
 folder of `--out` (`runs/accuracy`): a seed that is there is not trained again, one that was stopped resumes,
-and a larger `--seeds` adds to those that are there.
+and a larger `--seeds` adds to those that are there. `--lm` is a folder of `asr lm train`: the runs are also
+decoded by beam search, tuned on dev, in which the general model chooses, and with this language model.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def main() -> None:
         overrides.append(f"data.source={arguments.source.resolve()}")
     name = Path(arguments.config).stem
     measured = [
-        measure(out / f"{name}-seed-{seed}", arguments.config, [*overrides, f"train.seed={seed}"])
+        measure(out / f"{name}-seed-{seed}", arguments, [*overrides, f"train.seed={seed}"])
         for seed in range(1, arguments.seeds + 1)
     ]
     minutes = [f"{one.train_min:.1f}" for one in measured]
@@ -59,6 +61,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("source", nargs="?", type=Path, help="folder of the recordings")
     parser.add_argument("--seeds", type=int, default=3, help="number of runs; their seeds are 1, 2, ...")
     parser.add_argument("--out", type=Path, default=Path("runs/accuracy"), help="folder of the runs")
+    parser.add_argument("--lm", type=Path, help="folder of `asr lm train`, to decode with as well")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
     if arguments.seeds < 1:
@@ -66,18 +69,35 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def measure(directory: Path, config: str, overrides: list[str]) -> Measured:
+def measure(directory: Path, arguments: argparse.Namespace, overrides: list[str]) -> Measured:
     """Train and evaluate one seed, or what is left of it, and return its results."""
     run = Run(directory)
     if run.exists:
-        require_same(run, load_config(config, overrides))
+        require_same(run, load_config(arguments.config, overrides))
     if not run.exists or read_state(directory).state != "finished":
         settings = [word for override in overrides for word in ("--set", override)]
-        command = (
-            [str(directory), "--resume"] if run.exists else [config, "--name", directory.name, *settings]
-        )
-        subprocess.run([sys.executable, str(TRAIN), *command], check=True)
-    return results(run)
+        new = [arguments.config, "--name", directory.name, *settings]
+        run_command([str(TRAIN), *([str(directory), "--resume"] if run.exists else new)])
+    rates = error_rates(directory / "report.json", "")
+    if arguments.lm:
+        for name, options in (("beam", ["--beam", "16"]), ("lm", ["--lm", str(arguments.lm.resolve())])):
+            rates |= error_rates(decoded(run, f"accuracy-{name}", options), f", {name}")
+    return Measured(rates, run.metrics()[-1].train_s / 60)
+
+
+def decoded(run: Run, name: str, options: list[str]) -> Path:
+    """Tune a decoder on dev and evaluate it on the test set, unless that was done; return the results."""
+    data, report = run.config().data, run.directory / f"report-{name}.json"
+    if not report.exists():
+        run.decoder_path.unlink(missing_ok=True)
+        run_command(["-m", "asr", "tune-decoder", str(run.directory), data.dev, *options])
+        run_command(["-m", "asr", "evaluate", str(run.directory), data.test, "--name", name])
+    return report
+
+
+def run_command(arguments: list[str]) -> None:
+    """Run a Python program and leave this one if it fails."""
+    subprocess.run([sys.executable, *arguments], check=True)
 
 
 def require_same(run: Run, wanted: Config) -> None:
@@ -88,11 +108,10 @@ def require_same(run: Run, wanted: Config) -> None:
         raise SystemExit(f"{run.directory}: trained with other settings; give another folder with --out")
 
 
-def results(run: Run) -> Measured:
-    """Return what a finished run measured on its test set."""
-    evaluation = json.loads((run.directory / "report.json").read_text(encoding="utf-8"))
-    rates = {rate["name"]: rate["rate"] for rate in evaluation["rates"]}
-    return Measured(rates, run.metrics()[-1].train_s / 60)
+def error_rates(report: Path, suffix: str) -> dict[str, float]:
+    """Return the error rates of an evaluation, their names with a suffix."""
+    evaluation = json.loads(report.read_text(encoding="utf-8"))
+    return {rate["name"] + suffix: rate["rate"] for rate in evaluation["rates"]}
 
 
 def spread_text(rates: list[float]) -> str:
