@@ -1,7 +1,7 @@
 """Keeps the transcripts made so far on disk, so that an interrupted transcription resumes where it stopped.
 
-A journal is JSON Lines. The first line names the model, every other one holds the result of a file: its
-hypothesis (under `asr.base.hypothesis_json.KEY`) or its error.
+A journal is JSON Lines. The first line names the model, every other one holds the result of a file: what is
+recognized of it (see `asr.recognition.recognized.recognized_as_json`) or its error.
 
 {"asr": "0.1.0", "model": "3f0c..."}
 {"file": "b.wav", "stamp": "0:1762...", "error": "b.wav: empty file; copy or record it again"}
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asr.base.files import cannot_write
-from asr.base.hypothesis_json import KEY, hypothesis_as_json, hypothesis_from_json
 from asr.base.types import UserError
 from asr.base.version import __version__
-from asr.recognition.transcripts import STANDARD_INPUT, Result
+from asr.recognition.recognized import Recognition, recognized_as_json, recognized_from_json
+from asr.recognition.transcripts import STANDARD_INPUT
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
     name: str
     stamp: str | None
-    result: Result
+    result: Recognition
 
 
 class Journal:
@@ -85,7 +85,7 @@ class Journal:
         self._truncate(ends[num_done])
         return chunks[num_done:]
 
-    def add(self, results: Sequence[Result]) -> None:
+    def add(self, results: Sequence[Recognition]) -> None:
         """Append the results of the next files and flush them to disk.
 
         Raises:
@@ -97,7 +97,7 @@ class Journal:
         for line, result in zip(lines, results, strict=True):
             self._count(line, result)
 
-    def results(self) -> Iterator[Result]:
+    def results(self) -> Iterator[Recognition]:
         """Yield all results, read from the journal."""
         with self.path.open("rb") as file:
             for line in itertools.islice(file, 1, 1 + self.num_rows):
@@ -126,7 +126,7 @@ class Journal:
         self._truncate(self.num_rows)
         return reason
 
-    def _count(self, line: bytes, result: Result) -> None:
+    def _count(self, line: bytes, result: Recognition) -> None:
         self._ends.append(self._ends[-1] + len(line))
         self._failed.append(isinstance(result, UserError))
 
@@ -134,12 +134,12 @@ class Journal:
         del self._ends[num_rows + 1 :], self._failed[num_rows:]
         self._file.truncate(self._ends[-1])
 
-    def _line(self, place: int, result: Result) -> bytes:
+    def _line(self, place: int, result: Recognition) -> bytes:
         record: dict[str, object] = {"file": str(self._sources[place]), "stamp": self._stamps[place]}
         if isinstance(result, UserError):
             record["error"] = str(result)
         else:
-            record[KEY] = hypothesis_as_json(result)
+            record |= recognized_as_json(result)
         return json.dumps(record).encode() + b"\n"
 
     def _write(self, data: bytes) -> None:
@@ -212,9 +212,9 @@ def _parse_row(line: bytes) -> Row | None:
     try:
         record = json.loads(line)
         if "error" in record:
-            result: Result = UserError(record["error"])
+            result: Recognition = UserError(record["error"])
         else:
-            result = hypothesis_from_json(record["file"], record[KEY])
+            result = recognized_from_json(record["file"], record)
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from asr.audio.opening import LongRecording, Opened, open_recording
-from asr.audio.recording import AudioSource, Waveform, pad_waveforms
+from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import Hypothesis, UserError
 from asr.base.vocabulary import Vocabulary
@@ -31,8 +31,9 @@ from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, Aud
 from asr.recognition.decoder_choice import DecoderChoice
 from asr.recognition.decoding.decoder import Decoder, GreedyDecoder
 from asr.recognition.decoding.hot_words import HotWords
-from asr.recognition.long_audio import LongAudioRecognizer, joined
-from asr.recognition.transcripts import STANDARD_INPUT, Result
+from asr.recognition.long_audio import LongAudioRecognizer
+from asr.recognition.recognized import Recognition, Recognized
+from asr.recognition.transcripts import STANDARD_INPUT, Result, result_of
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
 
@@ -159,8 +160,19 @@ class Recognizer:
         Raises:
             UserError: it is not an audio recording.
         """
+        return self.recognize(audio).hypothesis
+
+    def recognize(self, audio: AudioSource) -> Recognized:
+        """Transcribe one recording of any length, and return its stretches of speech with their times.
+
+        Args:
+            audio: see `transcribe`.
+
+        Raises:
+            UserError: it is not an audio recording.
+        """
         name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
-        (result,) = self._transcribe_opened([name], [open_recording(audio)], _Report(1, ignore_progress))
+        (result,) = self._recognize_opened([name], [open_recording(audio)], _Report(1, ignore_progress))
         if isinstance(result, UserError):
             raise result
         return result
@@ -169,7 +181,13 @@ class Recognizer:
         self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
     ) -> Iterator[Result]:
         """Yield the transcript of each file, in order, or the error of a file that cannot be read."""
-        return itertools.chain.from_iterable(self.transcribe_chunks(self.chunks(paths), on_progress))
+        return map(result_of, self.recognize_files(paths, on_progress))
+
+    def recognize_files(
+        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
+    ) -> Iterator[Recognition]:
+        """Yield what is recognized of each file, in order, or the error of a file that cannot be read."""
+        return itertools.chain.from_iterable(self.recognize_chunks(self.chunks(paths), on_progress))
 
     def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
         """Split files into chunks to read together, limited in number and in bytes."""
@@ -186,10 +204,10 @@ class Recognizer:
             num_bytes += size
         return chunks
 
-    def transcribe_chunks(
+    def recognize_chunks(
         self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = ignore_progress
-    ) -> Iterator[list[Result]]:
-        """Yield the transcripts of the files of each chunk.
+    ) -> Iterator[list[Recognition]]:
+        """Yield what is recognized of the files of each chunk.
 
         The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
 
@@ -207,29 +225,38 @@ class Recognizer:
                 opened = list(opening)
                 opening = pool.map(_opened_or_error, following)  # while this chunk is transcribed
                 if chunk:
-                    yield self._transcribe_opened([str(path) for path in chunk], opened, report)
+                    yield self._recognize_opened([str(path) for path in chunk], opened, report)
                     report.done(len(chunk))
 
-    def _transcribe_opened(
+    def _recognize_opened(
         self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
-    ) -> list[Result]:
+    ) -> list[Recognition]:
         short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
         waveforms, short_names = [waveform for _, waveform in short], [n for n, _ in short]
         hypotheses = iter(self.transcribe_waveforms(waveforms, short_names))
-        results: list[Result] = []
+        results: list[Recognition] = []
         for name, recording in zip(names, opened, strict=True):
             if isinstance(recording, LongRecording):
-                results.append(self._transcribe_long(name, recording, report))
+                results.append(self._recognize_long(name, recording, report))
+            elif isinstance(recording, UserError):
+                results.append(recording)
             else:
-                results.append(recording if isinstance(recording, UserError) else next(hypotheses))
+                results.append(Recognized.of_clip(next(hypotheses), len(recording) / SAMPLE_RATE_HZ))
         return results
 
-    def _transcribe_long(self, name: str, recording: LongRecording, report: _Report) -> Result:
-        read = functools.partial(report.read, name)
+    def _recognize_long(self, name: str, recording: LongRecording, report: _Report) -> Recognition:
+        duration_s = 0.0
+
+        def read(seconds: float) -> None:
+            nonlocal duration_s
+            duration_s = seconds
+            report.read(name, seconds)
+
         try:
-            return joined(list(self._long_audio.segments(recording.source, name, read)), name)
+            segments = list(self._long_audio.segments(recording.source, name, read))
         except UserError as error:
             return error
+        return Recognized.of_segments(segments, name, duration_s)
 
     def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
         """Transcribe waveforms in batches of similar length, and return the hypotheses in their order.

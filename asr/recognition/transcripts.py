@@ -9,12 +9,15 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.files import whole_file
 from asr.base.hypothesis_json import hypothesis_as_json
 from asr.base.types import Hypothesis, UserError
+
+if TYPE_CHECKING:
+    from asr.recognition.recognized import Recognition
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,11 @@ CSV_COLUMNS = ("file", "text", "tokens", "score", "error")
 Format: TypeAlias = Literal["text", "jsonl", "csv"]
 Result: TypeAlias = Hypothesis | UserError
 """The transcript of a file, or the reason why it could not be read."""
+
+
+def result_of(recognition: Recognition) -> Result:
+    """Return the transcript alone of what is recognized."""
+    return recognition if isinstance(recognition, UserError) else recognition.hypothesis
 
 
 def audio_files(arguments: Sequence[str]) -> list[Path]:

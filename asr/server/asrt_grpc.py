@@ -12,11 +12,12 @@ import grpc.aio
 from typing_extensions import override
 
 from asr.base.types import UserError
+from asr.recognition.recognized import Recognized
 from asr.server.asrt_http import OK, plain_waveform
 from asr.server.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
 from asr.server.limits import MAX_SYLLABLES
 from asr.server.refusal import RefusalError, invalid
-from asr.server.service import RecognitionService, Recognized
+from asr.server.service import RecognitionService
 from asr.server.serving import Beside, Certificate
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK

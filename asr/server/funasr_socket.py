@@ -12,12 +12,12 @@ from starlette.routing import BaseRoute
 from asr.audio.recording import Waveform, resample
 from asr.recognition.decoding.decoder import Decoder, converter_of
 from asr.recognition.long_audio import Segment
+from asr.recognition.timed_text import timed_tokens, timed_words
 from asr.server.admission import Ticket
 from asr.server.received_audio import pcm_waveform, received_waveform, refuse_too_long
 from asr.server.refusal import invalid, too_large
 from asr.server.service import RecognitionService
 from asr.server.sockets import Talk, json_object, rate_of, socket_route
-from asr.server.timing import timed_tokens, timed_words
 
 MODES = ("offline", "online", "2pass")
 USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here

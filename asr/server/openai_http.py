@@ -15,16 +15,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route
 
 from asr.base.wording import listed
-from asr.recognition.alignment.time_formats import TimedToken, srt, vtt
 from asr.recognition.decoding.decoder import converter_of
 from asr.recognition.long_audio import Segment
+from asr.recognition.recognized import Recognized
+from asr.recognition.time_formats import TimedToken, TimeFormat
+from asr.recognition.timed_text import format_recognized, timed_words
 from asr.server.admission import Ticket
 from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
 from asr.server.receiving import Form, receive_form, while_connected
 from asr.server.refusal import RefusalError, invalid
-from asr.server.service import RecognitionService, Recognized
-from asr.server.timing import timed_words
+from asr.server.service import RecognitionService
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")
@@ -125,11 +126,17 @@ def _text(service: RecognitionService, recognized: Recognized) -> Response:
 
 
 def _srt(service: RecognitionService, recognized: Recognized) -> Response:
-    return PlainTextResponse(srt(_words(service, recognized.segments)))
+    return PlainTextResponse(_subtitles(service, recognized, "srt"))
 
 
 def _vtt(service: RecognitionService, recognized: Recognized) -> Response:
-    return Response(vtt(_words(service, recognized.segments)), media_type="text/vtt")
+    return Response(_subtitles(service, recognized, "vtt"), media_type="text/vtt")
+
+
+def _subtitles(service: RecognitionService, recognized: Recognized, format_name: TimeFormat) -> str:
+    recognizer = service.recognizer
+    converter = converter_of(recognizer.decoder)
+    return format_recognized(recognized, recognizer.vocabulary, converter, format_name)
 
 
 def _verbose(

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Callable
 from asr.audio.recording import Waveform
 from asr.recognition.decoding.decoder import Decoder
 from asr.recognition.long_audio import Segment
+from asr.recognition.recognized import Recognized
 from asr.server.admission import Ticket
-from asr.server.service import RecognitionService, Recognized
+from asr.server.service import RecognitionService
 
 
 async def recognized_progressively(

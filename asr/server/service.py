@@ -15,7 +15,6 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,8 @@ from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, AudioModel, Reduce, RunClip
 from asr.recognition.decoding.decoder import Decoder, converter_of, favouring
 from asr.recognition.decoding.hot_words import HotWords, PinyinOf
-from asr.recognition.long_audio import LongAudioRecognizer, Segment, joined
+from asr.recognition.long_audio import LongAudioRecognizer, Segment
+from asr.recognition.recognized import Recognized
 from asr.recognition.recognizer import Recognizer
 from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
@@ -42,21 +42,6 @@ READERS = 2  # threads that decode recordings
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
 
 OnSegment = Callable[[Segment], None]
-
-
-@dataclass(frozen=True)
-class Recognized:
-    """Holds the transcript of a recording.
-
-    Attributes:
-        hypothesis: of the whole recording, as `asr transcribe` gives it.
-        segments: of the recording in order, those without speech left out.
-        duration_s: of the recording.
-    """
-
-    hypothesis: Hypothesis
-    segments: tuple[Segment, ...]
-    duration_s: float
 
 
 class RecognitionService:
@@ -176,11 +161,10 @@ class RecognitionService:
         if len(waveform) < WINDOW_SAMPLES:
             return Recognized(Hypothesis("-", (), "", 0.0, ()), (), duration_s)
         hypothesis: Hypothesis = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
-        if not hypothesis.tokens:
-            return Recognized(hypothesis, (), duration_s)
-        segment = Segment(0.0, duration_s, hypothesis)
-        on_segment(segment)
-        return Recognized(hypothesis, (segment,), duration_s)
+        recognized = Recognized.of_clip(hypothesis, duration_s)
+        for segment in recognized.segments:
+            on_segment(segment)
+        return recognized
 
     async def _recognize_long(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
@@ -200,7 +184,7 @@ class RecognitionService:
             segments = await loop.run_in_executor(self._long, work)
         finally:
             stopped.set()
-        return Recognized(joined(segments, "-"), segments, len(waveform) / SAMPLE_RATE_HZ)
+        return Recognized.of_segments(segments, "-", len(waveform) / SAMPLE_RATE_HZ)
 
     def _run_clips(self, waveforms: list[Waveform]) -> list[Hypothesis]:
         return self.recognizer.transcribe_waveforms(waveforms, ["-"] * len(waveforms))

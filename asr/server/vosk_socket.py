@@ -9,11 +9,11 @@ from starlette.routing import BaseRoute
 
 from asr.recognition.decoding.decoder import Decoder, converter_of
 from asr.recognition.long_audio import Segment, joined
+from asr.recognition.timed_text import timed_words
 from asr.server.received_audio import pcm_waveform
 from asr.server.service import RecognitionService
 from asr.server.sockets import Talk, json_object, rate_of, socket_route
 from asr.server.streams import LiveStream
-from asr.server.timing import timed_words
 
 DEFAULT_RATE_HZ = 8000
 

@@ -10,7 +10,7 @@ from typing import get_args
 from asr.base.types import UserError
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.recognition.alignment.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
+from asr.recognition.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="files to write, in the format of their suffix: .TextGrid, .srt, .json, .tsv (default: print a "
-        "table)",
+        help="files to write, in the format of their suffix: .TextGrid, .srt, .vtt, .json, .tsv "
+        "(default: print a table)",
     )
     parser.add_argument(
         "--format", choices=get_args(TimeFormat), help="format of the output, or of files with other suffixes"
@@ -73,7 +73,7 @@ def _format_of(path: Path, format_name: TimeFormat | None) -> TimeFormat:
     found = SUFFIXES.get(path.suffix.lower(), format_name)
     if found is None:
         raise UserError(
-            f"--out {path}: expected a name that ends in .TextGrid, .srt, .json or .tsv; "
+            f"--out {path}: expected a name that ends in .TextGrid, .srt, .vtt, .json or .tsv; "
             "rename the file, or add --format"
         )
     if path.exists() and not path.is_file():

@@ -7,9 +7,9 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
 from asr.cli.commands import EXIT_MISTAKE
@@ -17,10 +17,11 @@ from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES, start_model_devices
-from asr.recognition.transcripts import Format
+from asr.recognition.transcript_files import FORMATS, AnyFormat, files_of_recordings, format_of, is_timed
 
 if TYPE_CHECKING:
     from asr.base.work import OnProgress
+    from asr.recognition.recognized import Recognition
     from asr.recognition.recognizer import Recognizer
 
 
@@ -34,12 +35,16 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         help="audio of any rate and container, a folder, or - for standard input",
     )
     parser.add_argument(
-        "--format", choices=get_args(Format), default="text", help="output format (default: text)"
+        "--format",
+        choices=FORMATS,
+        help="output format; srt, vtt (subtitles) and textgrid make a file of each recording (default: "
+        "that of the suffix of --out, else text)",
     )
     parser.add_argument(
         "--out",
         type=Path,
-        help="output file (default: standard output); the same command resumes an interrupted one",
+        help="output file, or folder for one file a recording (default: standard output); the same command "
+        "resumes an interrupted one",
     )
     add_decoder_arguments(parser)
     add_device_arguments(parser)
@@ -58,11 +63,19 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     from asr.recognition.transcripts import audio_files, refuse_bad_out
     from asr.runs.run import Run
 
-    if arguments.n_best is not None and arguments.format != "jsonl":
+    format_name = arguments.format or format_of(arguments.out)
+    if arguments.n_best is not None and format_name != "jsonl":
         raise UserError("--n-best: only JSON contains more than one hypothesis; add --format jsonl")
     sources = audio_files(arguments.files)
-    if arguments.out:
+    outs: list[Path] = []
+    if arguments.out and is_timed(format_name):
+        outs = files_of_recordings(arguments.out, arguments.files, sources, format_name)
+    elif arguments.out:
         refuse_bad_out(arguments.out, sources)
+    elif is_timed(format_name) and len(sources) > 1:
+        raise UserError(
+            f"--format {format_name}: each recording has a file of its own; name a folder with --out"
+        )
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
     devices = start_model_devices(
@@ -72,36 +85,57 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         stages=arguments.stages,
     )
     from asr.recognition.recognizer import Recognizer
-    from asr.recognition.resumable_transcription import transcribe_to_file
+    from asr.recognition.resumable_transcription import transcribe_to_file, transcribe_to_files
 
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, devices, bars)
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
     with ProgressBars(shown=shown, delay_s=0.0) as bars:
-        if arguments.out:
-            num_failed = transcribe_to_file(recognizer, sources, arguments.out, arguments.format, bars)
+        if is_timed(format_name) and arguments.out:
+            num_failed = transcribe_to_files(recognizer, sources, arguments.out, outs, format_name, bars)
+        elif arguments.out and not is_timed(format_name):
+            num_failed = transcribe_to_file(recognizer, sources, arguments.out, format_name, bars)
         else:
-            num_failed = _print(recognizer, sources, arguments.format, bars)
+            num_failed = _print(recognizer, sources, format_name, bars)
     return EXIT_MISTAKE if num_failed else 0
 
 
 def _print(
-    recognizer: Recognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
+    recognizer: Recognizer, sources: Sequence[Path], format_name: AnyFormat, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
     from asr.recognition.resumable_transcription import log_problem
-    from asr.recognition.transcripts import TranscriptWriter
 
     num_failed = 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    writer = TranscriptWriter(sys.stdout, format_name, with_names=len(sources) > 1)
-    results = recognizer.transcribe_files(sources, on_progress)
+    write = _writer_of(recognizer, format_name, len(sources) > 1)
+    results = recognizer.recognize_files(sources, on_progress)
     for source, result in zip(sources, results, strict=True):
         log_problem(source, result)
         num_failed += isinstance(result, UserError)
-        writer.write(str(source), result)
+        write(str(source), result)
     return num_failed
+
+
+def _writer_of(
+    recognizer: Recognizer, format_name: AnyFormat, with_names: bool
+) -> Callable[[str, Recognition], None]:
+    """Return a function that prints what is recognized of a recording."""
+    from asr.recognition.decoding.decoder import converter_of
+    from asr.recognition.timed_text import format_recognized
+    from asr.recognition.transcripts import TranscriptWriter, result_of
+
+    if not is_timed(format_name):
+        writer = TranscriptWriter(sys.stdout, format_name, with_names)
+        return lambda name, result: writer.write(name, result_of(result))
+    converter = converter_of(recognizer.decoder)
+
+    def write(_: str, result: Recognition) -> None:
+        if not isinstance(result, UserError):
+            print(format_recognized(result, recognizer.vocabulary, converter, format_name), end="")
+
+    return write
 
 
 def _only_errors_reach_the_terminal() -> bool:

@@ -20,10 +20,10 @@ from asr.base.vocabulary import BLANK_ID
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.recognition.alignment.fit import misfits
 from asr.recognition.alignment.intervals import quiet_steps, token_intervals
-from asr.recognition.alignment.time_formats import TimedToken
 from asr.recognition.decoding.forced_alignment import align_tokens
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.settled_logits import StreamListener
+from asr.recognition.time_formats import TimedToken
 
 WINDOW_S = 30.0
 MIN_AMPLITUDE = 32  # below this peak a recording is silent: 60 dB below full scale

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.wording import listed
-from asr.recognition.alignment.time_formats import TimedToken
 from asr.recognition.decoding.forced_alignment import TokenAlignment
+from asr.recognition.time_formats import TimedToken
 
 NEIGHBOURS = 5  # tokens over which posteriors are averaged: a single one may be mumbled
 MIN_LOG_PROB = math.log(0.05)

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from asr.base.version import __version__
 from asr.recognition.long_audio import Segment
+from asr.recognition.recognized import Recognized
 from asr.server.examples import example_calls
 from asr.server.gate import PAGE_FOLDER
 from asr.server.openai_http import error_fields, file_of
@@ -25,7 +26,7 @@ from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
 from asr.server.receiving import receive_form
 from asr.server.refusal import RefusalError
-from asr.server.service import RecognitionService, Recognized
+from asr.server.service import RecognitionService
 
 SECURITY_POLICY = "; ".join(
     (

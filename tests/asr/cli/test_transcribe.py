@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import srt
 from helpers import ROOT
 
 import multigpu.towers
@@ -22,8 +23,10 @@ from asr.base.wording import duration
 from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.recognition import recognizer
+from asr.recognition.decoding.decoder import converter_of
 from asr.recognition.journal import Journal
 from asr.recognition.recognizer import Recognizer
+from asr.recognition.timed_text import format_recognized
 from asr.recognition.transcripts import write_transcripts
 from asr.runs.run import Run
 from multigpu.devices import short_name
@@ -39,6 +42,7 @@ from helpers.tiny import register_tiny
 register_tiny()
 from asr.recognition import recognizer
 from asr.cli.main import main
+from asr.recognition.decoding.decoder import converter_of
 from asr.recognition.journal import Journal
 
 recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
@@ -180,6 +184,61 @@ def test_interrupted_transcription_resumes_in_every_format(
     assert out.read_bytes() == whole[format_name].read_bytes()
 
 
+@pytest.fixture(scope="module")
+def subtitles(folder, one_device):
+    """Return the subtitles of each recording that can be read, by the name of their file."""
+    found = {}
+    for source in sorted(set(folder.iterdir()) - {folder / "05b.wav"}):
+        recognized = one_device.recognize(source)
+        converter = converter_of(one_device.decoder)
+        found[f"{source.stem}.srt"] = format_recognized(recognized, one_device.vocabulary, converter, "srt")
+    return found
+
+
+def files_below(folder):
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_each_recording_of_a_folder_gets_subtitles(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, capsys
+):
+    out = tmp_path / "subtitles"
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2  # one is not a recording
+    assert "05b.wav" in capsys.readouterr().err
+    written = files_below(out)
+    assert written == subtitles
+    assert any(list(srt.parse(contents, ignore_errors=False)) for contents in written.values())
+
+
+def test_interrupted_subtitles_resume_and_those_done_are_there(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch
+):
+    out, options = tmp_path / "subtitles", ["--format", "srt"]
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, *options) == 130
+    assert set(files_below(out)) == {"00.srt", "01.srt", "02.srt", "03.srt", "transcripts.unfinished"}
+    (out / "01.srt").unlink()
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, *options) == 2
+    assert len(files_read) == 13 - 4
+    assert files_below(out) == subtitles
+
+
+def test_subtitles_of_one_recording_are_printed_or_written_by_the_suffix(
+    loaded, trained_run, folder, subtitles, tmp_path, capsys
+):
+    recording, out = folder / "00.wav", tmp_path / "a.srt"
+    assert main(["transcribe", str(trained_run), str(recording), "--format", "srt"]) == 0
+    assert capsys.readouterr().out == subtitles["00.srt"]
+    assert transcribe(trained_run, recording, out) == 0
+    assert files_below(tmp_path) == {"a.srt": subtitles["00.srt"]}
+
+
+def test_subtitles_of_several_recordings_need_a_folder(trained_run, folder, capsys):
+    assert main(["transcribe", str(trained_run), str(folder), "--format", "vtt"]) == 2
+    assert "name a folder with --out" in capsys.readouterr().err
+
+
 def test_new_checkpoint_restarts_transcription_and_keeps_old_results_until_done(
     trained_run, folder, tmp_path, small_chunks, files_read, monkeypatch, capsys
 ):
@@ -196,7 +255,7 @@ def test_new_checkpoint_restarts_transcription_and_keeps_old_results_until_done(
     assert transcribe(run, folder, out) == 2
     assert "another model or version; starting over" in capsys.readouterr().err
     assert len(files_read) == 13
-    assert len(out.read_text().splitlines()) == 12
+    assert len(out.read_text().splitlines()) == 14
 
 
 def test_added_recording_is_transcribed_with_those_after_it(
@@ -328,11 +387,14 @@ def test_long_recording_is_transcribed_piece_by_piece(one_device, clips, tmp_pat
     write_wav(tmp_path / "long.wav", np.concatenate([part for w in waveforms for part in (w, pause)]))
     shutil.copy(clips[0].audio_path, tmp_path / "short.wav")
     works = []
-    (results,) = one_device.transcribe_chunks(
+    (results,) = one_device.recognize_chunks(
         [[tmp_path / "long.wav", tmp_path / "short.wav"]],
         works.append,
     )
     long, short = results
+    assert len(long.segments) > 1
+    assert long.duration_s == audio_duration_s(tmp_path / "long.wav")
+    long, short = long.hypothesis, short.hypothesis
     assert short == one_device.transcribe(tmp_path / "short.wav")
     assert long == one_device.transcribe(tmp_path / "long.wav")
     assert list(long.times_s) == sorted(long.times_s)

@@ -9,10 +9,16 @@ import pytest
 
 from asr.base.types import Hypothesis, UserError
 from asr.recognition.journal import model_digest, open_journal
+from asr.recognition.long_audio import Segment
+from asr.recognition.recognized import Recognized
 
 
 def hypothesis_of(name):
     return Hypothesis(str(name), ("ni3", "hao3"), "ni3 hao3", -1.2345678901234567, (0.1, 0.4))
+
+
+def recognized_of(name):
+    return Recognized.of_clip(hypothesis_of(name), 1.2345678901234567)
 
 
 def error_of(name):
@@ -52,7 +58,7 @@ def interrupt(out, sources, results):
 def interrupted(out, sources):
     """Return the path of a journal with the results of four of six recordings."""
     return interrupt(
-        out, sources, [hypothesis_of(sources[0]), error_of(sources[1]), *map(hypothesis_of, sources[2:4])]
+        out, sources, [recognized_of(sources[0]), error_of(sources[1]), *map(recognized_of, sources[2:4])]
     )
 
 
@@ -65,14 +71,14 @@ def reopened(out, sources, model="model"):
 def test_results_of_an_interrupted_journal_are_read_back_unchanged(interrupted, out, sources):
     rows, failed, reason, results = reopened(out, sources)
     assert (rows, failed, reason) == (4, 1, "")
-    assert [results[0], *results[2:]] == [hypothesis_of(sources[place]) for place in (0, 2, 3)]
+    assert [results[0], *results[2:]] == [recognized_of(sources[place]) for place in (0, 2, 3)]
     assert isinstance(results[1], UserError)
     assert str(results[1]) == str(error_of(sources[1]))
 
 
 def test_an_interruption_is_logged_with_a_hint_how_to_resume(out, sources, caplog):
     caplog.set_level("INFO")
-    path = interrupt(out, sources, [hypothesis_of(source) for source in sources[:4]])
+    path = interrupt(out, sources, [recognized_of(source) for source in sources[:4]])
     (logged,) = caplog.messages
     assert logged.startswith(f"{path}: ")
     assert "4 of 6 recordings are kept" in logged
@@ -92,7 +98,16 @@ def test_journals_of_earlier_versions_are_read(interrupted, out, sources):
     interrupted.write_bytes(header + json.dumps(row).encode() + b"\n")
     *_, results = reopened(out, sources)
     expected = dataclasses.replace(hypothesis_of(sources[0]), alternatives=(hypothesis_of(sources[0]),))
-    assert results == [expected]
+    assert results == [Recognized.of_clip(expected, 0.8)]
+
+
+def test_segments_of_long_recordings_are_read_back_unchanged(out, sources):
+    first, second = (dataclasses.replace(hypothesis_of(sources[0]), times_s=(t, t + 0.3)) for t in (0.1, 9.7))
+    segments = [Segment(0.0, 1.25, first), Segment(9.3, 11.123456789, second)]
+    recognized = Recognized.of_segments(segments, str(sources[0]), 3600.1)
+    silent = Recognized.of_segments([], str(sources[1]), 7.5)
+    interrupt(out, sources, [recognized, silent])
+    assert reopened(out, sources)[3] == [recognized, silent]
 
 
 @pytest.mark.parametrize("num_bytes", [1, 40, 200])
@@ -100,9 +115,9 @@ def test_a_torn_last_line_is_dropped(num_bytes, interrupted, out, sources):
     os.truncate(interrupted, interrupted.stat().st_size - num_bytes)
     with open_journal(out, "model", sources) as journal:
         assert (journal.num_rows, journal.reason) == (3, "")
-        journal.add([hypothesis_of(source) for source in sources[3:]])
+        journal.add([recognized_of(source) for source in sources[3:]])
         assert [str(result) for result in journal.results()] == [
-            str(error_of(source) if source == sources[1] else hypothesis_of(source)) for source in sources
+            str(error_of(source) if source == sources[1] else recognized_of(source)) for source in sources
         ]
 
 
@@ -121,8 +136,8 @@ def test_an_incomplete_chunk_is_transcribed_again_as_a_whole(num_rows, num_left,
     with open_journal(out, "model", sources) as journal:
         assert journal.remaining_chunks(chunks) == chunks[3 - num_left :]
         assert journal.num_rows == 6 - 2 * num_left
-        journal.add([hypothesis_of(source) for source in sources[journal.num_rows :]])
-        assert [r.utterance_id for r in journal.results() if isinstance(r, Hypothesis)][-2:] == [
+        journal.add([recognized_of(source) for source in sources[journal.num_rows :]])
+        assert [r.hypothesis.utterance_id for r in journal.results() if isinstance(r, Recognized)][-2:] == [
             str(source) for source in sources[-2:]
         ]
 
@@ -167,27 +182,27 @@ def test_a_missing_file_is_kept_as_missing_until_it_appears(out, sources):
 def test_a_source_that_can_be_read_only_once_is_never_resumed(kind, out, sources, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     sources[1] = Path("-") if kind == "standard input" else tmp_path / "pipe"
-    interrupt(out, sources, [hypothesis_of(source) for source in sources[:3]])
+    interrupt(out, sources, [recognized_of(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
 def test_a_recording_that_changes_during_transcription_is_transcribed_again(out, sources):
     with interrupted_journal(out, sources) as journal:
         sources[1].write_text("changed before it was read")
-        journal.add([hypothesis_of(source) for source in sources[:3]])
+        journal.add([recognized_of(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
 def test_file_names_that_are_not_utf_8_are_resumed(out, tmp_path):
     path = Path(os.fsdecode(bytes(tmp_path / "bad") + b"\xff.wav"))
     path.write_text("")
-    interrupt(out, [path], [hypothesis_of(path)])
-    assert reopened(out, [path])[3] == [hypothesis_of(path)]
+    interrupt(out, [path], [recognized_of(path)])
+    assert reopened(out, [path])[3] == [recognized_of(path)]
 
 
 def test_no_journal_is_left_after_success_or_without_results(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([hypothesis_of(source) for source in sources])
+        journal.add([recognized_of(source) for source in sources])
     with interrupted_journal(out, sources):
         pass
     assert not list(out.parent.glob("results*"))
@@ -195,7 +210,7 @@ def test_no_journal_is_left_after_success_or_without_results(out, sources):
 
 def test_two_commands_cannot_write_the_same_journal(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([hypothesis_of(sources[0])])
+        journal.add([recognized_of(sources[0])])
         with pytest.raises(UserError, match=r"another `asr transcribe` is writing"):
             reopened(out, sources)
         assert journal.path.exists()
@@ -205,7 +220,7 @@ def test_a_full_disk_is_reported_and_complete_rows_are_kept(out, sources):
     def fill():
         with open_journal(out, "model", sources) as journal:
             for source in sources:
-                journal.add([hypothesis_of(source)])
+                journal.add([recognized_of(source)])
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (800, limits[1]))

@@ -9,10 +9,6 @@ from pathlib import Path
 import openai
 import pytest
 
-from asr.recognition.alignment.time_formats import TimedToken
-from asr.recognition.long_audio import Segment
-from asr.server.timing import timed_words
-
 
 @pytest.fixture(scope="module")
 def client(address):
@@ -104,12 +100,3 @@ def test_what_is_no_audio_is_refused_and_says_so(client, data):
         with pytest.raises(openai.APIError) as caught:
             list(client.audio.transcriptions.create(model="m", file=io.BytesIO(data), stream=stream))
         assert caught.value.code == "invalid_audio"
-
-
-def test_words_of_other_languages_are_spelled_by_their_characters():
-    from asr.base.types import Hypothesis
-    from asr.base.vocabulary import Vocabulary
-
-    hypothesis = Hypothesis("-", (*"to▁be",), "to be", 0.0, (0.0, 0.2, 0.3, 0.5, 1.5))
-    words = timed_words(Segment(0.0, 1.7, hypothesis), Vocabulary("abet▁o"), None)
-    assert words == [TimedToken("to", 0.0, 0.3, 1.0, "to "), TimedToken("be", 0.5, 1.7, 1.0, "be ")]

@@ -6,8 +6,8 @@ import pytest
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.recognition.alignment.fit import misfits
 from asr.recognition.alignment.intervals import quiet_steps, token_intervals
-from asr.recognition.alignment.time_formats import TimedToken
 from asr.recognition.decoding.forced_alignment import TokenAlignment
+from asr.recognition.time_formats import TimedToken
 
 FRAME_S = 0.08
 MIDDLE_S = 0.0125  # of the first frame

@@ -6,7 +6,8 @@ import pytest
 
 from asr.base.types import Hypothesis
 from asr.recognition.long_audio import Segment
-from asr.server.page.transcript import segment_fields, timed_units
+from asr.recognition.timed_text import timed_units
+from asr.server.page.transcript import segment_fields
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def said(recognizer):
 
 
 def test_units_have_every_syllable_once_with_its_time_and_confidence(recognizer, said):
-    units = timed_units(said, recognizer)
+    units = timed_units(said, recognizer.vocabulary, recognizer.decoder.converter)
     assert " ".join(unit.token for unit in units).split() == list(said.hypothesis.tokens)
     assert [unit.start_s for unit in units] == list(said.hypothesis.times_s)
     assert [unit.confidence for unit in units] == list(said.hypothesis.confidences)
@@ -41,6 +42,7 @@ def test_syllables_without_confidence_have_none(recognizer, said):
 
 def test_word_with_another_number_of_characters_is_one_unit(recognizer, said):
     hypothesis = Hypothesis("-", ("xyz4", "ni3"), "", 0.0, (0.0, 0.3), 0.0, (0.5, 0.6))
-    unknown, known = timed_units(Segment(0.0, 1.0, hypothesis), recognizer)
+    segment = Segment(0.0, 1.0, hypothesis)
+    unknown, known = timed_units(segment, recognizer.vocabulary, recognizer.decoder.converter)
     assert (unknown.text, unknown.token) == ("〔xyz4〕", "xyz4")
     assert (len(known.text), known.token) == (1, "ni3")

@@ -1,7 +1,8 @@
-"""Formats timed tokens as a TextGrid for Praat, as subtitles (SRT), as JSON, or as a table."""
+"""Formats timed tokens as a TextGrid for Praat, as subtitles (SRT, WebVTT), as JSON, or as a table."""
 
 from __future__ import annotations
 
+import html
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,16 @@ from typing import Literal, TypeAlias
 from asr.base.columns import display_width
 from asr.base.files import whole_file
 
-TimeFormat: TypeAlias = Literal["table", "textgrid", "srt", "json"]
+TimeFormat: TypeAlias = Literal["table", "textgrid", "srt", "vtt", "json"]
+TimedFormat: TypeAlias = Literal["srt", "vtt", "textgrid"]  # those that `asr transcribe` writes
 
-SUFFIXES: dict[str, TimeFormat] = {".textgrid": "textgrid", ".srt": "srt", ".json": "json", ".tsv": "table"}
+SUFFIXES: dict[str, TimeFormat] = {
+    ".textgrid": "textgrid",
+    ".srt": "srt",
+    ".vtt": "vtt",
+    ".json": "json",
+    ".tsv": "table",
+}
 LINE_COLUMNS = 40  # of a subtitle: 20 hanzi, which are two columns wide each
 LINE_S = 7.0
 PAUSE_S = 0.5  # ends a subtitle
@@ -64,6 +72,8 @@ def format_tokens(tokens: Sequence[TimedToken], duration_s: float, format_name: 
         return textgrid(tokens, duration_s, tier)
     if format_name == "srt":
         return srt(tokens)
+    if format_name == "vtt":
+        return vtt(tokens)
     return as_json(tokens, duration_s, tier) if format_name == "json" else table(tokens)
 
 
@@ -110,20 +120,21 @@ def textgrid(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
 
 def srt(tokens: Sequence[TimedToken]) -> str:
     """Return SubRip subtitles, each a number, a time, a line of text and an empty line."""
-    return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(_cues(tokens), start=1))
+    cues = (_cue(line, ",", line.label) for line in map(_joined, subtitle_lines(tokens)))
+    return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(cues, start=1))
 
 
 def vtt(tokens: Sequence[TimedToken]) -> str:
-    """Return subtitles in the format WebVTT."""
-    cues = "\n".join(_cues(tokens, "."))
-    return f"WEBVTT\n\n{cues}"
+    """Return subtitles in the format WebVTT, in which `<` and `&` of a text are escaped."""
+    lines = map(_joined, subtitle_lines(tokens))
+    cues = (_cue(line, ".", html.escape(line.label, quote=False)) for line in lines)
+    return "\n".join(["WEBVTT\n", *cues])
 
 
-def _cues(tokens: Sequence[TimedToken], decimal: str = ",") -> Iterator[str]:
-    """Yield the time and the text of each subtitle."""
-    for line in map(_joined, subtitle_lines(tokens)):
-        times = f"{_srt_time(line.start_s)} --> {_srt_time(line.end_s)}".replace(",", decimal)
-        yield f"{times}\n{line.label}\n"
+def _cue(line: Interval, decimal: str, text: str) -> str:
+    """Return the times and the text of a subtitle."""
+    times = f"{_clock_time(line.start_s, decimal)} --> {_clock_time(line.end_s, decimal)}"
+    return f"{times}\n{text}\n"
 
 
 def as_json(tokens: Sequence[TimedToken], duration_s: float, tier: str) -> str:
@@ -230,9 +241,9 @@ def _quoted(label: str) -> str:
     return '"' + label.replace('"', '""') + '"'
 
 
-def _srt_time(seconds: float) -> str:
+def _clock_time(seconds: float, decimal: str) -> str:
     ms = round(seconds * 1000)
-    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
+    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02}{decimal}{ms % 1000:03}"
 
 
 def _without_punctuation(text: str) -> str:

@@ -5,9 +5,10 @@ import json
 import re
 
 import pytest
+import webvtt
 from praatio import textgrid as praat
 
-from asr.recognition.alignment.time_formats import TimedToken, format_tokens, subtitle_lines, write_alignment
+from asr.recognition.time_formats import TimedToken, format_tokens, subtitle_lines, write_alignment
 
 SRT_BLOCK = re.compile(
     r"(\d+)\n(\d\d):(\d\d):(\d\d),(\d\d\d) --> (\d\d):(\d\d):(\d\d),(\d\d\d)\n([^\n]+)\n(?:\n|\Z)"
@@ -91,6 +92,13 @@ def test_srt_is_numbered_timed_and_in_order():
     assert times[-1][1] == pytest.approx(tokens[-1].end_s, abs=1e-3)
     assert times[-1][1] > 3600
     assert "".join(block[9] for block in blocks) == "".join(token.text for token in tokens)
+
+
+def test_markup_in_webvtt_is_escaped():
+    tokens = [TimedToken("a", 0.0, 0.4, 1.0, "<b>AT&T-->")]
+    (caption,) = webvtt.from_string(format_tokens(tokens, 1.0, "vtt", "words"))
+    assert caption.raw_text == "&lt;b&gt;AT&amp;T--&gt;"
+    assert "<b>AT&T-->" in format_tokens(tokens, 1.0, "srt", "words")
 
 
 def test_a_subtitle_ends_with_a_sentence_or_a_pause():
