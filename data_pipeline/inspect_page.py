@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.wording import duration, short_number
+from asr.base.wording import duration, listed, short_number
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
-from data_pipeline.inspection import RARE, Inspection, unseen_labels
+from data_pipeline.inspection import RARE, Inspection
+from data_pipeline.syllable_table import SyllableTable, syllable_table
 
 NUM_SHOWN = 30
 MAX_POINTS = 200  # of a curve
@@ -32,7 +33,8 @@ def write_inspect_page(
         written=written,
         title=", ".join(inspection.name for inspection in inspections),
         overview=_overview(inspections),
-        unseen=_unseen(unseen_labels(inspections)),
+        is_compared=len(inspections) > 1,
+        unseen=_unseen(inspections),
         manifests=list(map(_shown, inspections)),
         rare_under=RARE,
     )
@@ -56,9 +58,23 @@ def _overview(inspections: Sequence[Inspection]) -> Table:
     return Table([*headings, f"labels with under {RARE} occurrences"], rows)
 
 
-def _unseen(unseen: Mapping[str, Sequence[str]]) -> Table:
-    rows = [[name, f"{len(labels):,}", " ".join(labels[:NUM_SHOWN])] for name, labels in unseen.items()]
-    return Table(["", "labels", "such as"], rows, "words")
+def _unseen(inspections: Sequence[Inspection]) -> Table:
+    """Return a table of what each later manifest contains that the first does not."""
+    rows = [
+        [
+            inspection.name,
+            unseen.what,
+            f"{len(unseen.counts):,}",
+            f"{sum(unseen.counts.values()):,}",
+            f"{unseen.num_utterances:,}",
+            duration(unseen.duration_s),
+            listed([f"{name} ({count:,})" for name, count in unseen.counts.items()], NUM_SHOWN) or "none",
+        ]
+        for inspection in inspections
+        for unseen in inspection.unseen
+    ]
+    headings = ["", "not in training", "number", "occurrences", "in utterances", "audio of these", "which"]
+    return Table(headings, rows, "words unseen")
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,7 @@ class _Shown:
     counts: Sequence[Table]
     speakers: Table
     rare_labels: Mapping[str, int]
+    syllables: SyllableTable | None
 
 
 def _shown(inspection: Inspection) -> _Shown:
@@ -91,6 +108,7 @@ def _shown(inspection: Inspection) -> _Shown:
         [_counts("labels", inspection.label_counts, NUM_SHOWN), *parts],
         Table(["speaker", "audio"], list(speakers.items())),
         inspection.rare_labels,
+        syllable_table(inspection.label_counts) if inspection.part_counts else None,
     )
 
 

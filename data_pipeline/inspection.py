@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,23 @@ from data_pipeline.doctor.findings import ROLES, sources_of
 from data_pipeline.manifest import read_manifest
 
 RARE = 10  # a label with fewer occurrences is hardly learned
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Holds what a manifest contains that the training manifest does not: a model cannot learn it.
+
+    Attributes:
+        what: "labels", or "syllables without tone": initials with finals.
+        counts: how often each occurs, the most frequent first.
+        num_utterances: that contain any of them.
+        duration_s: of these utterances.
+    """
+
+    what: str
+    counts: dict[str, int]
+    num_utterances: int
+    duration_s: float
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,7 @@ class Inspection:
         speaker_s: seconds of each speaker, the longest first; "" for utterances without a speaker.
         label_counts: how often each label occurs, the most frequent first.
         part_counts: the same for initials, finals and tones, if the labels are toned syllables.
+        unseen: what it contains that the training manifest does not; empty for the training manifest.
     """
 
     name: str
@@ -36,6 +54,7 @@ class Inspection:
     speaker_s: dict[str, float]
     label_counts: dict[str, int]
     part_counts: dict[str, dict[str, int]]
+    unseen: Sequence[Unseen] = ()
 
     @property
     def duration_s(self) -> float:
@@ -66,11 +85,23 @@ def inspect_manifests(paths: Sequence[Path]) -> list[Inspection]:
         UserError: a manifest cannot be read.
     """
     sources = sorted(sources_of(paths), key=lambda source: ROLES.index(source.role))
-    return [inspect_utterances(str(source.path), read_manifest(source.path)) for source in sources]
+    inspections: list[Inspection] = []
+    for source in sources:
+        first = inspections[0] if inspections else None
+        inspections.append(inspect_utterances(str(source.path), read_manifest(source.path), first))
+    return inspections
 
 
-def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection:
-    """Return the statistics of the utterances of one manifest."""
+def inspect_utterances(
+    name: str, utterances: Sequence[Utterance], train: Inspection | None = None
+) -> Inspection:
+    """Return the statistics of the utterances of one manifest.
+
+    Args:
+        name: of the manifest.
+        utterances: its lines.
+        train: the statistics of the training manifest; None if this is it.
+    """
     speaker_s: dict[str, float] = collections.defaultdict(float)
     for utterance in utterances:
         speaker_s[utterance.speaker] += utterance.duration_s
@@ -83,14 +114,34 @@ def inspect_utterances(name: str, utterances: Sequence[Utterance]) -> Inspection
         speaker_s=dict(sorted(speaker_s.items(), key=lambda item: (-item[1], item[0]))),
         label_counts=_by_frequency(labels),
         part_counts=_parts(labels),
+        unseen=_unseen(utterances, train) if train else (),
     )
 
 
-def unseen_labels(inspections: Sequence[Inspection]) -> dict[str, list[str]]:
-    """Return the labels of each later manifest that are missing in the first: a model cannot output them."""
-    first, *others = inspections
-    unseen = {other.name: sorted(other.label_counts.keys() - first.label_counts.keys()) for other in others}
-    return {name: labels for name, labels in unseen.items() if labels}
+def _unseen(utterances: Sequence[Utterance], train: Inspection) -> list[Unseen]:
+    """Return the labels, and if these are toned syllables their pairs of initial and final, not in training.
+
+    A pair is named by its syllable without the tone: `zhong`.
+    """
+    named: dict[str, Callable[[str], str]] = {"labels": str}
+    if train.part_counts:
+        named["syllables without tone"] = _without_tone
+    found = []
+    for what, name_of in named.items():
+        known = set(map(name_of, train.label_counts))
+        counts: collections.Counter[str] = collections.Counter()
+        num_utterances, duration_s = 0, 0.0
+        for utterance in utterances:
+            unseen = [name for name in map(name_of, utterance.tokens) if name not in known]
+            counts.update(unseen)
+            num_utterances += bool(unseen)
+            duration_s += utterance.duration_s * bool(unseen)
+        found.append(Unseen(what, _by_frequency(counts), num_utterances, duration_s))
+    return found
+
+
+def _without_tone(label: str) -> str:
+    return label[:-1] if is_syllable(label) else label
 
 
 def _parts(labels: collections.Counter[str]) -> dict[str, dict[str, int]]:

@@ -19,6 +19,8 @@ LEFT, RIGHT, TOP, BOTTOM = 12, 12, 24, 36  # margins around the bars, in pixels
 MAX_BARS = 40
 NUM_TICKS = 6
 MIN_BAR_PX = 1.5  # keeps a bar of one clip among a hundred thousand visible
+FENCE = 4.0  # interquartile ranges beside the quartiles; what is beyond would flatten the rest
+MAX_BEYOND = 0.02  # a larger share is part of the distribution, and shown
 
 
 def histogram(
@@ -30,7 +32,7 @@ def histogram(
     noun: str,
     width: int = 400,
 ) -> Chart:
-    """Draw a bar for the number of values in each range.
+    """Draw a bar for the number of values in each range; a few far from all others are stated in words.
 
     Args:
         title: text above the chart.
@@ -40,7 +42,8 @@ def histogram(
         noun: what is counted, such as "clip".
         width: in pixels; the figure shrinks with its column.
     """
-    edges, counts = bins(values)
+    near, beyond = without_outliers(values)
+    edges, counts = bins(near)
     svg = drawing(title, width, HEIGHT)
     floor, highest = HEIGHT - BOTTOM, max(counts, default=0)
     step = (width - LEFT - RIGHT) / max(1, len(counts))
@@ -60,7 +63,27 @@ def histogram(
     label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
     svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=12))
+    if beyond:
+        reach = " to ".join(show(value) for value in sorted({beyond[0], beyond[-1]}))
+        note = f"not drawn: {counted(len(beyond), noun)} at {reach}"
+        svg.append(element("text", note, class_="label", x=width - 4, y=12, text_anchor="end"))
     return Chart(title, width, svg)
+
+
+def without_outliers(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the values to draw, and those far from all others, sorted (Tukey's fences, at 4 ranges).
+
+    Values that are not finite are left out.
+    """
+    known = np.sort([value for value in values if math.isfinite(value)])
+    if not len(known):
+        return [], []
+    low, high = np.percentile(known, [25, 75])
+    reach = FENCE * ((high - low) or max(abs(high), 1.0) / 10)
+    is_near = (known >= low - reach) & (known <= high + reach)
+    if np.count_nonzero(~is_near) > max(1, MAX_BEYOND * len(known)):
+        return known.tolist(), []
+    return known[is_near].tolist(), known[~is_near].tolist()
 
 
 def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:

@@ -3,8 +3,8 @@
     write_page(path, "asr.report", "run_comparison.html", runs=runs)
 
 Templates are in the folder `templates` of the package whose values they show; they extend `page.html` and
-call the macros of `parts.html`, both in `asr/pages/templates`. A page loads no other files and runs no
-scripts. Every value is escaped.
+call the macros of `parts.html`, both in `asr/pages/templates`. A page loads no other files, and is complete
+without JavaScript. Every value is escaped.
 """
 
 from __future__ import annotations

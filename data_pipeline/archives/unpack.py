@@ -77,6 +77,33 @@ def unpack(archive: Path, folder: Path, on_progress: OnProgress = ignore_progres
         raise cannot_write(Path(error.filename or folder), "unpacked file", error) from None
 
 
+def check_readable(archive: Path, tick: Callable[[int], object] = lambda position: None) -> None:
+    """Read an archive to its end without unpacking it; whether its entries are safe is not checked.
+
+    Args:
+        archive: a tar or zip file, whatever its name.
+        tick: receives the position in the archive repeatedly.
+
+    Raises:
+        DamagedError: it is truncated, damaged, empty, or no archive.
+        OSError: it cannot be read from the disk.
+    """
+    num_entries = 0
+    try:
+        with archive.open("rb") as raw:
+            for entry in entries_of(raw):
+                num_entries += 1
+                with entry.open() as content:
+                    while content.read(CHUNK_BYTES):
+                        tick(raw.tell())
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DamagedError(str(error) or type(error).__name__) from None
+    if not num_entries:
+        raise DamagedError("it is empty")
+
+
 def is_unpacked(archive: Path, folder: Path) -> bool:
     """Return whether this archive was unpacked into a folder and its files are still there.
 

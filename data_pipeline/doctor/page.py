@@ -67,7 +67,7 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
         "utterances": f"{len(entries):,}",
         "audio": duration(sum(diagnosis.durations_s())),
         "speakers": f"{len({entry.utterance.speaker for entry in entries} - {''}):,}",
-        "unusable lines": f"{len(diagnosis.left_out()):,}",
+        "lines to leave out": f"{len(diagnosis.left_out()):,}",
         "warnings": f"{counts['warning']:,}",
         "notes": f"{counts['note']:,}",
     }

@@ -1,7 +1,8 @@
 """Downloads files over HTTP: resumes them after an interruption, and verifies their checksums.
 
 An unfinished download is in `NAME.part`, and the server's description of the file in `NAME.part.json`, so
-that only the same file is resumed. `NAME` itself is complete, and correct if a checksum is published.
+that only the same file is resumed. `NAME` itself is complete, and correct if a checksum is published; else it
+can be read to its end if it is an archive.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from asr.base.files import cannot_write, whole_file
 from asr.base.types import UserError
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
-from data_pipeline.archives.entries import CHUNK_BYTES
+from data_pipeline.archives.entries import CHUNK_BYTES, DamagedError
+from data_pipeline.archives.unpack import check_readable, is_archive
 from data_pipeline.download.server import (
     OPENSLR_HOSTS,
     Answer,
@@ -82,21 +84,21 @@ def fetch(
         The path of the file.
 
     Raises:
-        UserError: the file is not available, cannot be stored, or differs from its checksum. A partial
-            download is kept, and a file with a wrong checksum renamed.
+        UserError: the file is not available, cannot be stored, differs from its checksum, or is a damaged
+            archive. A partial download is kept, and a wrong or damaged file renamed.
     """
     target = folder / file_name(archive)
     path = target.with_name(target.name + ".part")
     try:
         if target.exists():
-            _check_md5(target, archive, on_progress)
+            _check_content(target, archive, on_progress)
             return target
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             part = _Part(archive, file, on_progress)
             _receive_with_retries(part, retries)
             os.fsync(file.fileno())
-        _check_md5(path, archive, on_progress)
+        _check_content(path, archive, on_progress)
         path.replace(target)
         part.note_path.unlink(missing_ok=True)
     except OSError as error:
@@ -270,9 +272,19 @@ def _check_space(part: Path, missing: int) -> None:
         )
 
 
+def _check_content(path: Path, archive: Archive, on_progress: OnProgress) -> None:
+    """Compare a file with its checksum; without one, read an archive to its end."""
+    if archive.md5:
+        _check_md5(path, archive, on_progress)
+    elif is_archive(Path(file_name(archive))):
+        task, num_bytes = f"checking {file_name(archive)}", path.stat().st_size
+        try:
+            check_readable(path, lambda position: on_progress(Work(task, position, num_bytes, "bytes")))
+        except DamagedError as error:
+            raise _set_aside(path, archive, f"truncated or damaged ({error})") from None
+
+
 def _check_md5(path: Path, archive: Archive, on_progress: OnProgress) -> None:
-    if not archive.md5:
-        return
     digest = hashlib.md5(usedforsecurity=False)
     task, num_bytes = f"checking {file_name(archive)}", path.stat().st_size
     with path.open("rb") as file:
@@ -281,10 +293,15 @@ def _check_md5(path: Path, archive: Archive, on_progress: OnProgress) -> None:
             on_progress(Work(task, file.tell(), num_bytes, "bytes"))
     if digest.hexdigest() == archive.md5.lower():
         return
+    reason = f"expected the published MD5 {archive.md5.lower()}, received {digest.hexdigest()}"
+    raise _set_aside(path, archive, reason)
+
+
+def _set_aside(path: Path, archive: Archive, reason: str) -> UserError:
+    """Rename a file that is not the published one, and return the error to raise."""
     aside = path.with_name(f"{file_name(archive)}.wrong")
     path.replace(aside)
-    raise UserError(
-        f"{path}: expected the published MD5 {archive.md5.lower()}, received {digest.hexdigest()}; "
-        f"renamed to {aside.name}, remove it. The same command downloads the file again"
+    return UserError(
+        f"{path}: {reason}; renamed to {aside.name}, remove it. The same command downloads the file again"
         f"{other_servers(archive.url)}"
     )

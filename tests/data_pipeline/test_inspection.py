@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from asr.base.types import Utterance
-from data_pipeline.inspection import inspect_manifests, inspect_utterances, unseen_labels
+from data_pipeline.inspection import Unseen, inspect_manifests, inspect_utterances
 from data_pipeline.manifest import write_manifest
 
 
@@ -34,10 +34,20 @@ def test_labels_other_than_syllables_have_no_part_counts(train):
     assert inspect_utterances("m", [*train, utterance("z", 1.0, "hello")]).part_counts == {}
 
 
-def test_unseen_labels_are_those_missing_in_the_first_manifest(train):
-    dev = inspect_utterances("dev", [utterance("d", 1.0, "ni3 men5 qu4")])
-    same = inspect_utterances("test", train[:1])
-    assert unseen_labels([inspect_utterances("train", train), dev, same]) == {"dev": ["men5", "qu4"]}
+def test_unseen_are_labels_and_syllables_that_training_lacks_with_their_audio(train):
+    first = inspect_utterances("train", train)
+    rows = [utterance("d", 1.0, "ni4 men5 qu4"), utterance("e", 2.5, "qu4 hao3"), utterance("f", 9.0, "ni3")]
+    labels, syllables = inspect_utterances("dev", rows, first).unseen
+    assert labels == Unseen("labels", {"qu4": 2, "men5": 1, "ni4": 1}, 2, 3.5)
+    assert syllables == Unseen("syllables without tone", {"qu": 2, "men": 1}, 2, 3.5)
+    assert [unseen.counts for unseen in inspect_utterances("test", train[:1], first).unseen] == [{}, {}]
+    assert first.unseen == ()
+
+
+def test_unseen_labels_other_than_syllables_have_no_finals():
+    first = inspect_utterances("train", [utterance("a", 1.0, "h e y")])
+    (letters,) = inspect_utterances("dev", [utterance("b", 1.0, "h o")], first).unseen
+    assert letters == Unseen("labels", {"o": 1}, 1, 1.0)
 
 
 def test_inspect_manifests_returns_training_manifests_first(train, tmp_path):

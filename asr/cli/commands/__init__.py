@@ -6,6 +6,8 @@ TensorFlow is imported only when a command runs, so that `--help` answers at onc
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,12 @@ def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None
         dest="overrides",
         help=f"change one setting, such as {example}; may be repeated",
     )
+
+
+def unused_name(path: Path) -> Path:
+    """Return the first of `doctor.html`, `doctor-2.html`, ... that does not exist."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
+    return next(name for name in itertools.chain([path], numbered) if not os.path.lexists(name))
 
 
 def refuse_overwriting(option: str, target: Path, manifests: Sequence[Path]) -> None:

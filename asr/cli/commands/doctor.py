@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asr.cli.commands import add_override_argument, refuse_overwriting
+from asr.cli.commands import add_override_argument, refuse_overwriting, unused_name
 from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EXIT_PROBLEMS = 1  # the data has at least one error
 DEFAULT_CONFIG = "demo"
+DEFAULT_PAGE = "doctor.html"
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +38,9 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html",
         type=Path,
-        default=Path("doctor.html"),
         metavar="FILE",
-        help="the page with examples to listen to (default: doctor.html)",
+        help="the page with examples to listen to (default: doctor.html, or doctor-2.html where it "
+        "exists, and so on)",
     )
     parser.add_argument("--json", metavar="FILE", help="write every finding as JSON; - for standard output")
     parser.add_argument(
@@ -68,7 +69,8 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     config = load_config(config_path, arguments.overrides)
     sources = sources_to_examine(arguments.manifests, config.data)
     manifests = [source.path for source in sources]
-    refuse_overwriting("--html", arguments.html, manifests)
+    if arguments.html:
+        refuse_overwriting("--html", arguments.html, manifests)
     if arguments.json and arguments.json != "-":
         refuse_overwriting("--json", Path(arguments.json), manifests)
     if arguments.write_clean:
@@ -85,7 +87,8 @@ def doctor_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
         )
 
-    write_doctor_page(arguments.html, diagnosis)
+    page = arguments.html or unused_name(Path(DEFAULT_PAGE))
+    write_doctor_page(page, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     _print_diagnosis(diagnosis, out, "" if arguments.config else "; choose yours with --config")
     if arguments.json:
@@ -94,7 +97,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         for path, count in write_clean(diagnosis, arguments.write_clean).items():
             print(f"{path}: {counted(count, 'utterance')}", file=out)
         print(f"{arguments.write_clean / 'left_out.txt'}: what was left out, and why", file=out)
-    print(f"Page: {arguments.html}", file=out)
+    print(f"Page: {page}", file=out)
     return EXIT_PROBLEMS if diagnosis.counts()["error"] else 0
 
 
@@ -105,7 +108,7 @@ def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
 
     for summary in diagnosis.summaries():
         speakers = counted(summary.num_speakers, "speaker") if summary.num_speakers else "speakers not given"
-        left_out = f", {counted(summary.num_left_out, 'line')} unusable" if summary.num_left_out else ""
+        left_out = f", {counted(summary.num_left_out, 'line')} to leave out" if summary.num_left_out else ""
         name = f"{visible(str(summary.source.path))} ({summary.source.role})"
         utterances = f"{counted(summary.num_utterances, 'utterance')}, {duration(summary.duration_s)}"
         print(f"{name}: {utterances}, {speakers}{left_out}", file=out)

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.cli.commands import refuse_overwriting
+from asr.cli.commands import refuse_overwriting, unused_name
 
 if TYPE_CHECKING:
-    from data_pipeline.inspection import Inspection
+    from data_pipeline.inspection import Inspection, Unseen
 
 NUM_SHOWN = 12
+DEFAULT_PAGE = "inspect.html"
 
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,28 +27,38 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html",
         type=Path,
-        default=Path("inspect.html"),
         metavar="FILE",
-        help="the page with charts (default: inspect.html)",
+        help="the page with charts (default: inspect.html, or inspect-2.html where it exists, and so on)",
     )
 
 
 def inspect_command(arguments: argparse.Namespace) -> int:
     """Print and draw statistics of manifests, and return the exit status."""
-    from asr.base.wording import listed
     from data_pipeline.inspect_page import write_inspect_page
-    from data_pipeline.inspection import inspect_manifests, unseen_labels
+    from data_pipeline.inspection import inspect_manifests
 
-    refuse_overwriting("--html", arguments.html, arguments.manifests)
+    if arguments.html:
+        refuse_overwriting("--html", arguments.html, arguments.manifests)
     inspections = inspect_manifests(arguments.manifests)
     for inspection in inspections:
         _print_inspection(inspection)
-    for name, labels in unseen_labels(inspections).items():
-        some = listed(labels, NUM_SHOWN)
-        print(f"\n{name}: {len(labels):,} labels do not occur in {inspections[0].name}: {some}")
-    write_inspect_page(arguments.html, inspections)
-    print(f"\nPage: {arguments.html}")
+    for inspection in inspections:
+        for unseen in inspection.unseen:
+            _print_unseen(inspection, unseen, inspections[0].name)
+    page = arguments.html or unused_name(Path(DEFAULT_PAGE))
+    write_inspect_page(page, inspections)
+    print(f"\nPage: {page}")
     return 0
+
+
+def _print_unseen(inspection: Inspection, unseen: Unseen, train: str) -> None:
+    from asr.base.wording import counted, duration, listed
+
+    if unseen.counts:
+        some = listed([f"{name} {count}" for name, count in unseen.counts.items()], NUM_SHOWN)
+        where = f"{counted(unseen.num_utterances, 'utterance')}, {duration(unseen.duration_s)}"
+        print(f"\n{inspection.name}: {len(unseen.counts):,} {unseen.what} do not occur in {train}: {some}")
+        print(f"  in {where}")
 
 
 def _print_inspection(inspection: Inspection) -> None:

@@ -33,7 +33,15 @@ def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
     assert "<dev>" not in text
     words = html.unescape(re.sub("<[^>]+>", " ", text))
     assert "<dev> & 甲" in words
-    for expected in ("Durations", "Labels by frequency", "Labels not in training", "men5", "甲", "initials"):
+    for expected in (
+        "Durations",
+        "Labels by frequency",
+        "Not in training",
+        "Initials by finals",
+        "men5",
+        "甲",
+        "initials",
+    ):
         assert expected in words
 
 

@@ -3,7 +3,7 @@ from xml.etree.ElementTree import tostring
 
 import pytest
 
-from asr.pages.histogram import bins, histogram
+from asr.pages.histogram import bins, histogram, without_outliers
 
 
 def test_every_value_is_counted_in_its_range():
@@ -32,3 +32,22 @@ def test_bar_heights_and_tooltips_show_the_counts():
     tips = [title.text for title in svg.iter("title")]
     assert tips[0].endswith(": 10 clips")
     assert tips[-1].endswith(": 5 clips")
+
+
+def test_one_outlier_does_not_flatten_the_others_and_is_stated():
+    durations = [1.0 + place / 50 for place in range(100)]
+    svg = histogram("Durations", "seconds", [*durations, 3600.0], show=lambda s: f"{s:g}", noun="clip").svg
+    bars = [rect for rect in svg.iter("rect") if "style" in rect.attrib]
+    assert sum(float(bar.attrib["height"]) > 0 for bar in bars) > 15
+    assert "not drawn: 1 clip at 3600" in [text.text for text in svg.iter("text")]
+    assert sum(bins(without_outliers([*durations, 3600.0])[0])[1]) == 100
+
+
+def test_outliers_are_those_few_values_that_are_far_from_all_others():
+    many = [1.0 + place / 50 for place in range(1000)]
+    assert without_outliers(many) == (many, [])
+    assert without_outliers([*many, 1e4, -1e4]) == (many, [-1e4, 1e4])
+    second_group = [500.0] * 100
+    assert without_outliers([*many, *second_group]) == ([*many, *second_group], [])
+    assert without_outliers([2.0] * 50 + [9.0]) == ([2.0] * 50, [9.0])
+    assert without_outliers([math.nan]) == ([], [])

@@ -9,7 +9,7 @@ from helpers.corpora.defects import DEFECTS, SmallCorpus, examine
 from data_pipeline.doctor.findings import KINDS
 from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, write_doctor_page
 
-VOID_TAGS = {"meta", "br"}
+VOID_TAGS = {"meta", "br", "input"}
 NASTY = "<script>alert('&')</script>\"你好"
 
 
@@ -78,7 +78,7 @@ def test_page_escapes_names(corpus, tmp_path):
     page = page_of(corpus, tmp_path)
     assert NASTY in page.text
     assert renamed.name in page.text
-    assert not page.all("script")
+    assert len(page.all("script")) == 1
 
 
 def test_links_and_players_point_to_the_recordings(corpus, tmp_path):

@@ -117,8 +117,9 @@ def server():
         server.daemon_threads = True
         server.content, server.plan, server.asked, server.end = CONTENT, [], [], threading.Event()
         server.address = f"http://127.0.0.1:{server.server_port}"
-        server.archive = Archive(f"{server.address}/resources/18/a.tgz", MD5)
+        server.archive = Archive(f"{server.address}/resources/18/a.bin", MD5)
         server.unchecked = Archive(server.archive.url)
+        server.tar = Archive(f"{server.address}/resources/18/a.tgz")
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server
@@ -132,7 +133,7 @@ def begins(server):
 
 
 def part_of(folder):
-    return folder / "a.tgz.part"
+    return folder / "a.bin.part"
 
 
 def interrupt(server, folder, archive):
@@ -146,13 +147,13 @@ def interrupt(server, folder, archive):
 
 def test_fetch_downloads_the_whole_file_and_leaves_no_part(server, tmp_path):
     assert fetch(server.archive, tmp_path / "new", QUICK).read_bytes() == CONTENT
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.tgz"]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.bin"]
 
 
 def test_fetch_reports_bytes_received_and_then_bytes_verified(server, tmp_path):
     reports = []
     fetch(server.archive, tmp_path, QUICK, reports.append)
-    assert list(dict.fromkeys(work.task for work in reports)) == ["a.tgz", "checking a.tgz"]
+    assert list(dict.fromkeys(work.task for work in reports)) == ["a.bin", "checking a.bin"]
     assert {(work.unit, work.total) for work in reports} == {("bytes", len(CONTENT))}
     assert [work.done for work in reports if work.is_done] == [len(CONTENT)] * 2
 
@@ -242,7 +243,7 @@ def test_part_longer_than_the_file_is_downloaded_again(server, tmp_path):
 @pytest.mark.parametrize("note", [None, "", "{}", "[]", '{"url": 1, "more": 2}'])
 def test_part_of_unknown_origin_is_not_resumed(server, tmp_path, note):
     interrupt(server, tmp_path, server.archive)
-    path = tmp_path / "a.tgz.part.json"
+    path = tmp_path / "a.bin.part.json"
     path.unlink() if note is None else path.write_text(note)
     part_of(tmp_path).write_bytes(b"something else")
     assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
@@ -269,9 +270,9 @@ def test_mirror_resumes_a_download_of_another_server(server, tmp_path):
 
 
 def test_mirror_is_a_host_or_an_address():
-    archive = Archive("https://www.openslr.org/resources/18/a.tgz", MD5)
-    assert at_mirror(archive, "openslr.elda.org").url == "https://openslr.elda.org/resources/18/a.tgz"
-    assert at_mirror(archive, "http://host:8000/slr/").url == "http://host:8000/slr/resources/18/a.tgz"
+    archive = Archive("https://www.openslr.org/resources/18/a.bin", MD5)
+    assert at_mirror(archive, "openslr.elda.org").url == "https://openslr.elda.org/resources/18/a.bin"
+    assert at_mirror(archive, "http://host:8000/slr/").url == "http://host:8000/slr/resources/18/a.bin"
     assert at_mirror(archive, "openslr.elda.org").md5 == MD5
     for wrong in ("", "two words", "ftp://host", "https://user:word@host"):
         with pytest.raises(UserError, match="expected a host such as openslr"):
@@ -301,7 +302,7 @@ def test_long_retry_after_is_an_error(server, tmp_path):
         (say(204), "status 204"),
         (say(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>log in"), "received a web page"),
         (say(302, {"Location": "file:///etc/passwd"}), "302"),
-        (say(302, {"Location": "ftp://127.0.0.1/a.tgz"}), "unknown url type|http or https"),
+        (say(302, {"Location": "ftp://127.0.0.1/a.bin"}), "unknown url type|http or https"),
     ],
 )
 def test_permanent_http_error_is_not_retried(server, tmp_path, act, message):
@@ -309,25 +310,25 @@ def test_permanent_http_error_is_not_retried(server, tmp_path, act, message):
     with pytest.raises(UserError, match=message):
         fetch(server.archive, tmp_path, QUICK)
     assert len(server.asked) == 1
-    assert not (tmp_path / "a.tgz").exists()
+    assert not (tmp_path / "a.bin").exists()
 
 
 def test_redirection_is_followed(server, tmp_path):
     server.plan = [say(302, {"Location": "/elsewhere/b.tgz"})]
-    assert fetch(server.archive, tmp_path, QUICK) == tmp_path / "a.tgz"
-    assert [path for path, *_ in server.asked] == ["/resources/18/a.tgz", "/elsewhere/b.tgz"]
+    assert fetch(server.archive, tmp_path, QUICK) == tmp_path / "a.bin"
+    assert [path for path, *_ in server.asked] == ["/resources/18/a.bin", "/elsewhere/b.tgz"]
 
 
 def test_download_shorter_than_its_declared_length_is_an_error(server, tmp_path):
     server.plan = [cut(None, declared=len(CONTENT) + 10)] * 20
     with pytest.raises(UserError, match=r"cut|cannot resume"):
         fetch(server.unchecked, tmp_path, QUICK)
-    assert not (tmp_path / "a.tgz").exists()
+    assert not (tmp_path / "a.bin").exists()
 
 
 def test_truncated_content_is_detected_by_the_checksum(server, tmp_path):
     server.plan = [cut(HALF, declared=HALF)]
-    with pytest.raises(UserError, match=f"expected the published MD5 {MD5}.*a.tgz.wrong"):
+    with pytest.raises(UserError, match=f"expected the published MD5 {MD5}.*a.bin.wrong"):
         fetch(server.archive, tmp_path, QUICK)
 
 
@@ -335,24 +336,24 @@ def test_wrong_checksum_renames_the_file_and_the_next_run_downloads_again(server
     server.content = CONTENT[::-1]
     with pytest.raises(UserError, match=r"expected the published MD5 .* received .*`mirror=HOST`"):
         fetch(server.archive, tmp_path, QUICK)
-    assert (tmp_path / "a.tgz.wrong").read_bytes() == CONTENT[::-1]
-    assert not (tmp_path / "a.tgz").exists()
+    assert (tmp_path / "a.bin.wrong").read_bytes() == CONTENT[::-1]
+    assert not (tmp_path / "a.bin").exists()
     server.content = CONTENT
     assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
 
 
 def test_existing_file_is_verified_and_not_downloaded(server, tmp_path):
-    (tmp_path / "a.tgz").write_bytes(CONTENT)
+    (tmp_path / "a.bin").write_bytes(CONTENT)
     assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
     assert not server.asked
-    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
+    (tmp_path / "a.bin").write_bytes(CONTENT[:-1])
     with pytest.raises(UserError, match="expected the published MD5"):
         fetch(server.archive, tmp_path, QUICK)
 
 
 def test_file_larger_than_free_space_is_not_downloaded(server, tmp_path):
     server.plan = [cut(100, declared=1 << 60)]
-    with pytest.raises(UserError, match=r"1.15EB for a.tgz, .* are free"):
+    with pytest.raises(UserError, match=r"1.15EB for a.bin, .* are free"):
         fetch(server.archive, tmp_path, QUICK)
     assert part_of(tmp_path).stat().st_size == 0
 
@@ -362,13 +363,13 @@ def test_unreachable_host_is_named_in_the_error(server, tmp_path):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     for url, message in [
-        (f"http://127.0.0.1:{port}/a.tgz", "cannot reach 127.0.0.1 .Connection refused"),
+        (f"http://127.0.0.1:{port}/a.bin", "cannot reach 127.0.0.1 .Connection refused"),
         (
-            "http://no-such-host.invalid/a.tgz",
+            "http://no-such-host.invalid/a.bin",
             "cannot find the host no-such-host.invalid",
         ),
-        (f"https://127.0.0.1:{server.server_port}/a.tgz", "no secure connection to 127.0.0.1"),
-        ("ftp://127.0.0.1/a.tgz", "expected an http or https address"),
+        (f"https://127.0.0.1:{server.server_port}/a.bin", "no secure connection to 127.0.0.1"),
+        ("ftp://127.0.0.1/a.bin", "expected an http or https address"),
     ]:
         with pytest.raises(UserError, match=message):
             fetch(Archive(url), tmp_path, QUICK)
@@ -399,7 +400,7 @@ def test_download_to_a_full_disk_is_an_error_and_keeps_the_part(server, tmp_path
     process = run(
         f"{FETCH}{limit}\nfetch(Archive(sys.argv[1]), Path(sys.argv[2]))", server.archive.url, tmp_path
     )
-    assert "a.tgz.part: cannot write this file (File too large)" in process.communicate(timeout=LIMIT_S)[1]
+    assert "a.bin.part: cannot write this file (File too large)" in process.communicate(timeout=LIMIT_S)[1]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
     assert 0 < begins(server)[1] <= HALF
 
@@ -419,7 +420,7 @@ def test_killed_download_resumes_where_it_stopped(server, tmp_path):
     until(lambda: part.exists() and part.stat().st_size == 1000, process)
     process.kill()
     process.communicate()
-    assert not (tmp_path / "a.tgz").exists()
+    assert not (tmp_path / "a.bin").exists()
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
     assert begins(server) == [0, 1000]
 
@@ -459,12 +460,31 @@ def test_download_command_fetches_and_unpacks_a_corpus_once(server, tmp_path, ca
 
 def test_corpus_with_missing_files_is_unpacked_again(server, tmp_path):
     server.content = tar_of(a=CONTENT)
-    corpus = corpus_of(server.unchecked)
+    corpus = corpus_of(server.tar)
     download_archives(corpus, tmp_path, None, QUICK)
     (tmp_path / "corpus" / "a").unlink()
     download_archives(corpus, tmp_path, None, QUICK)
     assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-9], lambda whole: whole[:500] + whole[501:]])
+def test_damaged_archive_without_a_checksum_is_set_aside_and_downloaded_again(server, tmp_path, damage):
+    whole = tar_of(a=CONTENT)
+    server.content = damage(whole)
+    with pytest.raises(UserError, match=r"truncated or damaged.*renamed to a\.tgz\.wrong"):
+        fetch(server.tar, tmp_path, QUICK)
+    assert {path.name for path in tmp_path.glob("a.tgz*")} <= {"a.tgz.wrong", "a.tgz.part.json"}
+    server.content = whole
+    assert fetch(server.tar, tmp_path, QUICK).read_bytes() == whole
+
+
+def test_damaged_archive_that_is_there_already_is_downloaded_again(server, tmp_path):
+    (tmp_path / "a.tgz").write_bytes(server.content)
+    with pytest.raises(UserError, match=r"truncated or damaged.*a\.tgz\.wrong"):
+        fetch(server.tar, tmp_path, QUICK)
+    server.content = tar_of(a=CONTENT)
+    assert fetch(server.tar, tmp_path, QUICK).read_bytes() == server.content
 
 
 def test_error_for_corpus_without_archives_says_where_to_get_it(tmp_path):

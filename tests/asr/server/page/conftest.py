@@ -1,31 +1,19 @@
 """Define the browser that tests of the page share."""
 
-import shutil
-
 import pytest
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+from helpers.browser import chromium
 
 
 @pytest.fixture(scope="module")
 def browser(clips):
     """Return a real Chromium, whose microphone plays a clip, over and over."""
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"needs a browser: found none of {', '.join(BROWSERS)}")
-    playwright = pytest.importorskip("playwright.sync_api")
-    arguments = [
-        "--no-sandbox",
+    with chromium(
         "--use-fake-ui-for-media-stream",
         "--use-fake-device-for-media-stream",
         f"--use-file-for-fake-audio-capture={clips[0].audio_path}",
         "--autoplay-policy=no-user-gesture-required",
-    ]
-    # its event loop runs until the end, so that later tests of this process could not start their own
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=path, args=arguments)
-        yield chromium
-        chromium.close()
+    ) as started:
+        yield started
 
 
 @pytest.fixture
