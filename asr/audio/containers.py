@@ -1,6 +1,7 @@
 """Find where the audio of a file ends by its header, for containers that libsndfile reads without a check.
 
-WAV is checked in `asr/audio/wav.py`; FLAC, MP3 and HTK by libsndfile.
+WAV is checked in `asr/audio/wav.py`; FLAC, MP3 and HTK by libsndfile. Exported folders contain a copy of this
+module, so it imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import struct
 from collections.abc import Callable
 from typing import BinaryIO
 
-from asr.base.types import UserError
-
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
 OGG_END_OF_STREAM = 4  # flag of a page
@@ -21,28 +20,25 @@ W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
 CHECKED_ELSEWHERE = {"WAV", "WAVEX", "FLAC", "MP3", "HTK", "SDS", "XI"}
 
 
-def refuse_cut_off(stream: BinaryIO, name: str) -> None:
-    """Raise a UserError if a file ends before its header, or the mark at its end, says that it should.
+def cut_off_reason(stream: BinaryIO) -> str:
+    """Return how a file ends before its header or its end mark says that it should; "" if it does not.
 
     Containers that are not known here pass, as do headers without a length: see `states_length`.
 
     Args:
         stream: seekable; its position is changed.
-        name: name of the file, for the error.
     """
     stream.seek(0)
     magic = stream.read(16)
     if magic.startswith(b"OggS"):
-        if not _ogg_has_end(stream):
-            raise UserError(f"{name}: cut off: the stream has no end-of-stream page; copy the file again")
-        return
+        return "" if _ogg_has_end(stream) else "cut off: the stream has no end-of-stream page; copy it again"
     end = _audio_end(stream, magic)
     present = stream.seek(0, io.SEEK_END)
-    if end is not None and end > present:
-        raise UserError(
-            f"{name}: cut off: the header declares audio up to byte {end:,}, but the file has {present:,}; "
-            "copy it again"
-        )
+    if end is None or end <= present:
+        return ""
+    return (
+        f"cut off: the header declares audio up to byte {end:,}, but the file has {present:,}; copy it again"
+    )
 
 
 def states_length(stream: BinaryIO, container: str) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
-from asr.audio.containers import refuse_cut_off, states_length
+from asr.audio.containers import cut_off_reason, states_length
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
 from asr.base.types import UserError
 
@@ -249,7 +249,8 @@ class _Decoded:
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
     """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
-    refuse_cut_off(stream, name)
+    if reason := cut_off_reason(stream):
+        raise UserError(f"{name}: {reason}")
     stream.seek(0)
     try:
         file = soundfile.SoundFile(_Decoded(stream))

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.audio import containers
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
 
 TEMPLATES = Path(__file__).parent / "templates"
 TOKENS = "tokens.txt"
-SCRIPTS = ("recognize.py", "recordings.py", "models.py")
+SCRIPTS = (
+    *(TEMPLATES / name for name in ("recognize.py", "recordings.py", "models.py")),
+    Path(containers.__file__),
+)
 
 
 def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
@@ -29,8 +33,8 @@ def write_scripts(folder: Path, vocabulary: Vocabulary) -> None:
     language model, let it write hanzi.
     """
     write_tokens(folder, vocabulary)
-    for name in SCRIPTS:
-        shutil.copy(TEMPLATES / name, folder)
+    for script in SCRIPTS:
+        shutil.copy(script, folder)
     if vocabulary.is_mandarin:
         _write_hanzi(folder)
 

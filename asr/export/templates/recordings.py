@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import soundfile
+from containers import cut_off_reason  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
@@ -53,6 +54,9 @@ def read_recording(path: str) -> Waveform:
 
 
 def _decoded(stream: BinaryIO, path: str) -> Waveform:
+    if reason := cut_off_reason(stream):
+        raise RecordingError(f"{path}: {reason}")
+    stream.seek(0)
     try:
         with soundfile.SoundFile(stream) as file:
             dtype = "int16" if file.subtype == "PCM_16" else "float32"

@@ -13,8 +13,9 @@ from helpers.recognize import recognize
 from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import speech_pieces
+from asr.base.types import UserError
 from asr.export import export
-from asr.export.folder import TEMPLATES
+from asr.export.folder import SCRIPTS
 from asr.language.hanzi.converter import Converter
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
@@ -22,7 +23,8 @@ from data_pipeline.corpora.mandarin_demo import ARCHIVE
 @pytest.fixture
 def scripts(monkeypatch):
     """Make the modules of the scripts importable."""
-    monkeypatch.syspath_prepend(TEMPLATES)
+    for script in SCRIPTS:
+        monkeypatch.syspath_prepend(script.parent)
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,24 @@ def test_recordings_that_cannot_be_read_are_named_and_the_others_transcribed(exp
         assert name in line
         assert part in line
     assert len(done.stdout.decode().splitlines()) == 1
+
+
+@pytest.mark.parametrize("container", ["AIFF", "AU", "W64", "RF64", "NIST", "VOC", "SVX", "CAF", "OGG"])
+def test_containers_that_are_cut_off_are_refused_as_by_asr_transcribe(scripts, container, tmp_path):
+    import recordings
+
+    path = tmp_path / "a.sound"
+    noise = np.random.default_rng(0).normal(0, 0.1, 30_000)
+    soundfile.write(
+        path, noise, 16000, format=container, subtype="VORBIS" if container == "OGG" else "PCM_16"
+    )
+    np.testing.assert_array_equal(recordings.read_recording(str(path)), read_audio(path))
+    path.write_bytes(path.read_bytes()[:-7000])
+    with pytest.raises(UserError, match="cut off") as refused:
+        read_audio(path)
+    with pytest.raises(recordings.RecordingError, match="cut off") as refused_there:
+        recordings.read_recording(str(path))
+    assert str(refused_there.value) == str(refused.value)
 
 
 def test_wav_of_a_pipe_which_declares_no_length_is_read(scripts, clips, tmp_path):
@@ -174,7 +194,7 @@ def test_model_of_the_whole_recording_refuses_to_stream(exported, clips):
 
 
 def test_scripts_import_nothing_of_polyphone():
-    for path in TEMPLATES.glob("*.py"):
+    for path in [*SCRIPTS, *SCRIPTS[0].parent.glob("*.py")]:
         assert not re.search(
             r"^\s*(?:from|import) (?:asr|data_pipeline|multigpu)\b", path.read_text("utf-8"), re.M
         )
