@@ -94,23 +94,41 @@ def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
 
 
 def training_data(
-    config: Config, vocabulary: Vocabulary, model: AcousticModel, on_progress: OnProgress = ignore_progress
+    config: Config,
+    vocabulary: Vocabulary,
+    model: AcousticModel,
+    on_progress: OnProgress = ignore_progress,
+    worker: int = 0,
+    num_workers: int = 1,
 ) -> tuple[Dataset, list[str]]:
     """Return the usable utterances of the training manifest, and why the others were left out (also logged).
+
+    Args:
+        config: names the manifest.
+        vocabulary: of the model.
+        model: decides which labels fit their audio.
+        on_progress: receives the number of recordings checked.
+        worker: of the processes that train together, the index of this one; they share the check.
+        num_workers: the number of these processes.
 
     Raises:
         UserError: no utterance can be trained on.
     """
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
-    from data_pipeline.doctor.quick import check_utterances, log_left_out
+    from data_pipeline.doctor.quick import Share, check_utterances, log_left_out
     from data_pipeline.manifest import read_manifest
 
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
     sound, problems = check_utterances(
-        utterances, vocabulary, model.fits, on_progress=on_progress, manifest=manifest
+        utterances,
+        vocabulary,
+        model.fits,
+        on_progress=on_progress,
+        manifest=manifest,
+        share=Share(worker, num_workers),
     )
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:

@@ -237,7 +237,9 @@ class _Session:
             engine.check_num_parts(model, config.train.accumulate)
         if config.train.init_from and not (self.resumes and self.run.checkpoints()):
             _load_weights(config.train.init_from, model, vocabulary, engine.is_chief)
-        train_data, left_out = training_data(config, vocabulary, model, on_work)
+        train_data, left_out = training_data(
+            config, vocabulary, model, on_work, engine.worker, engine.num_workers
+        )
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
         placed = place_model(engine, model, train_data.utterances, config.train.batch_s, self.run)

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile
@@ -59,16 +59,24 @@ class CheckedFiles:
             pass
         return cls(np.zeros(0, ROW))
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def save(self, path: Path) -> None:
-        """Write what is remembered; a folder that cannot be written to costs a check at the next start."""
+        """Add what was found to the file, which another process may have changed since it was read.
+
+        A folder that cannot be written to costs a check at the next start.
+        """
         if not self._added:
             return
         added = np.array([(key, *values) for key, values in self._added.items()], ROW)
-        kept = self._rows[~np.isin(self._keys, added["key"])]
-        rows = np.sort(np.concatenate([kept, added]), order="key")
         try:
-            with whole_file(path, "list of checked recordings") as file:
-                np.savez(file, version=np.array(VERSION), rows=rows)
+            with _turn_to_write(path):
+                known = CheckedFiles.load(path)._rows
+                kept = known[~np.isin(known["key"], added["key"])]
+                rows = np.sort(np.concatenate([kept, added]), order="key")
+                with whole_file(path, "list of checked recordings") as file:
+                    np.savez(file, version=np.array(VERSION), rows=rows)
         except UserError as error:
             logger.debug("%s", error)
 
@@ -111,6 +119,18 @@ def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
     finally:
         if path:
             files.save(path)
+
+
+@contextmanager
+def _turn_to_write(path: Path) -> Iterator[None]:
+    """Wait until no other process writes the file of a manifest, where the disk has locks."""
+    manifest = path.with_name(path.name.removesuffix(SUFFIX))
+    with ExitStack() as held:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(held.enter_context(manifest.open("rb")), fcntl.LOCK_EX)
+        yield
 
 
 def _key(audio_path: str) -> int:

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import listed
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.sentences import sentence_key
 from data_pipeline.work import in_threads
@@ -26,6 +28,17 @@ logger = logging.getLogger(__name__)
 DURATION_TOLERANCE_S = 0.05
 LONGEST_S = 300  # longer recordings fit neither a batch nor the memory of a device
 NUM_REASONS = 10
+PARTS_OF_A_SHARE = 8  # after each of which the other processes are shown what was found
+
+
+class Share(NamedTuple):
+    """Names one of several processes that check the same utterances."""
+
+    worker: int
+    num_workers: int
+
+
+ALONE = Share(0, 1)
 
 
 def check_utterances(
@@ -34,6 +47,7 @@ def check_utterances(
     fits: Callable[[int, list[int]], bool],
     on_progress: OnProgress = ignore_progress,
     manifest: Path | None = None,
+    share: Share = ALONE,
 ) -> tuple[list[Utterance], list[str]]:
     """Split utterances into those that can be trained on and those that cannot.
 
@@ -43,13 +57,16 @@ def check_utterances(
         fits: returns whether a number of samples gives the model enough frames for these labels.
         on_progress: receives the number of recordings checked.
         manifest: path of the manifest, beside which sound recordings are remembered; None to check all.
+        share: what this process checks before it reads what the others have found.
 
     Returns:
         The usable utterances in their order, and a message about each of the others: file, reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
-    for utterance, checked in zip(utterances, _check_all(utterances, on_progress, manifest), strict=True):
+    for utterance, checked in zip(
+        utterances, _check_all(utterances, on_progress, manifest, share), strict=True
+    ):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
             problems.append(reason)
@@ -99,9 +116,11 @@ class _Checked:
 
 
 def _check_all(
-    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path | None
+    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path | None, share: Share = ALONE
 ) -> Iterator[_Checked]:
     """Yield the result of each recording's check; log once which containers hide a missing end."""
+    if manifest is not None and share.num_workers > 1:
+        _check_with_others(utterances, on_progress, manifest, share)
     unstated: collections.Counter[str] = collections.Counter()
     with checked_files(manifest) as files:
         check = functools.partial(_check, files=files)
@@ -114,6 +133,31 @@ def _check_all(
             number,
             container,
         )
+
+
+def _check_with_others(
+    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path, share: Share
+) -> None:
+    """Check the recordings that no process has checked, each process beginning with its own share.
+
+    What a process finds is beside the manifest after each part of a share, and read by the others before
+    their next one. Where they have no disk in common, each process checks everything.
+    """
+    num_parts, num_done = share.num_workers * PARTS_OF_A_SHARE, 0
+
+    def report(work: Work) -> None:
+        on_progress(dataclasses.replace(work, done=num_done + work.done, total=len(utterances)))
+
+    for turn in range(num_parts):
+        place = (share.worker * PARTS_OF_A_SHARE + turn) % num_parts
+        first, last = (len(utterances) * one // num_parts for one in (place, place + 1))
+        with checked_files(manifest) as files:
+            if len(files) >= len(utterances):
+                return
+            check = functools.partial(_check, files=files)
+            for _ in in_threads(check, utterances[first:last], "checking audio", on_progress=report):
+                pass
+        num_done += last - first
 
 
 def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:

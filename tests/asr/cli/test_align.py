@@ -112,7 +112,7 @@ def test_align_errors_are_one_line(trained_run, clips, loaded, tmp_path, capsys)
         ((audio, "2019"), "digits"),
         ((audio, "zhuang4 cuo4bie2"), "cuo4bie2"),
         ((audio, " ".join([tokens] * 50)), "frames"),
-        ((audio, tokens, "--out", tmp_path / "a.docx"), ".TextGrid, .srt, .json"),
+        ((audio, tokens, "--out", tmp_path / "a.docx"), ".TextGrid, .srt, .vtt, .json"),
         ((audio, tokens, "--out", audio, "--format", "srt"), "the recording itself"),
         ((audio, tokens, "--out", tmp_path, "--format", "srt"), "expected a file"),
     ):

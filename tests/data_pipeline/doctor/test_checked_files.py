@@ -1,14 +1,17 @@
+import dataclasses
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
 from asr.base.types import Utterance
+from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor import quick
 from data_pipeline.doctor.checked_files import CheckedFiles, file_state
-from data_pipeline.doctor.quick import check_audio
+from data_pipeline.doctor.quick import Share, check_audio, check_utterances
 
 
 @pytest.fixture
@@ -128,3 +131,52 @@ def test_entries_of_other_recordings_remain(corpus, decoded):
 def test_missing_file_has_no_state(tmp_path):
     assert file_state(str(tmp_path / "none.wav")) is None
     assert file_state("a\0b") is None
+
+
+def test_workers_share_the_first_check(corpus, monkeypatch):
+    """The second worker runs while the first one, done with its share, decodes a recording of the other."""
+    manifest, (utterance, *_) = corpus
+    manifest.touch()
+    utterances = []
+    for number in range(32):
+        path = manifest.with_name(f"{number:02}.flac")
+        path.write_bytes(Path(utterance.audio_path).read_bytes())
+        made_old(path)
+        utterances.append(dataclasses.replace(utterance, id=path.stem, audio_path=str(path)))
+    read, decoded, by_second = quick.read_audio, [], []
+
+    def check_as(worker):
+        share = Share(worker, 2)
+        return check_utterances(
+            utterances, Vocabulary(["a1"]), lambda *_: True, manifest=manifest, share=share
+        )
+
+    def spy(path):
+        place = int(Path(path).stem)
+        decoded.append(place)
+        if place == 16 and not by_second:
+            before = len(decoded)
+            by_second.append(-1)
+            assert check_as(1) == (utterances, [])
+            by_second[:] = decoded[before:]
+            del decoded[before:]
+        return read(path)
+
+    monkeypatch.setattr(quick, "read_audio", spy)
+    assert check_as(0) == (utterances, [])
+    assert sorted(by_second) == list(range(16, 32))
+    assert sorted(decoded) == list(range(18))  # 17 was in the part at hand
+
+
+def test_what_two_processes_find_is_kept(tmp_path):
+    path = tmp_path / "train.jsonl.checked"
+    found = [CheckedFiles.load(path) for _ in range(2)]
+    for files, name in zip(found, "ab", strict=True):
+        audio = tmp_path / f"{name}.flac"
+        audio.touch()
+        made_old(audio)
+        files.add(str(audio), file_state(str(audio)), 1.5)
+        files.save(path)
+    both = CheckedFiles.load(path)
+    assert len(both) == 2
+    assert [both.duration_s(str(tmp_path / f"{name}.flac")) for name in "ab"] == [1.5, 1.5]
