@@ -18,7 +18,7 @@ def test_counts_of_all_tones_are_by_initial_and_final():
     assert table.num_known == 4
 
 
-def test_missing_syllables_of_mandarin_are_told_from_impossible_ones():
+def test_missing_syllables_of_mandarin_are_distinguished_from_impossible_ones():
     table = syllable_table({"zhong1": 2})
     cells = cells_of(table)
     assert (cells["b", "a"].kind, cells["b", "a"].shown) == ("missing", "0")
