@@ -1,17 +1,18 @@
-"""Write feature layers as ONNX nodes: audio (B, S) on the int16 scale to features (B, T, F)."""
+"""Write feature layers as ONNX nodes: audio (B, S) from -1 to 1 to features (B, T, F)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
 from asr.export.fourier import bins
 from asr.export.onnx.graph import FLOAT32, TO_THE_END, Graph, Value
 from asr.export.onnx.layers import padding_mask
-from asr.export.onnx.spectrum import add_frames, add_power_spectrum, by_column
+from asr.export.onnx.spectrum import add_power_spectrum, by_bin
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
 from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
 from asr.model.features.log_mel import LogMel
@@ -25,7 +26,7 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
     Args:
         graph: to add them to.
         layer: the layer.
-        audio: (B, S) float samples on the int16 scale.
+        audio: (B, S) float samples from -1 to 1; those behind `num_samples` never count.
         num_samples: (B,) int64.
 
     Returns:
@@ -40,7 +41,6 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
                 f"{graph.path}: no ONNX exporter for features of kind {type(layer).__name__}; write one, see "
                 "KINDS in asr/export/onnx/features.py"
             )
-        audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
         with graph.scope("num_frames"):
             num_frames = graph.op("Max", layer.num_frames(num_samples), 0)
         features = KINDS[type(layer)](graph, layer, audio, num_samples, num_frames)
@@ -66,19 +66,29 @@ def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -
 
 
 def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:
-    power = add_power_spectrum(graph, add_frames(graph, audio), layer.window, FFT_SIZE)
-    energies = graph.op("MatMul", power, graph.constant("mel", by_column(layer.mel, FFT_SIZE)))
-    return graph.op("Log", energies + 1.0)
+    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, FFT_SIZE)
+    return _by_frame(graph, graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0))
 
 
 def _add_spectrogram(
     graph: Graph, layer: Spectrogram, audio: Value, num_samples: Value, num_frames: Value
 ) -> Value:
-    power = add_power_spectrum(graph, add_frames(graph, audio), layer.window, WINDOW)
+    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, WINDOW)
     numbers = bins(WINDOW).tolist()
-    columns = np.array([numbers.index(number) for number in range(layer.num_features)], np.int64)
-    chosen = graph.op("Gather", power, graph.constant("bins", columns), axis=2)
-    return graph.op("Log", graph.op("Sqrt", chosen) + 1.0)
+    places = np.array([numbers.index(number) for number in range(layer.num_features)], np.int64)
+    chosen = graph.op("Gather", power, graph.constant("bins", places), axis=1)
+    return _by_frame(graph, graph.op("Log", graph.op("Sqrt", chosen) + 1.0))
+
+
+def _add_filters(graph: Graph, power: Value, filters: npt.NDArray[np.float32]) -> Value:
+    """Map a power spectrum (B, N, 1, T) of 512 points to the energies (B, M, 1, T) of filters (257, M)."""
+    kernel = graph.constant("filters", by_bin(filters, FFT_SIZE))
+    return graph.op("Conv", power, kernel, kernel_shape=[1, 1])
+
+
+def _by_frame(graph: Graph, values: Value) -> Value:
+    """Turn (B, F, 1, T) into (B, T, F)."""
+    return graph.op("Transpose", graph.op("Squeeze", values, [2]), perm=[0, 2, 1])
 
 
 def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_frames: Value) -> Value:
@@ -87,12 +97,12 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     emphasised = graph.op("Concat", first, rest - before * layer.PREEMPHASIS, axis=1)
     # the first sample of the padding would keep an echo of the clip's last one
     emphasised *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
-    frames = add_frames(graph, graph.op("Pad", emphasised, [0, 0, 0, HOP - 1]))
-    power = add_power_spectrum(graph, frames, np.ones(WINDOW, np.float32), FFT_SIZE)
+    behind = graph.op("Pad", emphasised, [0, 0, 0, HOP - 1])
+    power = add_power_spectrum(graph, behind, np.full(WINDOW, INT16_SCALE, np.float32), FFT_SIZE)
     # the first column is the energy of all bins
     every_bin = np.ones_like(layer.mel[:, :1])
-    filters = by_column(np.concatenate([every_bin, layer.mel], axis=1), FFT_SIZE) / np.float32(FFT_SIZE)
-    energies = graph.op("MatMul", power, graph.constant("mel", filters))  # (B, T, 1 + 26)
+    filters = (np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE).astype(np.float32)
+    energies = _by_frame(graph, _add_filters(graph, power, filters))  # (B, T, 1 + 26)
     floor = graph.op("Where", graph.op("Equal", energies, 0.0), EPSILON, energies)
     logs = graph.op("Log", floor)
     matrix = np.zeros((1 + layer.NUM_MELS, layer.NUM_CEPSTRA), np.float32)
@@ -103,17 +113,16 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
 
 
 def _add_fbank(graph: Graph, layer: Fbank, audio: Value, num_samples: Value, num_frames: Value) -> Value:
-    audio = _mirrored(graph, audio / INT16_SCALE, num_samples)
+    audio = _mirrored(graph, audio, num_samples)
     before = graph.op("Pad", graph.slice(audio, 1, 0, -1), [0, 1, 0, 0])
     rest = 1 - layer.PREEMPHASIS
     # audio - 0.97 * before; written as this, it is precise in spite of an offset
     emphasised = audio - before + before * rest
-    channel = graph.op("Unsqueeze", audio, [1])
-    means = graph.op("AveragePool", channel, kernel_shape=[WINDOW], strides=[HOP])  # (B, 1, T)
-    frames = add_frames(graph, emphasised) - graph.op("Transpose", means, perm=[0, 2, 1]) * rest
-    power = add_power_spectrum(graph, frames, layer.window, FFT_SIZE)
-    energies = graph.op("MatMul", power, graph.constant("mel", by_column(layer.mel, FFT_SIZE)))
-    return graph.op("Log", graph.op("Max", energies, layer.FLOOR))
+    channel = graph.op("Unsqueeze", audio, [1, 2])
+    means = graph.op("AveragePool", channel, kernel_shape=[1, WINDOW], strides=[1, HOP])  # (B, 1, 1, T)
+    power = add_power_spectrum(graph, emphasised, layer.window, FFT_SIZE, means * rest)
+    energies = _add_filters(graph, power, layer.mel)
+    return _by_frame(graph, graph.op("Log", graph.op("Max", energies, layer.FLOOR)))
 
 
 def _mirrored(graph: Graph, audio: Value, num_samples: Value) -> Value:

@@ -1,6 +1,7 @@
 """Write layers as ONNX nodes, one function a kind of layer.
 
-Sequences have the shape (B, C, T) between convolutions, as ONNX wants, and (B, T, C) before dense layers.
+Sequences have the shape (B, C, 1, T) between convolutions, as images of one row, for which ONNX Runtime has
+faster kernels than for sequences, and (B, T, C) before dense layers.
 Batch normalisation behind a convolution or a dense layer is folded into its weights.
 """
 
@@ -109,8 +110,8 @@ def folded(layer: keras.layers.Layer, norm: MaskedBatchNorm | None) -> tuple[Arr
 
 @writes(MaskedBatchNorm)
 def add_batch_norm(graph: Graph, layer: MaskedBatchNorm, values: Value) -> Value:
-    """Add a normalisation of (B, C, T) that follows no layer to fold it into; padding gets the shift."""
-    scale, shift = (part.astype(np.float32)[:, None] for part in affine_of(layer))
+    """Add a normalisation of (B, C, 1, T) that follows no layer to fold it into; padding gets the shift."""
+    scale, shift = (part.astype(np.float32)[:, None, None] for part in affine_of(layer))
     return values * graph.constant("scale", scale) + graph.constant("shift", shift)
 
 
@@ -123,7 +124,7 @@ def add_conv1d(
     pads: tuple[int, int] | None = None,
     norm: MaskedBatchNorm | None = None,
 ) -> Value:
-    """Map (B, C, T) to (B, C', T').
+    """Map (B, C, 1, T) to (B, C', 1, T').
 
     Args:
         graph: to add the nodes to.
@@ -135,7 +136,7 @@ def add_conv1d(
     kernel, bias = folded(layer, norm)  # (K, C, C')
     own_pads = _pads(layer, layer.kernel_size[0])
     pads = own_pads if pads is None else pads
-    convolved = _conv(graph, values, kernel.transpose(2, 1, 0), bias, strides=layer.strides, pads=pads)
+    convolved = _conv_of_row(graph, values, kernel.transpose(2, 1, 0), bias, layer.strides, pads)
     return _activated(graph, layer, convolved)
 
 
@@ -153,19 +154,12 @@ def add_conv2d(
 
 @writes(keras.layers.DepthwiseConv1D)
 def add_depthwise_conv1d(graph: Graph, layer: keras.layers.DepthwiseConv1D, values: Value) -> Value:
-    """Filter each channel of (B, C, T)."""
+    """Filter each channel of (B, C, 1, T)."""
     kernel = np.asarray(layer.kernel)  # (K, C, 1)
     bias = np.asarray(layer.bias) if layer.use_bias else None
     pads = _pads(layer, kernel.shape[0])
-    convolved = _conv(
-        graph,
-        values,
-        kernel.transpose(1, 2, 0),
-        bias,
-        strides=layer.strides,
-        pads=pads,
-        group=kernel.shape[1],
-    )
+    group = kernel.shape[1]
+    convolved = _conv_of_row(graph, values, kernel.transpose(1, 2, 0), bias, layer.strides, pads, group)
     return _activated(graph, layer, convolved)
 
 
@@ -180,10 +174,10 @@ def add_dense(graph: Graph, layer: keras.layers.Dense, values: Value) -> Value:
 
 
 def add_pointwise(graph: Graph, layer: keras.layers.Dense, values: Value, norm: MaskedBatchNorm) -> Value:
-    """Add a dense layer over the channels of (B, C, T), as a convolution of one frame, with its norm."""
+    """Add a dense layer over the channels of (B, C, 1, T), as a convolution of one frame, with its norm."""
     with graph.scope(layer.name):
         kernel, bias = folded(layer, norm)  # (C, C')
-        convolved = _conv(graph, values, kernel.T[..., None], bias, strides=(1,), pads=(0, 0))
+        convolved = _conv_of_row(graph, values, kernel.T[..., None], bias, (1,), (0, 0))
         return _activated(graph, layer, convolved)
 
 
@@ -202,6 +196,20 @@ def add_sum_of_parts(graph: Graph, layer: SumOfParts, values: Value) -> Value:
     kernel = rows[layer.parts].sum(axis=1).T.astype(np.float32)  # (C, V)
     mixed = graph.op("MatMul", values, graph.constant("kernel", kernel))
     return mixed + graph.constant("bias", bias[layer.parts].sum(axis=1).astype(np.float32))
+
+
+def _conv_of_row(
+    graph: Graph,
+    values: Value,
+    kernel: Array,
+    bias: Array | None,
+    strides: tuple[int, ...],
+    pads: tuple[int, int],
+    group: int = 1,
+) -> Value:
+    """Add a convolution of (B, C, 1, T) with a kernel (C', C / group, K)."""
+    sides = (0, pads[0], 0, pads[1])
+    return _conv(graph, values, kernel[:, :, None], bias, strides=(1, *strides), pads=sides, group=group)
 
 
 def _conv(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from asr.audio.recording import INT16_SCALE
 from asr.export.onnx import dcnn, separable  # noqa: F401  (they register what writes their layers)
 from asr.export.onnx.features import add_features
 from asr.export.onnx.graph import Graph, Value
@@ -36,8 +35,7 @@ def onnx_model(
     graph = Graph()
     audio = graph.input("audio", np.float32, ("batch", "samples"))
     num_samples = graph.input("num_samples", np.int64, ("batch",))
-    scaled = audio * INT16_SCALE
-    features, num_frames = add_features(graph, model.features, scaled, num_samples)
+    features, num_frames = add_features(graph, model.features, audio, num_samples)
     logits, num_frames = add_network(graph, model, features, num_frames)
     graph.output("logits", logits, np.float32, ("batch", "frames", num_outputs))
     graph.output("num_frames", num_frames, np.int64, ("batch",))

@@ -17,22 +17,22 @@ def add_separable(
 ) -> tuple[Value, Value]:
     """Map features (B, T, F) to logits (B, T', V), and the number of frames."""
     inner = inner_layers(network)
-    hidden = graph.op("Transpose", features, perm=[0, 2, 1])  # (B, F, T)
+    hidden = graph.op("Unsqueeze", graph.op("Transpose", features, perm=[0, 2, 1]), [2])  # (B, F, 1, T)
     for name in sorted(name for name in inner if name.startswith("stage")):
         hidden, num_frames = add_layer(graph, inner[name], hidden, num_frames)
     hidden = graph.op("Relu", add_layer(graph, inner["head"], hidden))
-    hidden = graph.op("Transpose", hidden, perm=[0, 2, 1])  # (B, T', C)
+    hidden = graph.op("Transpose", graph.op("Squeeze", hidden, [2]), perm=[0, 2, 1])  # (B, T', C)
     return add_layer(graph, inner["output"], hidden), num_frames
 
 
 @writes(Stage)
 def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> tuple[Value, Value]:
-    """Map (B, C, T) to (B, C', T'), and the number of frames, half as many."""
+    """Map (B, C, 1, T) to (B, C', 1, T'), and the number of frames, half as many."""
     inner = inner_layers(stage)
     num_frames = (num_frames + 1) // 2
     side = STEM_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
     hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
-    mask = padding_mask(graph, num_frames, hidden, axis=2, rank=3)
+    mask = padding_mask(graph, num_frames, hidden, axis=3, rank=4)
     hidden = graph.op("Relu", hidden) * mask
     for name in sorted(name for name in inner if name.startswith("block")):
         hidden = add_layer(graph, inner[name], hidden, mask, num_frames)
@@ -41,7 +41,7 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
 
 @writes(Block)
 def add_block(graph: Graph, block: Block, inputs: Value, mask: Value, num_frames: Value) -> Value:
-    """Map (B, C, T) to the same shape."""
+    """Map (B, C, 1, T) to the same shape."""
     inner = inner_layers(block)
     hidden = inputs
     for index, name in enumerate(sorted(name for name in inner if name.startswith("conv"))):
@@ -53,7 +53,7 @@ def add_block(graph: Graph, block: Block, inputs: Value, mask: Value, num_frames
 
 @writes(SeparableConvolution)
 def add_separable_convolution(graph: Graph, layer: SeparableConvolution, values: Value) -> Value:
-    """Map (B, C, T) to (B, C', T)."""
+    """Map (B, C, 1, T) to (B, C', 1, T)."""
     inner = inner_layers(layer)
     filtered = add_layer(graph, inner["depthwise"], values)
     return add_pointwise(graph, inner["pointwise"], filtered, inner["norm"])
@@ -61,9 +61,9 @@ def add_separable_convolution(graph: Graph, layer: SeparableConvolution, values:
 
 @writes(Gate)
 def add_gate(graph: Graph, gate: Gate, values: Value, num_frames: Value) -> Value:
-    """Scale the channels of (B, C, T), 0 on padding, by their means over the whole clip."""
+    """Scale the channels of (B, C, 1, T), 0 on padding, by their means over the whole clip."""
     inner = inner_layers(gate)
     count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=FLOAT32), 1.0), [1])
-    mean = graph.op("ReduceSum", values, [2], keepdims=0) / count  # (B, C)
+    mean = graph.op("ReduceSum", values, [2, 3], keepdims=0) / count  # (B, C)
     scale = add_layer(graph, inner["excite"], add_layer(graph, inner["squeeze"], mean))
-    return values * graph.op("Unsqueeze", scale, [2])
+    return values * graph.op("Unsqueeze", scale, [2, 3])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.export.onnx.features import add_features, add_normalization
@@ -98,6 +98,7 @@ def omnilingual_model(
     """
     graph = Graph()
     audio = restored_waveform(graph, graph.input("audio", np.float32, (1, "samples")), loudness)
+    audio *= 1 / INT16_SCALE
     features, num_frames = add_features(graph, model.features, audio, graph.size(audio, 1))
     logits, _ = add_network(graph, model, features, num_frames)
     logits = _repeated(graph, logits, _repeats(model, OMNILINGUAL_FRAME_S), num_outputs)

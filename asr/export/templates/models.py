@@ -26,7 +26,10 @@ def load_onnx(path: Path) -> Model:
     """Return a model that ONNX Runtime runs."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # threads that wait by spinning take the cores from other programs
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(audio: Floats) -> Floats:
         inputs = {"audio": audio[None], "num_samples": np.array([len(audio)], np.int64)}
