@@ -475,6 +475,9 @@ def test_damaged_archive_without_a_checksum_is_set_aside_and_downloaded_again(se
     with pytest.raises(UserError, match=r"truncated or damaged.*renamed to a\.tgz\.wrong"):
         fetch(server.tar, tmp_path, QUICK)
     assert {path.name for path in tmp_path.glob("a.tgz*")} <= {"a.tgz.wrong", "a.tgz.part.json"}
+    server.content = tar_of()
+    with pytest.raises(UserError, match="it is empty"):
+        fetch(server.tar, tmp_path, QUICK)
     server.content = whole
     assert fetch(server.tar, tmp_path, QUICK).read_bytes() == whole
 
