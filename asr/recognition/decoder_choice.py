@@ -30,6 +30,8 @@ class DecoderChoice:
         hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi, or
             `asr.language.hanzi.converter.GENERAL_MODEL`; None for the language model of the settings if it
             can convert, else the general model.
+        itn: whether numbers, dates and amounts of a Mandarin model are written in digits (inverse text
+            normalisation).
 
     Raises:
         UserError: hot words or several hypotheses are asked of greedy decoding, or more than the beam holds.
@@ -39,6 +41,7 @@ class DecoderChoice:
     hot_words: HotWords | None = None
     write_hanzi: bool = True
     hanzi_model: Path | None = None
+    itn: bool = False
 
     def __post_init__(self) -> None:
         beam, n_best = self.settings.beam, self.settings.n_best
@@ -52,6 +55,8 @@ class DecoderChoice:
                 f"`n_best={n_best}`: expected at most {beam}, the size of the beam; "
                 f"choose `beam={n_best}` or more"
             )
+        if self.itn and not self.write_hanzi:
+            raise UserError("`itn`: only hanzi contain numbers to rewrite; leave out `tokens` or `itn`")
 
     def decoder(
         self, vocabulary: Vocabulary, frame_s: float, on_progress: OnProgress = ignore_progress
@@ -99,6 +104,8 @@ class DecoderChoice:
                 f"`hanzi_model={self.hanzi_model}`: the acoustic model's tokens are not syllables; "
                 "leave out `hanzi_model`"
             )
+        if self.itn and not vocabulary.is_mandarin:
+            raise UserError("`itn`: the acoustic model's tokens are not syllables; leave out `itn`")
         chooses_by_words = self.settings.beam > 1 and bool(self.settings.hanzi_weight)
         return vocabulary.is_mandarin and (self.write_hanzi or chooses_by_words)
 
@@ -107,8 +114,15 @@ class DecoderChoice:
         """Return the converter of syllables to hanzi; it is loaded once.
 
         Raises:
-            UserError: its folder cannot be used.
+            UserError: its folder cannot be used, or a package is missing.
         """
+        if not self.itn:
+            return self._spoken_converter()
+        from asr.language.hanzi.written_numbers import NumberConverter
+
+        return NumberConverter(self._spoken_converter())
+
+    def _spoken_converter(self) -> Converter:
         from asr.language.hanzi.converter import Converter
         from asr.language.ngram.folder import converts_to_hanzi
 
@@ -141,13 +155,15 @@ class DecoderChoice:
             "hanzi": self._hanzi_record() if self.write_hanzi else False,
             # only where the model ranked hypotheses whose syllables are written
             **({} if self.write_hanzi or not self.hanzi_model else {"hanzi_model": self._hanzi_record()}),
+            **({"itn": True} if self.itn else {}),
         }
 
     def identity(self) -> str:
         """Return a line of text that identifies the choice, except for the contents of its files."""
         record = self.as_record()
         algorithm = f" algorithm={record['algorithm']}" if "algorithm" in record else ""
-        return f"{self.settings}{algorithm} hanzi={record['hanzi']}"
+        itn = " itn" if self.itn else ""
+        return f"{self.settings}{algorithm} hanzi={record['hanzi']}{itn}"
 
     def _hanzi_record(self) -> str | bool:
         from asr.language.hanzi.converter import GENERAL_MODEL

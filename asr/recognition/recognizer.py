@@ -82,6 +82,7 @@ class Recognizer:
         hot_words: HotWords | None = None,
         write_hanzi: bool = True,
         hanzi_model: str | Path | None = None,
+        itn: bool = False,
     ) -> Recognizer:
         """Load the best model of a run directory.
 
@@ -98,6 +99,7 @@ class Recognizer:
             hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi; None for the
                 language model of the settings if it can convert, else the general model. The latter is
                 `asr.language.hanzi.converter.GENERAL_MODEL`.
+            itn: whether numbers are written in digits (inverse text normalisation).
 
         Raises:
             UserError: there is no run, it has no checkpoint yet, a device does not exist, or a language
@@ -106,7 +108,7 @@ class Recognizer:
         opened = Run.open(Path(run))
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
-        choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model)
+        choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
         on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
         return cls.of_choice(opened, choice, on)
 

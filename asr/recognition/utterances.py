@@ -13,7 +13,7 @@ whole recording by greedy decoding.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -95,17 +95,27 @@ class SegmentedStream:
         """Decode settled frames; return the segments that end within them."""
         segments: list[Segment] = []
         for log_probs in parts:
-            if not len(log_probs):
-                continue
-            self._decoder.feed(self._state, log_probs)
-            best = np.argmax(log_probs, axis=-1)
-            spoken = np.flatnonzero(best != BLANK_ID)
-            if len(spoken):
-                self._last_token_frame = self._num_frames + int(spoken[-1])
-            self._num_frames += len(log_probs)
+            for part, pause_follows in self._between_pauses(log_probs):
+                self._decoder.feed(self._state, part)
+                self._num_frames += len(part)
+                if pause_follows:
+                    segments += self._end_segment()
             if self._segment_s > (LONG_S if self._logits.ends_in_blank else 2 * LONG_S):
                 segments += self._end_segment()
         return segments
+
+    def _between_pauses(self, log_probs: LogProbs) -> Iterator[tuple[LogProbs, bool]]:
+        """Yield frames up to the end of each pause within them, and whether it is one."""
+        begin = 0
+        for frame in np.flatnonzero(np.argmax(log_probs, axis=-1) != BLANK_ID).tolist():
+            number = self._num_frames + frame - begin
+            last = self._last_token_frame
+            if last is not None and (number - last - 1) * self._frame_s >= PAUSE_S:
+                yield log_probs[begin:frame], True
+                begin = frame
+            self._last_token_frame = number
+        if begin < len(log_probs):
+            yield log_probs[begin:], False
 
     @property
     def _segment_s(self) -> float:

@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from starlette.routing import BaseRoute
 
 from asr.audio.recording import Waveform, resample
-from asr.recognition.decoding.decoder import Decoder, converter_of
+from asr.recognition.decoding.decoder import Decoder, converter_of, spoken
 from asr.recognition.long_audio import Segment
 from asr.recognition.timed_text import timed_tokens, timed_words
 from asr.server.admission import Ticket
@@ -20,6 +21,7 @@ from asr.server.service import RecognitionService
 from asr.server.sockets import Talk, json_object, rate_of, socket_route
 
 MODES = ("offline", "online", "2pass")
+END = '{"is_speaking": false}'
 USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here
 CONTAINERS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # how a file begins that is sent as plain samples
 
@@ -47,7 +49,7 @@ def funasr_routes(service: RecognitionService) -> list[BaseRoute]:
         converse = _offline if session.mode == "offline" else _live
         await converse(service, client, session, message)
 
-    return [socket_route("/", service, talk, subprotocol="binary")]
+    return [socket_route("/", service, talk, END, subprotocol="binary")]
 
 
 def _session(service: RecognitionService, fields: dict[str, Any]) -> _Session:
@@ -59,8 +61,18 @@ def _session(service: RecognitionService, fields: dict[str, Any]) -> _Session:
         str(fields.get("wav_name", "microphone"))[:200],
         rate_of(fields.get("audio_fs", 16_000)),
         str(fields.get("wav_format", "pcm")).lower(),
-        service.decoder_favouring(_hot_words(fields.get("hotwords"))),
+        _decoder(service, fields, mode),
     )
+
+
+def _decoder(service: RecognitionService, fields: dict[str, Any], mode: str) -> Decoder | None:
+    """Return a session's decoder, None for the usual one; in `online`, text cannot become a number."""
+    favouring = service.decoder_favouring(_hot_words(fields.get("hotwords")))
+    if mode != "online" and fields.get("itn") is not False:
+        return favouring
+    usual = service.recognizer.decoder
+    decoder = spoken(favouring or usual)
+    return None if decoder is usual else decoder
 
 
 def _hot_words(value: Any) -> dict[str, float]:
@@ -125,7 +137,8 @@ async def _live(service: RecognitionService, client: Talk, session: _Session, fi
     stream = service.streams.open(session.rate_hz, session.decoder)
     part: bytes | None = first
     while part is not None:
-        update = await stream.feed(pcm_waveform(part))
+        parts = client.with_received(part, stream.samples_behind)
+        update = await stream.feed(np.concatenate([pcm_waveform(one) for one in parts]))
         for segment in update.segments:
             await _send_segment(service, client, session, segment, is_final=False)
         await _send_increment(client, session, update.partial.text)

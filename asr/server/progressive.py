@@ -31,4 +31,6 @@ async def recognized_progressively(
             yield segment
         yield job.result()
     finally:
-        job.cancel()
+        if not job.done():
+            job.cancel()
+            await asyncio.wait((job,))  # the request counts until its job is cancelled

@@ -9,6 +9,7 @@ import math
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,17 @@ class Server(uvicorn.Server):
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         beside = self._beside.stop() if self._beside is not None else asyncio.sleep(0)
-        await asyncio.gather(super().shutdown(sockets), beside)
+        await asyncio.gather(self._shutdown_http(sockets), beside)
+
+    async def _shutdown_http(self, sockets: list[socket.socket] | None) -> None:
+        for server in self.servers:
+            server.close()
+        # that of uvicorn closes WebSockets at once
+        began_s = time.monotonic()
+        await self._service.streams.stop_all(self._service.limits.drain_s)
+        remaining_s = self._service.limits.drain_s - (time.monotonic() - began_s)
+        self.config.timeout_graceful_shutdown = max(1, math.ceil(remaining_s))
+        await super().shutdown(sockets)
 
     @override
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,25 +19,34 @@ from asr.server.service import RecognitionService
 logger = logging.getLogger(__name__)
 
 CLOSE_CODES = {400: 1007, 413: 1009, 429: 1013, 503: 1013}  # by the status that HTTP would have
-POLICY, FAILED = 1008, 1011
+POLICY, FAILED, STOPPING = 1008, 1011, 1012
 MAX_REASON_BYTES = 120
+MAX_WAITING_BYTES = 1 << 20  # received ahead of what is being answered, besides the message that exceeds it
+
+SAMPLE_BYTES = 2
 
 Message = str | bytes
 
 
 class Talk:
-    """Receives and sends the messages of one client.
+    """Receives and sends the messages of one client; messages are received while others are answered.
 
     Args:
         socket: accepted.
         idle_s: seconds without a message, or in which none can be sent, after which it is closed.
+        end: message by which a client of the protocol ends its stream.
     """
 
-    def __init__(self, socket: WebSocket, idle_s: float) -> None:
-        self._socket, self._idle_s = socket, idle_s
+    def __init__(self, socket: WebSocket, idle_s: float, end: str) -> None:
+        self._socket, self._idle_s, self._end = socket, idle_s, end
+        self._waiting: deque[Message] = deque()
+        self._num_bytes = 0
+        self._changed = asyncio.Event()
+        self._close_code: int | None = None  # of a client that has gone
+        self.stopped = False
 
     async def receive(self) -> Message:
-        """Return the next message.
+        """Return the next message; that which ends the stream, once the server is stopping.
 
         Raises:
             WebSocketDisconnect: the client has gone.
@@ -44,13 +54,34 @@ class Talk:
         """
         try:
             async with asyncio.timeout(self._idle_s):
-                message = await self._socket.receive()
+                while not self._waiting:
+                    if self.stopped:
+                        return self._end
+                    if self._close_code is not None:
+                        raise WebSocketDisconnect(self._close_code)
+                    await self._change()
         except TimeoutError:
             raise unavailable("idle", f"no message for {self._idle_s:g} s") from None
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message.get("code", 1000))
-        data: Message = message["bytes"] if message.get("bytes") is not None else message["text"]
-        return data
+        return self._next()
+
+    def with_received(self, first: bytes, max_samples: int) -> list[bytes]:
+        """Return a message of samples with those that have been received since, as many as fit.
+
+        A stream that is behind thus catches up: the model runs once for all of them.
+
+        Args:
+            first: message of samples.
+            max_samples: of all together; `first` alone may have more.
+        """
+        found, num_bytes = [first], len(first)
+        while self._waiting and isinstance(self._waiting[0], bytes):
+            num_bytes += len(self._waiting[0])
+            if num_bytes > SAMPLE_BYTES * max_samples:
+                break
+            message = self._next()
+            assert isinstance(message, bytes)
+            found.append(message)
+        return found
 
     async def send(self, fields: dict[str, Any]) -> None:
         """Send fields as JSON."""
@@ -60,11 +91,41 @@ class Talk:
         except TimeoutError:
             raise WebSocketDisconnect(FAILED) from None
 
+    def stop(self) -> None:
+        """End the stream after the messages that were received, as if its client did."""
+        self.stopped = True
+        self._changed.set()
+
+    async def listen(self) -> None:
+        """Receive messages until the client has gone."""
+        while self._close_code is None and not self.stopped:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._close_code = message.get("code", 1000)
+            else:
+                data = message["bytes"] if message.get("bytes") is not None else message["text"]
+                self._waiting.append(data)
+                self._num_bytes += len(data)
+            self._changed.set()
+            while self._num_bytes > MAX_WAITING_BYTES:
+                await self._change()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _next(self) -> Message:
+        message = self._waiting.popleft()
+        self._num_bytes -= len(message)
+        self._changed.set()
+        return message
+
 
 def socket_route(
     path: str,
     service: RecognitionService,
     talk: Callable[[Talk], Awaitable[None]],
+    end: str,
     subprotocol: str | None = None,
 ) -> BaseRoute:
     """Return the route of a protocol by WebSocket.
@@ -76,6 +137,7 @@ def socket_route(
         path: of the route.
         service: recognizes.
         talk: speaks the protocol; the socket is closed when it returns.
+        end: message by which a client of the protocol ends its stream, as a server that stops does for it.
         subprotocol: that clients of the protocol ask for; None for none.
     """
     header = [(b"x-stream", b"exact" if service.streams.exact else b"by-pauses")]
@@ -83,31 +145,44 @@ def socket_route(
     async def endpoint(socket: WebSocket) -> None:
         asked = socket.headers.get("sec-websocket-protocol", "")
         offered = [one.strip() for one in asked.split(",")]
-        chosen = subprotocol if subprotocol in offered else None
-        await socket.accept(chosen, header)
-        code, reason = 1000, ""
-        talking = Talk(socket, service.limits.stream_idle_s)
+        await socket.accept(subprotocol if subprotocol in offered else None, header)
+        talking = Talk(socket, service.limits.stream_idle_s, end)
+        listening = asyncio.ensure_future(talking.listen())
         try:
-            if service.admission.draining:
-                raise unavailable("stopping", "this server is stopping")
-            with service.streams.slot():
-                await talk(talking)
+            code, reason = await _result(service, talk, talking)
         except WebSocketDisconnect:
             return
-        except RefusalError as refusal:
-            code = POLICY if refusal.code == "idle" else CLOSE_CODES.get(refusal.status, POLICY)
-            reason = refusal.message
-            with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-                await talking.send({"error": reason})
-        except Exception:
-            logger.exception("a stream failed")
-            code, reason = FAILED, "this server failed; its log has the reason"
+        finally:
+            listening.cancel()
         if socket.client_state is WebSocketState.CONNECTED:
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                 cut = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
                 await socket.close(code, cut)
 
     return WebSocketRoute(path, endpoint)
+
+
+async def _result(
+    service: RecognitionService, talk: Callable[[Talk], Awaitable[None]], talking: Talk
+) -> tuple[int, str]:
+    """Let a client talk, and return the code and the reason with which its socket is to be closed."""
+    try:
+        if service.admission.draining:
+            raise unavailable("stopping", "this server is stopping")
+        with service.streams.slot(talking.stop):
+            await talk(talking)
+    except RefusalError as refusal:
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            await talking.send({"error": refusal.message})
+        if refusal.code == "idle":
+            return POLICY, refusal.message
+        return CLOSE_CODES.get(refusal.status, POLICY), refusal.message
+    except WebSocketDisconnect:
+        raise
+    except Exception:
+        logger.exception("a stream failed")
+        return FAILED, "this server failed; its log has the reason"
+    return (STOPPING, "this server is stopping") if talking.stopped else (1000, "")
 
 
 def json_object(message: str) -> dict[str, Any]:

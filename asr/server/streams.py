@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,6 +33,8 @@ from asr.server.received_audio import refuse_too_long
 from asr.server.refusal import unavailable
 
 KIND = "stream"
+POLL_S = 0.02
+MAX_JOINED_S = 1.0  # of sound for which the model runs once where it could run more often
 
 
 class Streams:
@@ -47,7 +49,7 @@ class Streams:
         self._recognizer, self._limits = recognizer, limits
         self._logits = recognizer.listener.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
-        self._lock, self.num_open = threading.Lock(), 0
+        self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop alone
         self.batcher: Batcher | None = None  # is set when it exists, since it runs what is made here
 
     @property
@@ -60,21 +62,36 @@ class Streams:
         return Kind(KIND, self._run_clips, lambda clip: len(clip[0]), max_samples)
 
     @contextlib.contextmanager
-    def slot(self) -> Iterator[None]:
+    def slot(self, stop: Callable[[], None]) -> Iterator[None]:
         """Count a stream for the time of the block.
+
+        Args:
+            stop: ends the stream early; `stop_all` calls it.
 
         Raises:
             RefusalError: as many are open as are admitted.
         """
-        with self._lock:
-            if self.num_open >= self._limits.max_streams:
-                raise unavailable("busy", f"{self.num_open} streams are open, as many as are admitted")
-            self.num_open += 1
+        if self.num_open >= self._limits.max_streams:
+            raise unavailable("busy", f"{self.num_open} streams are open, as many as are admitted")
+        self._stops.append(stop)
         try:
             yield
         finally:
-            with self._lock:
-                self.num_open -= 1
+            self._stops.remove(stop)
+
+    @property
+    def num_open(self) -> int:
+        """Return the number of streams that are open."""
+        return len(self._stops)
+
+    async def stop_all(self, limit_s: float) -> None:
+        """End all streams early, and return once their clients have the last answers, or after a time."""
+        for stop in self._stops:
+            stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._stops:
+                    await asyncio.sleep(POLL_S)
 
     def open(self, rate_hz: int, decoder: Decoder | None = None) -> LiveStream:
         """Return a stream that is open.
@@ -87,7 +104,7 @@ class Streams:
         if decoder is not None:
             recognizer = Recognizer(recognizer.listener, recognizer.vocabulary, decoder)
         stream = SegmentedStream(StreamingRecognizer(recognizer, self._run_clip))
-        return LiveStream(stream, Resampler(rate_hz), self._pool, self._limits.max_audio_s)
+        return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s)
 
     def close(self) -> None:
         """End the threads of streams."""
@@ -112,21 +129,28 @@ class LiveStream:
 
     Args:
         stream: to feed.
-        resampler: of its samples.
+        rate_hz: of its samples.
         pool: of threads.
         max_audio_s: longest stream.
     """
 
     def __init__(
-        self, stream: SegmentedStream, resampler: Resampler, pool: ThreadPoolExecutor, max_audio_s: float
+        self, stream: SegmentedStream, rate_hz: int, pool: ThreadPoolExecutor, max_audio_s: float
     ) -> None:
-        self._stream, self._resampler, self._pool = stream, resampler, pool
-        self._max_audio_s = max_audio_s
+        self._stream, self._resampler, self._pool = stream, Resampler(rate_hz), pool
+        self._rate_hz, self._max_audio_s = rate_hz, max_audio_s
+        self._began_s = time.monotonic()
 
     @property
     def duration_s(self) -> float:
         """Return the seconds of sound that were fed."""
         return self._stream.duration_s
+
+    @property
+    def samples_behind(self) -> int:
+        """Return how many samples it is behind one that is spoken since this was opened; a second at most."""
+        behind_s = time.monotonic() - self._began_s - self.duration_s
+        return round(self._rate_hz * min(max(0.0, behind_s), MAX_JOINED_S))
 
     async def feed(self, samples: Waveform) -> Update:
         """Accept samples, (n,) int16, and return what they changed.
@@ -134,7 +158,7 @@ class LiveStream:
         Raises:
             RefusalError: the stream is too long.
         """
-        refuse_too_long(self.duration_s, self._max_audio_s)
+        refuse_too_long(self.duration_s + len(samples) / self._rate_hz, self._max_audio_s)
         update: Update = await self._run(self._feed, samples)
         return update
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from starlette.routing import BaseRoute
 
 from asr.recognition.decoding.decoder import Decoder, converter_of
 from asr.recognition.long_audio import Segment, joined
 from asr.recognition.timed_text import timed_words
+from asr.recognition.utterances import Update
 from asr.server.received_audio import pcm_waveform
 from asr.server.service import RecognitionService
 from asr.server.sockets import Talk, json_object, rate_of, socket_route
 from asr.server.streams import LiveStream
 
 DEFAULT_RATE_HZ = 8000
+END = '{"eof": 1}'
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,10 @@ def vosk_routes(service: RecognitionService) -> list[BaseRoute]:
             message = await client.receive()
             if isinstance(message, bytes):
                 stream = stream or service.streams.open(settings.rate_hz, settings.decoder)
-                update = await stream.feed(pcm_waveform(message))
-                answer = _result(service, settings, update.segments) if update.segments else None
-                await client.send(answer or {"partial": update.partial.text})
+                messages = client.with_received(message, stream.samples_behind)
+                update = await stream.feed(np.concatenate([pcm_waveform(one) for one in messages]))
+                for answer in _answers(service, settings, update, len(messages)):
+                    await client.send(answer)
                 continue
             fields = json_object(message)
             if "config" in fields:
@@ -50,7 +54,7 @@ def vosk_routes(service: RecognitionService) -> list[BaseRoute]:
                 if "eof" in fields:
                     return
 
-    return [socket_route("/vosk", service, talk)]
+    return [socket_route("/vosk", service, talk, END)]
 
 
 def _settings(service: RecognitionService, config: Any) -> _Settings:
@@ -65,6 +69,16 @@ def _settings(service: RecognitionService, config: Any) -> _Settings:
         alternatives if isinstance(alternatives, int) else 0,
         service.decoder_favouring(hot_words),
     )
+
+
+def _answers(
+    service: RecognitionService, settings: _Settings, update: Update, count: int
+) -> list[dict[str, Any]]:
+    """Return one answer to each of the messages of samples that led to an update."""
+    if not update.segments:
+        return [{"partial": update.partial.text}] * count
+    text = joined(update.segments, "-").text
+    return [*[{"partial": text}] * (count - 1), _result(service, settings, update.segments)]
 
 
 def _result(

@@ -31,6 +31,12 @@ def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
     written = parser.add_mutually_exclusive_group()
     written.add_argument("--tokens", action="store_true", help="write syllables, without hanzi conversion")
     add_hanzi_argument(written)
+    parser.add_argument(
+        "--itn",
+        action="store_true",
+        help="write numbers, dates and amounts in digits: 123 for 一百二十三 (inverse text normalisation; "
+        "needs the extra normalize)",
+    )
 
 
 def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
@@ -46,7 +52,7 @@ def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the search, without those of its output."""
-    parser.set_defaults(n_best=None, tokens=False, hanzi_model=None)
+    parser.set_defaults(n_best=None, tokens=False, hanzi_model=None, itn=False)
     group = parser.add_argument_group(
         "decoding",
         "default: the settings that `asr tune-decoder` wrote into the run, or else greedy decoding",
@@ -92,7 +98,8 @@ def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> D
             f"--beam {settings.beam}: greedy decoding cannot use a language model; "
             f"leave out --beam, or choose a wider one, such as --beam {BEAM}"
         )
-    return DecoderChoice(settings, hot_words, not arguments.tokens, _hanzi_model(arguments.hanzi_model))
+    hanzi_model = _hanzi_model(arguments.hanzi_model)
+    return DecoderChoice(settings, hot_words, not arguments.tokens, hanzi_model, arguments.itn)
 
 
 def _hanzi_model(named: str | None) -> Path | None:

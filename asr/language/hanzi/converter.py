@@ -139,6 +139,11 @@ class Converter:
         model, readings = load_model(words), read_pronunciations(pronunciations)
         return cls(model, Dictionary.of_readings(readings, model.ids, UNKNOWN_ID), soft_tones)
 
+    @property
+    def spoken(self) -> Converter:
+        """Return the converter that writes numbers as they are spoken: this one, unless it writes digits."""
+        return self
+
     def convert(self, syllables: Sequence[str]) -> Conversion:
         """Return the best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
         return self.convert_lattice(chain_lattice(syllables))

@@ -116,6 +116,17 @@ def favouring(decoder: Decoder, hot_words: HotWords, frame_s: float) -> Decoder:
     return BeamDecoder(decoder.vocabulary, frame_s, settings, hot_words, converter_of(decoder))
 
 
+def spoken(decoder: Decoder) -> Decoder:
+    """Return a decoder that writes numbers as they are spoken, and is otherwise like another."""
+    converter = converter_of(decoder)
+    if converter is None or converter.spoken is converter:
+        return decoder
+    other = copy.copy(decoder)
+    assert isinstance(other, BeamDecoder | HanziDecoder)
+    other.converter = converter.spoken
+    return other
+
+
 def converter_of(decoder: Decoder) -> Converter | None:
     """Return the converter that wrote the text of a decoder's hypotheses; None where the text is tokens."""
     if isinstance(decoder, BeamDecoder):

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from asr.base.types import Hypothesis, Logits
 from asr.model.listening import LogProbs
-from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder
+from asr.recognition.decoding.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder, spoken
 from asr.recognition.decoding.greedy import BestPath, collapse, hypotheses_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class StreamDecoder(Protocol):
         """Return the best tokens so far, and how many of them no further frame can change."""
 
     def text_of(self, tokens: Sequence[str]) -> str:
-        """Return tokens as readable text."""
+        """Return tokens as readable text; numbers are written as they are spoken, until the end is known."""
 
     def finish(self, state: Any, utterance_id: str) -> Hypothesis:
         """Return the hypothesis at the end of the stream."""
@@ -84,7 +84,7 @@ class WholeStream(StreamDecoder):
     @override
     def text_of(self, tokens: Sequence[str]) -> str:
         if isinstance(self.decoder, HanziDecoder):
-            return self.decoder.converter.convert(tokens).text
+            return self.decoder.converter.spoken.convert(tokens).text
         return self.decoder.vocabulary.join(tokens)
 
     @override
@@ -160,12 +160,12 @@ class HanziStream(GreedyStream):
 
     @override
     def text_of(self, tokens: Sequence[str]) -> str:
-        return self.converter.convert(tokens).text
+        return self.converter.spoken.convert(tokens).text
 
     @override
     def finish(self, state: GreedyState, utterance_id: str) -> Hypothesis:
         hypothesis = super().finish(state, utterance_id)
-        return dataclasses.replace(hypothesis, text=self.text_of(hypothesis.tokens))
+        return dataclasses.replace(hypothesis, text=self.converter.convert(hypothesis.tokens).text)
 
 
 class BeamStream(StreamDecoder):
@@ -177,6 +177,7 @@ class BeamStream(StreamDecoder):
 
     def __init__(self, decoder: BeamDecoder) -> None:
         self.decoder, self.search = decoder, decoder.search
+        self._spoken: Any = spoken(decoder)
 
     @override
     def start(self) -> BeamStreamState:
@@ -198,7 +199,8 @@ class BeamStream(StreamDecoder):
 
     @override
     def text_of(self, tokens: Sequence[str]) -> str:
-        return self.decoder.text_of(tokens)
+        text: str = self._spoken.text_of(tokens)
+        return text
 
     @override
     def finish(self, state: BeamStreamState, utterance_id: str) -> Hypothesis:

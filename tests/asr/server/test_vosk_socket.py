@@ -1,11 +1,12 @@
 """Test Vosk's protocol: one answer to each message of samples, results at pauses, and a final one."""
 
 import json
+import time
 
 import numpy as np
 import pytest
 from helpers.servers import server_in_thread
-from helpers.speech_sockets import answer, open_socket, remaining, vosk
+from helpers.speech_sockets import answer, chunks_of, open_socket, remaining, vosk
 
 from asr.audio.recording import read_audio, resample
 
@@ -110,3 +111,22 @@ def test_page_of_another_site_cannot_open_a_stream(address):
 
     with pytest.raises(InvalidStatus):
         open_socket(address, "/vosk", origin="https://elsewhere.example")
+
+
+def test_each_message_of_a_stream_that_is_behind_has_one_answer(address, speech):
+    with open_socket(address, "/vosk") as socket:
+        socket.send(json.dumps({"config": {"sample_rate": 16000}}))
+        socket.send(speech[:1600].tobytes())
+        answer(socket)
+        time.sleep(1.0)  # in which a client that speaks would have sent a second of sound
+        chunks = list(chunks_of(speech[1600:33_600], 1600))
+        for chunk in chunks:
+            socket.send(chunk)
+        answers = [answer(socket) for _ in chunks]
+        socket.send('{"eof" : 1}')
+        (final,), _ = remaining(socket)
+    found, end = vosk(address, speech[:33_600], 1600)
+    together, one_by_one = (
+        "".join(one.get("text", "") for one in results) for results in ([*answers, final], [*found, end])
+    )
+    assert together == one_by_one

@@ -1,0 +1,138 @@
+"""Write numbers, dates and amounts in digits, and keep how they are read: 一百二十三 becomes 123.
+
+converter = NumberConverter(Converter.load())
+converter.convert(["yi4", "bai3", "er4", "shi2", "san1"]).text    # 123
+
+The field calls this inverse text normalisation. The rules are WeTextProcessing's, which the package `wetext`
+(Apache-2.0) runs without a compiler of grammars.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from asr.base.types import UserError
+from asr.language.hanzi.converter import Conversion, Converter, Word
+from asr.language.hanzi.lattice import Lattice
+
+
+class Rewriting(NamedTuple):
+    """Describes a stretch of text that is written otherwise.
+
+    Attributes:
+        begin: of the stretch, in characters.
+        end: of the stretch.
+        text: in its place.
+    """
+
+    begin: int
+    end: int
+    text: str
+
+
+Rules = Callable[[str], Sequence[Rewriting]]
+"""Returns what is written otherwise in a text, in order and without overlaps."""
+
+
+class NumberConverter(Converter):
+    """Converts syllables as another converter does, and writes numbers in digits.
+
+    Args:
+        spoken: the other converter.
+
+    Raises:
+        UserError: the package with the rules is not installed.
+    """
+
+    def __init__(self, spoken: Converter) -> None:
+        soft_tones = spoken.tone_cost if spoken.tone_cost < math.inf else None
+        super().__init__(spoken.model, spoken.dictionary, soft_tones, spoken.beam, spoken.margin)
+        self._spoken, self._rules = spoken, number_rules()
+
+    @property
+    @override
+    def spoken(self) -> Converter:
+        return self._spoken
+
+    @override
+    def convert_lattice(self, lattice: Lattice) -> Conversion:
+        return rewritten(super().convert_lattice(lattice), self._rules)
+
+
+@functools.cache
+def number_rules() -> Rules:
+    """Return the rules for Mandarin, which are loaded once.
+
+    Raises:
+        UserError: the package with the rules is not installed.
+    """
+    try:
+        from wetext import Normalizer
+    except ImportError:
+        raise UserError(
+            "`itn` needs the package wetext, which is not installed; pip install 'polyphone[normalize]'"
+        ) from None
+    rules, lock = Normalizer(lang="zh", operator="itn"), threading.Lock()
+
+    def rewritings(text: str) -> list[Rewriting]:
+        with lock:
+            found = rules.normalize_with_mapping(text).mappings
+        return [Rewriting(one.input_start, one.input_end, one.output_text) for one in found]
+
+    return rewritings
+
+
+def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
+    """Return a conversion with each rewritten stretch as one word, which has the syllables of the stretch.
+
+    A word that is only in part within a stretch is cut where it has one character for each syllable; else it
+    belongs to the stretch as a whole.
+    """
+    rewritings = rules(conversion.text)
+    if not rewritings:
+        return conversion
+    edges = {edge for one in rewritings for edge in (one.begin, one.end)}
+    pieces = list(_pieces(conversion.words, edges))
+    starts = list(itertools.accumulate((len(piece.text) for piece in pieces), initial=0))
+    words: list[Word] = []
+    place = 0
+    for rewriting in rewritings:
+        while starts[place + 1] <= rewriting.begin:
+            words.append(pieces[place])
+            place += 1
+        first = place
+        while place < len(pieces) and starts[place] < rewriting.end:
+            place += 1
+        before = conversion.text[starts[first] : rewriting.begin]
+        behind = conversion.text[rewriting.end : starts[place]]
+        words.append(_joined(pieces[first:place], before + rewriting.text + behind))
+    words += pieces[place:]
+    return dataclasses.replace(conversion, text="".join(word.text for word in words), words=tuple(words))
+
+
+def _pieces(words: Sequence[Word], edges: set[int]) -> Iterator[Word]:
+    """Yield words, cut at these places of the text where they can be."""
+    begin = 0
+    for word in words:
+        size = len(word.text)
+        if size == len(word.syllables):
+            cuts = [0, *(place for place in range(1, size) if begin + place in edges), size]
+            for first, last in itertools.pairwise(cuts):
+                syllables = word.syllables[first:last]
+                yield Word(word.text[first:last], syllables, word.start + first, word.is_known)
+        else:
+            yield word
+        begin += size
+
+
+def _joined(words: Sequence[Word], text: str) -> Word:
+    syllables = tuple(itertools.chain.from_iterable(word.syllables for word in words))
+    return Word(text, syllables, words[0].start, all(word.is_known for word in words))

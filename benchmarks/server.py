@@ -1,0 +1,43 @@
+"""Measure `asr serve` with bounded load against this machine: `python benchmarks/server.py RUN`.
+
+The run, and the folder that `asr export` makes of it, are served by processes of their own; clients and
+servers share two cores. `--only` chooses parts:
+
+start: from the command to the first answer
+throughput: 64 clients at once with clips of 2 s and recordings of 15 s, beside sherpa-onnx's server
+    (`pip install sherpa-onnx-bin`) with the same model
+streams: 100 streams at once, each in real time
+mixed: ten minutes of requests and streams, of which one in twenty is abusive
+fuzz: malformed requests by every protocol
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from serving.models import Models
+from serving.start import measure_start
+from serving.streams import measure_streams
+from serving.throughput import measure_throughput
+
+NUM_CORES = 2
+PARTS = {"start": measure_start, "throughput": measure_throughput, "streams": measure_streams}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:NUM_CORES])
+    with tempfile.TemporaryDirectory() as folder:
+        models = Models(arguments.run, Path(folder))
+        for name in arguments.only or PARTS:
+            PARTS[name](models)
+
+
+if __name__ == "__main__":
+    main()
