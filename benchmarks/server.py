@@ -7,8 +7,6 @@ start: from the command to the first answer
 throughput: 64 clients at once with clips of 2 s and recordings of 15 s, beside sherpa-onnx's server
     (`pip install sherpa-onnx-bin`) with the same model
 streams: 100 streams at once, each in real time
-mixed: ten minutes of requests and streams, of which one in twenty is abusive
-fuzz: malformed requests by every protocol
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class HttpClient:
         return int(head.split(b" ", 2)[1]), body
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the server."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None

@@ -35,7 +35,7 @@ def measure_streams(models: Models) -> None:
 
 
 async def many_streams(address: str, waveforms: Sequence[object]) -> list[StreamTimes]:
-    """Speak all streams at once, beginning within two seconds."""
+    """Run all streams at once, each of which begins within two seconds."""
     chance = random.Random(0)
 
     async def one(waveform: object) -> StreamTimes:
