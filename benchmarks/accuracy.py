@@ -8,7 +8,7 @@
 Runs `python train.py CONFIG` once for each seed, one after the other. Each leaves its run directory in the
 folder of `--out` (`runs/accuracy`): a seed that is there is not trained again, one that was stopped resumes,
 and a larger `--seeds` adds to those that are there. `--lm` is a folder of `asr lm train`: the runs are also
-decoded by beam search, tuned on dev, in which the general model chooses, and with this language model.
+decoded by beam search of width 16, in which the general model chooses, and with this model, tuned on dev.
 """
 
 from __future__ import annotations
@@ -80,18 +80,23 @@ def measure(directory: Path, arguments: argparse.Namespace, overrides: list[str]
         run_command([str(TRAIN), *([str(directory), "--resume"] if run.exists else new)])
     rates = error_rates(directory / "report.json", "")
     if arguments.lm:
-        for name, options in (("beam", ["--beam", "16"]), ("lm", ["--lm", str(arguments.lm.resolve())])):
-            rates |= error_rates(decoded(run, f"accuracy-{name}", options), f", {name}")
+        rates |= error_rates(decoded(run, "beam", None), ", beam 16")
+        rates |= error_rates(decoded(run, "lm", arguments.lm.resolve()), ", language model")
     return Measured(rates, run.metrics()[-1].train_s / 60)
 
 
-def decoded(run: Run, name: str, options: list[str]) -> Path:
-    """Tune a decoder on dev and evaluate it on the test set, unless that was done; return the results."""
-    data, report = run.config().data, run.directory / f"report-{name}.json"
+def decoded(run: Run, name: str, language_model: Path | None) -> Path:
+    """Evaluate beam search, unless that was done; a language model is tuned on dev. Return the results."""
+    data, report = run.config().data, run.directory / f"report-accuracy-{name}.json"
     if not report.exists():
         run.decoder_path.unlink(missing_ok=True)
-        run_command(["-m", "asr", "tune-decoder", str(run.directory), data.dev, *options])
-        run_command(["-m", "asr", "evaluate", str(run.directory), data.test, "--name", name])
+        if language_model:
+            tuning = ["tune-decoder", str(run.directory), data.dev, "--lm", str(language_model)]
+            run_command(["-m", "asr", *tuning])
+        beam = [] if language_model else ["--beam", "16"]
+        run_command(
+            ["-m", "asr", "evaluate", str(run.directory), data.test, "--name", f"accuracy-{name}", *beam]
+        )
     return report
 
 
