@@ -95,6 +95,7 @@ from data_pipeline.unlabelled import UnlabelledError
         ("统一了起来", "tong3 yi1 le5 qi3 lai2"),
         ("确保种植", "que4 bao3 zhong4 zhi2"),
         ("两种类似的", "liang3 zhong3 lei4 si4 de5"),
+        ("山顶有舍身崖", "shan1 ding3 you3 she3 shen1 ya2"),
         ("单雄信", "shan4 xiong2 xin4"),
         ("小老虎跑到虎跑泉", "xiao3 lao3 hu3 pao3 dao4 hu3 pao2 quan2"),
         ("咽了气", "yan4 le5 qi4"),
@@ -127,7 +128,17 @@ def test_pinyin_agrees_with_the_demo_corpus_except_for_sandhi_and_particles():
 
 @pytest.mark.parametrize("unit", ["syllables", "characters"])
 def test_many_texts_are_labelled_as_each_alone(unit):
-    texts = ["被告曾文彬", "50%", "", "银行行长很长", "掺杂", "被告曾文彬", "。"] * 9
+    texts = [
+        "他曾是学生",
+        "被告曾文彬",
+        "50%",
+        "",
+        "银行行长很长",
+        "掺杂",
+        "他曾是学生",
+        "被告曾文彬",
+        "。",
+    ] * 9
     labels = label_all(texts, unit)
     assert len(labels) == len(texts)
     for text, tokens in zip(texts, labels, strict=True):
