@@ -24,16 +24,17 @@ class Ticket:
     """
 
     def __init__(self, admission: Admission) -> None:
-        self._admission, self.num_bytes = admission, 0
+        self._admission, self.num_bytes, self.is_open = admission, 0, True
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve more memory; it is released with the ticket.
+        """Reserve more memory; it is released with the ticket, and not counted after that.
+
+        A thread that reads a recording may still do so for a client that has gone.
 
         Raises:
             RefusalError: all requests together would exceed the limit.
         """
-        self._admission.reserve(num_bytes)
-        self.num_bytes += num_bytes
+        self._admission.reserve(self, num_bytes)
 
 
 class Admission:
@@ -71,12 +72,16 @@ class Admission:
             with self._lock:
                 self.num_requests -= 1
                 self.num_bytes -= ticket.num_bytes
+                ticket.is_open = False
 
-    def reserve(self, num_bytes: int) -> None:
-        """Count memory; see `Ticket.reserve`."""
+    def reserve(self, ticket: Ticket, num_bytes: int) -> None:
+        """Count memory of a ticket; see `Ticket.reserve`."""
         with self._lock:
+            if not ticket.is_open:
+                return
             if self.num_bytes + num_bytes > self._limits.max_pending_bytes:
                 raise queue_full(
                     "the requests in progress hold as much audio as is admitted; retry later", RETRY_AFTER_S
                 )
             self.num_bytes += num_bytes
+            ticket.num_bytes += num_bytes
