@@ -1,12 +1,12 @@
-"""Measures the memory of a training process over some thousand steps of the demo, and what holds it.
+"""Measures the memory of a training process over some thousand steps of the demo.
 
     python benchmarks/memory.py
-    python benchmarks/memory.py --steps 5000
+    python benchmarks/memory.py --steps 5000 --without-onednn
 
-Trains twice for that many steps: as a user does, and with one arena of the C library's allocator (glibc's
-`MALLOC_ARENA_MAX`), of which threads otherwise have several. Every 100 steps the process notes its resident
-memory, how much the allocator has handed out, and how much it keeps although it is free; at the end, what
-remains after free memory was given back to the system (`malloc_trim`).
+Every 100 steps the process notes its resident memory, how much of it the C library's allocator (glibc's)
+has handed out, and how much it keeps although it is free; at the end, what remains after free memory was given
+back to the system (`malloc_trim`). `--without-onednn` uses TensorFlow's own kernels instead of oneDNN's, of
+which a process keeps one for each shape of a batch.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ class Mallinfo2(ctypes.Structure):
 def main() -> None:
     parser = argparse.ArgumentParser(description="Memory of training over many steps.")
     parser.add_argument("--steps", type=int, default=2500)
-    steps = parser.parse_args().steps
-    rows = {}
-    for title, environment in (("as it is", {}), ("one arena", {"MALLOC_ARENA_MAX": "1"})):
-        with tempfile.TemporaryDirectory() as folder:
-            curve = trained_curve(Path(folder), steps, environment)
-        for reading in curve[:-1]:
-            if reading["step"] == APART or reading["step"] % ROWS_APART == 0:
-                rows[f"{title}, step {reading['step']:,}"] = reading_text(reading)
-        rows[f"{title}, after malloc_trim"] = reading_text(curve[-1])
-    show(f"memory of training on the demo, {steps:,} steps", rows)
+    parser.add_argument("--without-onednn", action="store_true")
+    arguments = parser.parse_args()
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "0"} if arguments.without_onednn else {}
+    with tempfile.TemporaryDirectory() as folder:
+        curve = trained_curve(Path(folder), arguments.steps, environment)
+    rows = {
+        f"step {reading['step']:,}": reading_text(reading)
+        for reading in curve[:-1]
+        if reading["step"] == APART or reading["step"] % ROWS_APART == 0
+    }
+    rows["after malloc_trim"] = reading_text(curve[-1])
+    show(f"memory of training on the demo, {arguments.steps:,} steps, {environment or 'as it is'}", rows)
 
 
 def reading_text(reading: Mapping[str, float]) -> str:
