@@ -4,9 +4,9 @@
     python benchmarks/memory.py --steps 5000 --without-onednn
 
 Every 100 steps the process notes its resident memory, how much of it the C library's allocator (glibc's)
-has handed out, and how much it keeps although it is free; at the end, what remains after free memory was given
-back to the system (`malloc_trim`). `--without-onednn` uses TensorFlow's own kernels instead of oneDNN's, of
-which a process keeps one for each shape of a batch.
+has handed out, and how much it keeps although it is free; at the end, what remains after free memory was
+given back to the system (`malloc_trim`). `--without-onednn` uses TensorFlow's own kernels instead of oneDNN's,
+which are cached by shape.
 """
 
 from __future__ import annotations
