@@ -87,7 +87,9 @@ def measure(directory: Path, arguments: argparse.Namespace, overrides: list[str]
 
 def decoded(run: Run, name: str, language_model: Path | None) -> Path:
     """Evaluate beam search, unless that was done; a language model is tuned on dev. Return the results."""
-    data, report = run.config().data, run.directory / f"report-accuracy-{name}.json"
+    data = run.config().data
+    test = Path(data.test)
+    report = run.directory / f"report-{test.parent.name}-{test.stem}-accuracy-{name}.json"
     if not report.exists():
         run.decoder_path.unlink(missing_ok=True)
         if language_model:

@@ -5,7 +5,7 @@
 
 Every 100 steps the process notes its resident memory, how much of it the C library's allocator (glibc's)
 has handed out, and how much it keeps although it is free; at the end, what remains after free memory was
-given back to the system (`malloc_trim`). `--without-onednn` uses TensorFlow's own kernels instead of oneDNN's,
+given back to the system (`malloc_trim`). `--without-onednn` uses TensorFlow's own kernels, not oneDNN's,
 which are cached by shape.
 """
 

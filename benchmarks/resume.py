@@ -2,8 +2,8 @@
 
     python benchmarks/resume.py
 
-It uses the demo. The peer of a resumed run is a new one. A run is stopped by SIGTERM in the middle of its first
-epoch and resumed from there.
+It uses the demo. The peer of a resumed run is a new one. A run is stopped by SIGTERM in the middle of its
+first epoch and resumed from there.
 """
 
 from __future__ import annotations
