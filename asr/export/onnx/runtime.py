@@ -35,8 +35,9 @@ class OnnxRuntime(Runtime):
     takes_batches = True
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._session = _session(self._path, num_threads=0)
+        # kept for the batches' session, since the folder may be replaced meanwhile
+        self._model = (folder / FILE).read_bytes()
+        self._session = _session(self._model, num_threads=0)
 
     @override
     def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:
@@ -66,7 +67,7 @@ class OnnxRuntime(Runtime):
     @functools.cached_property
     def _one_core(self) -> tuple[onnxruntime.InferenceSession, ThreadPoolExecutor]:
         """Return a session that takes one core, and the threads that run it side by side."""
-        return _session(self._path, num_threads=1), ThreadPoolExecutor(NUM_CORES)
+        return _session(self._model, num_threads=1), ThreadPoolExecutor(NUM_CORES)
 
 
 def _run(
@@ -78,10 +79,10 @@ def _run(
     return Logits(*session.run(None, inputs))
 
 
-def _session(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
+def _session(model: bytes, num_threads: int) -> onnxruntime.InferenceSession:
     """Return a model on a number of threads, or on one for each core if it is 0."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     # threads that wait by spinning take the core from those they wait for, where there are other processes
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
