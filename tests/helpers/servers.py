@@ -24,6 +24,14 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
+def call_in_time(function):
+    """Call a function that must return within a time, so that a test fails where it does not."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive(), f"{function} does not return"
+
+
 @contextlib.contextmanager
 def server_in_thread(recognizer, token="", origins=(), **limits):
     """Yield the service and the address of a server in a thread of this process."""
@@ -33,7 +41,7 @@ def server_in_thread(recognizer, token="", origins=(), **limits):
         address = address_of(listening, "127.0.0.1", None)
         app = make_app(service, token, origins)
         server = Server(uvicorn_config(app, service.limits, None), service, ready.set)
-        thread = threading.Thread(target=server.run, args=([listening],))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         assert ready.wait(LIMIT_S)
         try:
@@ -41,7 +49,7 @@ def server_in_thread(recognizer, token="", origins=(), **limits):
         finally:
             server.should_exit = True
             thread.join(LIMIT_S)
-            service.close()
+            call_in_time(service.close)
             assert not thread.is_alive()
 
 

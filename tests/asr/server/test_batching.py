@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import CancelledError
 
 import pytest
+from helpers.servers import call_in_time
 
 from asr.server.batching import Batcher, Kind
 
@@ -36,7 +37,7 @@ def batcher(model):
     batcher = Batcher(kinds)
     yield batcher
     model.gate.set()
-    batcher.close()
+    call_in_time(batcher.close)
 
 
 def occupy(batcher, model):
