@@ -73,7 +73,8 @@ def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, 
 def _add_spectrogram(
     graph: Graph, layer: Spectrogram, audio: Value, num_samples: Value, num_frames: Value
 ) -> Value:
-    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, WINDOW)
+    # the logarithm of a quiet bin beside loud ones magnifies its rounding
+    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, WINDOW, num_sums=5)
     numbers = bins(WINDOW).tolist()
     places = np.array([numbers.index(number) for number in range(layer.num_features)], np.int64)
     chosen = graph.op("Gather", power, graph.constant("bins", places), axis=1)
