@@ -49,7 +49,7 @@ def add_power_spectrum(
             kernel = graph.op("Tile", graph.constant(name, _columns(part, size)), [rows, 1, 1, 1])
             values = graph.op("Conv", by_row, kernel, kernel_shape=[1, 1], group=rows)  # (B, N, 1, T)
             if offsets is not None:
-                values -= offsets * graph.constant(f"{name}_offset", _transform_of(window, part, size))
+                values -= offsets * graph.constant(f"offset_of_{name}", _transform_of(window, part, size))
             squares.append(values * values)
         return squares[0] + squares[1]
 
