@@ -17,6 +17,7 @@ from filelock import FileLock
 from helpers.tiny import TINY, register_tiny
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.interrupt import HANG_UP
 from asr.base.types import Utterance
 from asr.cli.main import main
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
@@ -29,12 +30,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Simulate three devices before the first tensor is made, except in the process that starts the workers.
 
     Code that does not choose devices uses only the first, with all threads. A shell that starts pytest in the
-    background has it and its children ignore SIGINT, for which tests that interrupt them would wait forever.
+    background has it and its children ignore SIGINT, and nohup has them ignore SIGHUP: tests that send these
+    signals would wait forever.
     With Python's own thresholds, a sixth of the time of tracing goes into looking for garbage.
     """
     gc.set_threshold(50_000, 20, 100)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if HANG_UP and signal.getsignal(HANG_UP) is signal.SIG_IGN:
+        signal.signal(HANG_UP, signal.SIG_DFL)
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
     import tensorflow as tf
