@@ -1,12 +1,13 @@
 """Sum over the alignments of CTC by the forward and backward recursions of Graves et al. (2006).
 
 They need only the scores of each row's own labels, (B, T, U), a small part of the logits. XLA compiles
-them for each shape that it meets, which takes half a second: shapes are rounded up, so that training meets
+them for each shape that it meets, which takes about a second: shapes are rounded up, so that training meets
 few of them.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -146,9 +147,7 @@ def _recursion(
 
 def _log_of_sum(*logarithms: Tensor) -> Tensor:
     """Return the logarithm of a sum whose terms are given by their logarithms."""
-    largest = logarithms[0]
-    for other in logarithms[1:]:
-        largest = tf.maximum(largest, other)
+    largest = functools.reduce(tf.maximum, logarithms)
     return largest + tf.math.log(tf.add_n([tf.exp(logarithm - largest) for logarithm in logarithms]))
 
 

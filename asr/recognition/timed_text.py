@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.language.hanzi.converter import Converter, Word
+from asr.language.hanzi.converter import Converter
 from asr.recognition.long_audio import Segment
 from asr.recognition.recognized import MAX_TOKEN_S, Recognized
 from asr.recognition.time_formats import TimedToken, TimeFormat, format_tokens
@@ -59,11 +59,12 @@ def timed_words(segment: Segment, vocabulary: Vocabulary, converter: Converter |
     tokens = timed_tokens(segment)
     if converter is not None:
         words = converter.convert(segment.hypothesis.tokens).words
-        return [_joined(tokens[word.start : word.end], word.text, "") for word in words]
+        return [_joined(tokens[word.start : word.end], word.text, word.text) for word in words]
     spells = WORD_BOUNDARY in vocabulary
     groups = _spelled_words(tokens) if spells else [[token] for token in tokens]
     gap = " " if spells or any(len(token) > 1 for token in vocabulary.tokens[1:]) else ""
-    return [_joined(group, "".join(token.token for token in group), gap) for group in groups]
+    names = (("".join(token.token for token in group), group) for group in groups)
+    return [_joined(group, name, name + gap) for name, group in names]
 
 
 def _spelled_words(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
@@ -79,9 +80,10 @@ def _spelled_words(tokens: Sequence[TimedToken]) -> Iterator[list[TimedToken]]:
         yield word
 
 
-def _joined(tokens: Sequence[TimedToken], text: str, gap: str) -> TimedToken:
-    confidence = min(token.confidence for token in tokens)
-    return TimedToken(text, tokens[0].start_s, tokens[-1].end_s, confidence, text + gap)
+def _joined(tokens: Sequence[TimedToken], token: str, text: str) -> TimedToken:
+    """Return successive tokens as one, as sure as the least sure of them."""
+    confidence = min(one.confidence for one in tokens)
+    return TimedToken(token, tokens[0].start_s, tokens[-1].end_s, confidence, text)
 
 
 def timed_units(segment: Segment, vocabulary: Vocabulary, converter: Converter | None) -> list[TimedToken]:
@@ -97,17 +99,7 @@ def timed_units(segment: Segment, vocabulary: Vocabulary, converter: Converter |
     for word in converter.convert(segment.hypothesis.tokens).words:
         spoken = tokens[word.start : word.end]
         if len(word.text) == len(spoken):
-            units += [_written(token, char) for token, char in zip(spoken, word.text, strict=True)]
+            units += [_joined([one], one.token, char) for one, char in zip(spoken, word.text, strict=True)]
         else:
-            units.append(_whole(spoken, word))
+            units.append(_joined(spoken, " ".join(word.syllables), word.text))
     return units
-
-
-def _written(token: TimedToken, text: str) -> TimedToken:
-    return TimedToken(token.token, token.start_s, token.end_s, token.confidence, text)
-
-
-def _whole(spoken: list[TimedToken], word: Word) -> TimedToken:
-    confidence = min(token.confidence for token in spoken)
-    syllables = " ".join(word.syllables)
-    return TimedToken(syllables, spoken[0].start_s, spoken[-1].end_s, confidence, word.text)
