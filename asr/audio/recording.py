@@ -21,6 +21,7 @@ import numpy.typing as npt
 import soundfile
 
 from asr.audio.containers import cut_off_reason, states_length
+from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
 from asr.base.types import UserError
 
@@ -253,7 +254,8 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
         raise UserError(f"{name}: {reason}")
     stream.seek(0)
     try:
-        file = soundfile.SoundFile(_Decoded(stream))
+        with decoder_notes_logged():
+            file = soundfile.SoundFile(_Decoded(stream))
     except (soundfile.LibsndfileError, TypeError) as error:
         raise UserError(
             f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
@@ -303,7 +305,7 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
     """Yield (S, channels) blocks until the end; a wrong length in the header allocates no memory."""
     dtype = "int16" if file.subtype == "PCM_16" else "float32"
     try:
-        while len(block := file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)):
+        while len(block := _frames(file, BLOCK_FRAMES, dtype)):
             yield block
     except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for a negative number of frames
         raise UserError(
@@ -311,10 +313,18 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         ) from None
 
 
+def _frames(file: Any, num_frames: int, dtype: str) -> npt.NDArray[Any]:
+    """Read the next (S, channels) samples, at most so many of each channel."""
+    with decoder_notes_logged():
+        samples: npt.NDArray[Any] = file.read(num_frames, dtype=dtype, always_2d=True)
+    return samples
+
+
 def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
     try:
-        file.seek(file.frames - WINDOW_SAMPLES)
-        num_read = len(file.read(WINDOW_SAMPLES, dtype="float32"))
+        with decoder_notes_logged():
+            file.seek(file.frames - WINDOW_SAMPLES)
+        num_read = len(_frames(file, WINDOW_SAMPLES, "float32"))
     except (soundfile.LibsndfileError, ValueError):
         num_read = 0
     if num_read < WINDOW_SAMPLES:
