@@ -314,7 +314,7 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
 
 
 def _frames(file: Any, num_frames: int, dtype: str) -> npt.NDArray[Any]:
-    """Read the next (S, channels) samples, at most so many of each channel."""
+    """Read the next (S, channels) samples, at most `num_frames` of each channel."""
     with decoder_notes_logged():
         samples: npt.NDArray[Any] = file.read(num_frames, dtype=dtype, always_2d=True)
     return samples
