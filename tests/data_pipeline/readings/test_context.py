@@ -15,6 +15,7 @@ from data_pipeline.readings.context import (
     windows_around,
 )
 from data_pipeline.readings.reading import read_by_dictionary
+from data_pipeline.readings.words import WORDS
 
 IDS = {"你": 3, "好": 4}
 
@@ -78,3 +79,12 @@ def test_one_hanzi_is_read_as_the_dictionary_has_it():
 def test_words_of_the_dictionary_are_read_alike_in_any_context(words):
     inside = pinyin_of(f"他说{words}是这样")
     assert inside[2:-3] == pinyin_of(words) == tuple(read_by_dictionary(words).syllables)
+
+
+@pytest.mark.parametrize("sentence", ["他说{}是这样", "曾经{}地", "为{}而来", "这个{}得到好评"])
+def test_words_of_the_project_win_over_the_network(sentence):
+    begin = sentence.index("{")
+    read = {
+        word: " ".join(label(sentence.format(word), "syllables")[begin : begin + len(word)]) for word in WORDS
+    }
+    assert read == WORDS
