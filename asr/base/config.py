@@ -188,6 +188,13 @@ class TrainConfig:
     weight_decay: Share = 1e-2
     # Clip the gradients to this global norm.
     clip_norm: Positive = 5.0
+    # Consistency regularisation (CR-CTC; Yao et al., 2024, arXiv:2410.05101): the model processes two views
+    # of each clip, masked by SpecAugment independently, and learns to give both the same outputs. Weight of
+    # the divergence of the two, raised linearly during the warm-up: 0.2 in the paper, 0 for a single view.
+    # Both views count in `batch_s`, so a batch has half of the clips, and an epoch twice the steps.
+    consistency: Annotated[float, Range(0.0, 10.0)] = 0.0
+    # With `consistency`: factor of `augment.time_masks`; views that differ more teach more.
+    consistency_mask_factor: Annotated[float, Range(1.0, 10.0)] = 2.5
     # Number of batches with infinite loss or gradients that are skipped before the run is stopped.
     max_skipped: Count = 20
     # Number format of the network's computations; weights are float32. With float16 the loss is scaled, so
@@ -216,6 +223,16 @@ class TrainConfig:
     # Number of dev utterances that TensorBoard shows after an epoch, with sound, spectrogram and alignment;
     # at most once a minute.
     tensorboard_utterances: Annotated[int, Range(0, 100)] = 4
+
+    @property
+    def num_views(self) -> int:
+        """Return the number of views of each clip that a step learns from."""
+        return 2 if self.consistency else 1
+
+    @property
+    def batch_clips_s(self) -> float:
+        """Return the seconds of clips in a batch, padding included, each counted once."""
+        return self.batch_s / self.num_views
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ
@@ -32,23 +33,27 @@ def make_acoustic_model(
     Args:
         config: configuration of the run.
         vocabulary: vocabulary of the labels.
-        for_training: whether the network computes in `train.precision` and freezes the layers of
-            `train.freeze`; otherwise it computes in float32. The weights and their order are the same.
+        for_training: whether the network computes in `train.precision`, freezes the layers of `train.freeze`,
+            and makes two views of clips for `train.consistency`; otherwise it computes in float32. The
+            weights and their order are the same.
 
     Raises:
         UserError: `train.freeze` names a layer that does not exist, or leaves nothing to train.
     """
-    seed = config.train.seed
-    precision = config.train.precision if for_training else "float32"
+    seed, train = config.train.seed, config.train
+    num_views = train.num_views if for_training else 1
     model = AcousticModel(
         make_features(config.features),
-        SpecAugment.from_augment(config.augment, seed),
-        make_network(config.model, vocabulary, seed, precision),
+        SpecAugment.from_augment(
+            config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0
+        ),
+        make_network(config.model, vocabulary, seed, train.precision if for_training else "float32"),
+        num_views,
         name="acoustic_model",
     )
     model.make_weights()
     if for_training:
-        freeze_layers(model.network, config.train.freeze)
+        freeze_layers(model.network, train.freeze)
     return model
 
 
@@ -60,13 +65,21 @@ class AcousticModel(BuiltByCall, keras.Model):
         features: maps audio to features.
         spec_augment: augments features in training.
         network: maps features to logits.
+        num_views: number of views of each clip in training, each augmented by itself; not saved. The rows of
+            the logits are then all first views, followed by all second ones.
     """
 
     def __init__(
-        self, features: FeatureLayer, spec_augment: SpecAugment, network: Network, **kwargs: Any
+        self,
+        features: FeatureLayer,
+        spec_augment: SpecAugment,
+        network: Network,
+        num_views: int = 1,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.features, self.spec_augment, self.network = features, spec_augment, network
+        self.num_views = num_views
 
     def make_weights(self) -> None:
         """Create every weight, by calling the model on a second of silence."""
@@ -117,9 +130,16 @@ class AcousticModel(BuiltByCall, keras.Model):
     def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
         """Map audio, (B, S) int16, and num_samples, (B,) int32, to logits."""
         features, num_frames = self.features(audio, num_samples)
-        features = self.spec_augment(features, num_frames, training=training)
+        features, num_frames = self._augment(features, num_frames, training)
         logits: Logits = self.network(features, num_frames, training=training)
         return logits
+
+    def _augment(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        """Return features (B, T, F) and the frames of each row, in training those of every view."""
+        if training and self.num_views > 1:
+            features = ops.concatenate([features] * self.num_views)
+            num_frames = ops.concatenate([num_frames] * self.num_views)
+        return self.spec_augment(features, num_frames, training=training), num_frames
 
     def stages(self) -> list[keras.Layer]:
         """Return the model as layers that follow each other, by which `multigpu.StagedModel` cuts it.
@@ -132,12 +152,9 @@ class AcousticModel(BuiltByCall, keras.Model):
             features, num_frames = self.features(audio, num_samples)
             return features, num_frames
 
-        def augment(features: Tensor, num_frames: Tensor, training: bool) -> Passed:
-            return self.spec_augment(features, num_frames, training=training), num_frames
-
         before = [
             Part("features", [self.features], extract),
-            Part("spec_augment", [self.spec_augment], augment),
+            Part("spec_augment", [self.spec_augment], self._augment),
         ]
         policy = self.network.dtype_policy
         parts = self.network.parts()

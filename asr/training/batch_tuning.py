@@ -181,11 +181,11 @@ def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[
 
     vocabulary = make_vocabulary(config)
     with engine.scope():
-        model = make_acoustic_model(config, vocabulary)
+        model = make_acoustic_model(config, vocabulary, for_training=True)
     augmenter = Augmenter.load(config.augment, config.train.seed)
-    data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_s, augmenter)
+    data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_clips_s, augmenter)
     run = Run(folder)
-    placed = place_model(engine, model, data.utterances, config.train.batch_s, run)
+    placed = place_model(engine, model, data.utterances, config.train.batch_clips_s, run)
     setup = TrainingSetup(config, vocabulary, model, data, data, placed=placed)
     return Trainer(engine, setup, run), data
 
@@ -205,7 +205,7 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     from asr.training.out_of_memory import device_of, is_out_of_memory
     from data_pipeline.batching import padded_length
 
-    data = dataclasses.replace(data, batch_s=batch_s)
+    data = dataclasses.replace(data, batch_s=batch_s / trainer.config.train.num_views)
     lengths = _lengths(data)
     plan, _ = data.epoch(0, trainer.config.train.seed, trainer.model.fits)
     padded = [padded_length(length) for length in lengths]

@@ -133,7 +133,7 @@ def training_data(
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
-    return Dataset(sound, vocabulary, config.train.batch_s, augmenter), problems
+    return Dataset(sound, vocabulary, config.train.batch_clips_s, augmenter), problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

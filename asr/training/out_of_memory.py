@@ -70,19 +70,22 @@ def _message(
     prefix = f"{where}: out of memory" if where else "out of memory"
     num_rows, longest_samples = np.shape(batch.audio)
     assert len(utterances) == num_rows
+    views = f" in {config.num_views} views (train.consistency)" if config.num_views > 1 else ""
     longest = int(np.argmax(batch.num_samples))
     clip, clip_s = utterances[longest], int(batch.num_samples[longest]) / SAMPLE_RATE_HZ
     if num_rows == 1:
         return (
-            f"{prefix} with a batch of a single clip: {clip.id} ({clip.audio_path}), {clip_s:.1f} s, "
+            f"{prefix} with a batch of a single clip{views}: {clip.id} ({clip.audio_path}), {clip_s:.1f} s, "
             f"{int(batch.num_labels[0])} labels. No batch is smaller: leave clips of this length out of the "
-            "manifest, split them, or choose a smaller model.size"
+            f"manifest, split them, {'set train.consistency to 0, ' if views else ''}or choose a smaller "
+            "model.size"
         )
-    audio_s = num_rows * longest_samples / SAMPLE_RATE_HZ
+    audio_s = config.num_views * num_rows * longest_samples / SAMPLE_RATE_HZ
     labels = int(np.sum(batch.num_labels))
     return (
-        f"{prefix} with a batch of {num_rows} clips: {audio_s:.1f} s of audio with padding, {labels} labels, "
-        f"the longest clip {clip.id} of {clip_s:.1f} s. {_remedy(num_rows, audio_s, config, num_devices)}"
+        f"{prefix} with a batch of {num_rows} clips{views}: {audio_s:.1f} s of audio with padding, "
+        f"{labels} labels, the longest clip {clip.id} of {clip_s:.1f} s. "
+        f"{_remedy(num_rows, audio_s, config, num_devices)}"
     )
 
 

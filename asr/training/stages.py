@@ -1,6 +1,6 @@
 """Place a model on an engine's devices: cut it into stages where an engine does that, and describe them.
 
-placed = place_model(engine, model, data.utterances, config.train.batch_s, run)
+placed = place_model(engine, model, data.utterances, config.train.batch_clips_s, run)
 for stage in stages_of(placed, optimizer, num_rows):
     print(stage.devices, stage.layers, stage.weight_bytes)
 """
@@ -31,7 +31,7 @@ def place_model(
         engine: on which the model was made.
         model: with its weights.
         utterances: of the training set; layers are measured with noise of their mean length.
-        batch_s: seconds of audio in a batch.
+        batch_s: seconds of clips in a batch.
         run: whose directory may have a record of stages.
 
     Raises:

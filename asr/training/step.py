@@ -12,9 +12,9 @@ from asr.base.config import TrainConfig
 from asr.base.types import Batch, Tensor
 from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import BATCH_SIGNATURE
-from asr.model.loss import ctc_loss
-from asr.recognition.decoding.greedy import BestPath, best_path
+from asr.recognition.decoding.greedy import BestPath
 from asr.training.engine import Engine
+from asr.training.objective import make_objective
 from asr.training.optimizer import loss_scale_of
 
 
@@ -29,8 +29,18 @@ class StepResult(NamedTuple):
 Step: TypeAlias = Callable[[Batch, int], StepResult]
 
 
-def make_step(engine: Engine, model: AcousticModel, optimizer: Any, config: TrainConfig) -> Step:
-    """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result."""
+def make_step(
+    engine: Engine, model: AcousticModel, optimizer: Any, config: TrainConfig, warmup_steps: int = 0
+) -> Step:
+    """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result.
+
+    Args:
+        engine: on whose devices the model is.
+        model: what the engine's `place` returned.
+        optimizer: built for the model.
+        config: of the run.
+        warmup_steps: number of steps of the warm-up.
+    """
 
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         """Return gradients clipped to the maximum norm, and their norm before."""
@@ -38,20 +48,13 @@ def make_step(engine: Engine, model: AcousticModel, optimizer: Any, config: Trai
         kept, norm = tf.clip_by_global_norm(gradients, config.clip_norm * scale)
         return kept, norm / scale
 
-    compiled = engine.train_step(model, optimizer, loss_of, clipped, BATCH_SIGNATURE, config.accumulate)
+    objective = make_objective(config, optimizer, warmup_steps)
+    compiled = engine.train_step(model, optimizer, objective, clipped, BATCH_SIGNATURE, config.accumulate)
 
     def step(batch: Batch, num_rows: int) -> StepResult:
         return StepResult(*compiled(tf.constant(num_rows), *batch))
 
     return step
-
-
-def loss_of(
-    model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
-) -> tuple[Tensor, BestPath]:
-    """Return the mean CTC loss of some rows, and the best path through each."""
-    logits = model(audio, num_samples, training=True)
-    return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
 
 
 def reference_labels(batch: Batch) -> list[list[int]]:

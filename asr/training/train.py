@@ -242,7 +242,7 @@ class _Session:
         )
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
-        placed = place_model(engine, model, train_data.utterances, config.train.batch_s, self.run)
+        placed = place_model(engine, model, train_data.utterances, config.train.batch_clips_s, self.run)
         setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks, placed)
         return _Prepared(setup, train_data, dev_data, test_data, left_out)
 

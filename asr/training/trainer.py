@@ -406,7 +406,7 @@ class Trainer:
 
     def _start_session(self) -> None:
         """Report the stages of the model, the length of the run, and how much of it is done."""
-        utterances, batch_s = self.train_data.utterances, self.config.train.batch_s
+        utterances, batch_s = self.train_data.utterances, self.config.train.batch_clips_s
         if stages := stages_of(self.placed, self.optimizer, typical_batch(utterances, batch_s)[0]):
             write_stages(self.run.directory, stages)
             self.observer.on_stages(stages)
@@ -420,7 +420,9 @@ class Trainer:
 
     @functools.cached_property
     def _compiled_step(self) -> Step:
-        return make_step(self.engine, self.placed, self.optimizer, self.config.train)
+        return make_step(
+            self.engine, self.placed, self.optimizer, self.config.train, self.trouble.warmup_steps
+        )
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:
         seed = self.config.train.seed

@@ -18,7 +18,7 @@ ENGLISH = [
         f"docs/tutorials/{name}.md"
         for name in ("first-model", "own-recordings", "several-gpus", "stages", "decoding", "export", "serve")
     ),
-    *(f"docs/guides/{name}.md" for name in ("runs", "corpora", "labels", "augmentation", "asrt")),
+    *(f"docs/guides/{name}.md" for name in ("runs", "corpora", "labels", "augmentation", "methods", "asrt")),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("*.md")),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/planned").glob("*.md")),
     "docs/architecture.md",

@@ -45,13 +45,13 @@ class SpecAugment(keras.layers.Layer):
         self._generator = keras.random.SeedGenerator(seed)
 
     @classmethod
-    def from_augment(cls, config: AugmentConfig, seed: int) -> SpecAugment:
-        """Return the layer of a configuration."""
+    def from_augment(cls, config: AugmentConfig, seed: int, time_mask_factor: float = 1.0) -> SpecAugment:
+        """Return the layer of a configuration, with a multiple of its time masks."""
         return cls(
             frequency_warp=config.frequency_warp,
             frequency_masks=config.frequency_masks,
             frequency_mask_bands=config.frequency_mask_bands,
-            time_masks=config.time_masks,
+            time_masks=round(time_mask_factor * config.time_masks),
             time_mask_frames=config.time_mask_frames,
             time_mask_share=config.time_mask_share,
             seed=seed,

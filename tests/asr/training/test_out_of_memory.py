@@ -53,6 +53,14 @@ def test_out_of_memory_error_names_batch_longest_clip_and_setting(real_error):
     assert "asr tune-batch" in message
 
 
+def test_out_of_memory_error_counts_both_views_of_consistency(real_error):
+    config = TrainConfig(batch_s=30.0, consistency=0.2)
+    message = message_of(real_error, clips_of(2.0, 8.0), config)
+    assert "a batch of 2 clips in 2 views (train.consistency): 32.8 s of audio" in message
+    assert "Lower train.batch_s from 30 to 15" in message
+    assert "set train.consistency to 0" in message_of(real_error, clips_of(8.0), config)
+
+
 def test_out_of_memory_with_a_single_clip_suggests_no_smaller_batch(real_error):
     message = message_of(real_error, clips_of(8.0))
     assert "a single clip: clip0 (clip0.wav), 8.0 s, 2 labels" in message
@@ -93,16 +101,17 @@ import tensorflow as tf
 from asr.model.acoustic_model import make_acoustic_model
 from asr.base.config import Config
 from asr.training.out_of_memory import memory_errors_as_user_errors
-from asr.training.step import loss_of
+from asr.training.objective import make_objective
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.dataset import pad_batch
 
 model = make_acoustic_model(Config(), Vocabulary(["a"]))
+objective = make_objective(Config().train, None, 0)
 @tf.function
 def step(*batch):
     with tf.GradientTape() as tape:
-        loss, _ = loss_of(model, *batch)
+        loss, _ = objective(model, *batch)
     return tape.gradient(loss, model.trainable_variables)
 
 def train(num_rows):

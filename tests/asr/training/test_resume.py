@@ -42,7 +42,7 @@ def make_trainer(clips, directory, config=CONFIG):
     engine = make_engine("", ["/CPU:0"])
     vocabulary = Vocabulary.of_utterances(clips)
     augmenter = Augmenter.load(config.augment, config.train.seed)
-    train_data = Dataset(clips, vocabulary, config.train.batch_s, augmenter)
+    train_data = Dataset(clips, vocabulary, config.train.batch_clips_s, augmenter)
     dev_data = Dataset(clips[:4], vocabulary, config.train.batch_s)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
@@ -57,9 +57,19 @@ def move(trainer, run):
     trainer.progress = Progress(data_checksum=trainer.progress.data_checksum)
 
 
-@pytest.fixture(scope="module", params=[TINY, pytest.param("separable", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=[(TINY, 0.2), pytest.param(("separable", 0.0), marks=pytest.mark.slow)], ids=str
+)
 def trainer(request, clips, tmp_path_factory):
-    config = dataclasses.replace(CONFIG, model=dataclasses.replace(CONFIG.model, family=request.param))
+    family, consistency = request.param
+    config = dataclasses.replace(
+        CONFIG,
+        model=dataclasses.replace(CONFIG.model, family=family),
+        # the same clips in each batch
+        train=dataclasses.replace(
+            CONFIG.train, consistency=consistency, batch_s=2.5 * (2 if consistency else 1)
+        ),
+    )
     trainer = make_trainer(clips[:10], tmp_path_factory.mktemp("whole") / "run", config)
     trainer.train()
     return trainer

@@ -42,17 +42,18 @@ def without_gpu_kernel(kinds: set[str]) -> set[str]:
     "family", ["separable", *(pytest.param(f, marks=pytest.mark.slow) for f in ("dcnn251bn", "dcnn24"))]
 )
 def test_every_operation_of_the_step_has_a_gpu_kernel(family):
+    """Every term of the loss is on, and the warm-up has an end."""
     config = Config(
         augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
         model=ModelConfig(family=family),
-        train=TrainConfig(),
+        train=TrainConfig(consistency=0.2),
     )
     engine = make_engine("", ["/CPU:0"])
     with engine.scope():
-        model = make_acoustic_model(config, VOCABULARY)
+        model = make_acoustic_model(config, VOCABULARY, for_training=True)
         optimizer = make_optimizer(config.train, 10)
         optimizer.build(model.trainable_variables)
-    step = make_step(engine, model, optimizer, config.train)
+    step = make_step(engine, model, optimizer, config.train, warmup_steps=1)
     traced = tf.function(lambda *batch: step(Batch(*batch), 2), autograph=False)
     kinds = set(kinds_of_operations(traced.get_concrete_function(*BATCH_SIGNATURE).graph))
     assert {"MatMul", "DepthwiseConv2dNative" if family == "separable" else "Conv2D"} <= kinds

@@ -1,0 +1,75 @@
+"""Compute what training minimizes: the CTC loss, with the terms that a configuration adds to it.
+
+objective = make_objective(config.train, optimizer, warmup_steps)
+loss, path = objective(model, *batch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from asr.base.config import TrainConfig
+from asr.base.types import Logits, Tensor
+from asr.model.acoustic_model import AcousticModel
+from asr.model.loss import ctc_loss
+from asr.recognition.decoding.greedy import BestPath, best_path
+
+Objective: TypeAlias = Callable[..., tuple[Tensor, BestPath]]
+"""(model, audio, num_samples, labels, num_labels) -> (mean loss over the rows, best path through each)."""
+
+
+def make_objective(config: TrainConfig, optimizer: Any, warmup_steps: int) -> Objective:
+    """Return the objective of a configuration.
+
+    Args:
+        config: of the run.
+        optimizer: its `iterations` are the number of steps so far, on which weights of terms depend.
+        warmup_steps: number of steps in which the weight of the consistency rises; 0 if it is whole at once.
+    """
+
+    def consistency_weight() -> Tensor:
+        step = tf.cast(optimizer.iterations, tf.float32)
+        return config.consistency * (tf.minimum(step / warmup_steps, 1.0) if warmup_steps else 1.0)
+
+    def objective(
+        model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+    ) -> tuple[Tensor, BestPath]:
+        logits: Logits = model(audio, num_samples, training=True)
+        if not config.consistency:
+            return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
+        first, second = views_of(logits)
+        losses = ctc_loss(logits, tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0))
+        apart = consistency_loss(first, second)
+        return tf.reduce_mean(losses) + consistency_weight() * tf.reduce_mean(apart), best_path(first)
+
+    return objective
+
+
+def views_of(logits: Logits) -> tuple[Logits, Logits]:
+    """Return the logits of the first and of the second view of each clip, of a model with two."""
+    values, num_frames = (tf.split(both, 2) for both in logits)
+    return Logits(values[0], num_frames[0]), Logits(values[1], num_frames[1])
+
+
+def consistency_loss(first: Logits, second: Logits) -> Tensor:
+    """Return how far two views of clips are apart, by CR-CTC (Yao et al., 2024, arXiv:2410.05101).
+
+    That is the Kullback-Leibler divergence from the distribution over outputs of either view to that of the
+    other, which is a constant there; the mean of both directions, summed over frames. Padding is left out.
+
+    Args:
+        first: logits of one view, (B, T, V).
+        second: those of the other, with as many frames.
+
+    Returns:
+        (B,) of the logits' type.
+    """
+    difference = tf.stop_gradient(tf.nn.softmax(first.values) - tf.nn.softmax(second.values))
+    # the two divergences are the sum of (p - q)(log p - log q); the logits may replace the logarithms, as
+    # p - q sums to 0, and with p - q constant the gradients are (p - q) / 2 and (q - p) / 2, as they should
+    of_frames = tf.reduce_sum(difference * (first.values - second.values), axis=-1) / 2  # (B, T)
+    inside = tf.sequence_mask(first.num_frames, tf.shape(of_frames)[1])
+    return tf.reduce_sum(tf.where(inside, of_frames, 0), axis=1)
