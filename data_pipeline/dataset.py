@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,35 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.types import Batch, UserError, Utterance
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.augment.augmenter import Augmenter, num_samples_at, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import (
+    Augmenter,
+    num_samples_at,
+    speed_factors,
+    uniform_numbers,
+    utterance_keys,
+)
 from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
+# apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
+COPIES_APART, DRAWS_APART = 1 << 32, 1 << 48
+
+
+class _Clips(NamedTuple):
+    """Holds the clips of an epoch, (C,) each.
+
+    Attributes:
+        places: of their utterances.
+        draws: stand for the epoch's number in what is drawn for a clip; a second copy has another one.
+        speeds: speed factors.
+        num_samples: lengths at these speeds.
+    """
+
+    places: npt.NDArray[np.int64]
+    draws: npt.NDArray[np.int64]
+    speeds: npt.NDArray[np.float64]
+    num_samples: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -32,12 +56,14 @@ class Dataset:
         vocabulary: turns tokens into ids; unknown tokens are left out of the labels.
         batch_s: seconds of audio in a batch, padding included.
         augmenter: changes clips in training; the default leaves them unchanged.
+        weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
     """
 
     utterances: Sequence[Utterance]
     vocabulary: Vocabulary
     batch_s: float
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(), seed=0))
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def labels(self) -> list[list[int]]:
@@ -58,8 +84,9 @@ class Dataset:
 
     @property
     def duration_s(self) -> float:
-        """Return the total seconds of audio."""
-        return sum(utterance.duration_s for utterance in self.utterances)
+        """Return the seconds of audio of an epoch; with fractional weights, of an epoch on average."""
+        weights = self.weights
+        return sum(weights.get(utterance.corpus, 1.0) * utterance.duration_s for utterance in self.utterances)
 
     @property
     def checksum(self) -> int:
@@ -74,7 +101,7 @@ class Dataset:
     def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
         """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
-        return plan, self._batches(plan, self._read)
+        return plan, self._batches(plan, self._read, self.labels.__getitem__)
 
     def epoch(
         self,
@@ -94,43 +121,73 @@ class Dataset:
             own_rows: selects the rows of a batch to read, if several processes share them.
             first_batch: where to resume an interrupted epoch; nothing before it is read.
         """
-        speeds, lengths = self._speeds_and_lengths(epoch, fits)
-        plan = plan_epoch(lengths, round(self.batch_s * SAMPLE_RATE_HZ), seed, epoch)[first_batch:]
+        clips, labels = self._clips(epoch, fits), self.labels  # computed before threads use them
+        budget = round(self.batch_s * SAMPLE_RATE_HZ)
+        plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
 
-        def read(place: int) -> Waveform:
-            key = int(self.keys[place])
-            return self.augmenter.apply(self._read(place), epoch, key, speeds[place])
+        def read(number: int) -> Waveform:
+            place, speed = clips.places[number], float(clips.speeds[number])
+            draw, key = int(clips.draws[number]), int(self.keys[place])
+            return self.augmenter.apply(self._read(place), draw, key, speed)
 
-        return plan, self._batches([own_rows(places) for places in plan], read)
+        def labels_of(number: int) -> Sequence[int]:
+            return labels[clips.places[number]]
 
-    def _speeds_and_lengths(
-        self, epoch: int, fits: Callable[[int, list[int]], bool]
-    ) -> tuple[list[float], list[int]]:
-        """Return the speed factor of each clip in an epoch, and its resulting number of samples."""
-        speeds = speed_factors(self.augmenter.config, self.augmenter.seed, epoch, self.keys).tolist()
-        lengths = []
-        for place, own in enumerate(self.num_samples.tolist()):
-            length = num_samples_at(own, speeds[place])
-            if speeds[place] > 1 and not fits(length, self.labels[place]):
-                speeds[place], length = 1.0, own
-            lengths.append(length)
-        return speeds, lengths
+        places = [clips.places[numbers].tolist() for numbers in plan]
+        return places, self._batches([own_rows(numbers) for numbers in plan], read, labels_of)
+
+    def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
+        """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""
+        copies = list(self._copies(epoch))
+        places = np.concatenate(copies)
+        draws = np.repeat(epoch + COPIES_APART * np.arange(len(copies)), list(map(len, copies)))
+        config, seed = self.augmenter.config, self.augmenter.seed
+        speeds = np.concatenate(
+            [
+                speed_factors(config, seed, epoch + copy * COPIES_APART, self.keys[chosen])
+                for copy, chosen in enumerate(copies)
+            ]
+        )
+        lengths = self.num_samples[places]
+        for clip, (own, speed) in enumerate(zip(lengths.tolist(), speeds.tolist(), strict=True)):
+            length = num_samples_at(own, speed)
+            if speed <= 1 or fits(length, self.labels[places[clip]]):
+                lengths[clip] = length
+            else:
+                speeds[clip] = 1.0
+        return _Clips(places, draws, speeds, lengths)
+
+    def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""
+        if not self.weights:
+            yield np.arange(len(self.utterances))
+            return
+        weights = np.array([self.weights.get(utterance.corpus, 1.0) for utterance in self.utterances])
+        drawn = uniform_numbers(self.augmenter.seed, epoch + DRAWS_APART, self.keys)
+        num_copies = np.floor(weights + drawn).astype(np.int64)
+        for copy in range(int(num_copies.max())):
+            yield np.flatnonzero(num_copies > copy)
 
     def _read(self, place: int) -> Waveform:
         return read_audio(self.utterances[place].audio_path)
 
-    def _batches(self, plan: list[list[int]], read: Callable[[int], Waveform]) -> Iterator[Batch]:
+    def _batches(
+        self,
+        plan: Sequence[Sequence[int]],
+        read: Callable[[int], Waveform],
+        labels_of: Callable[[int], Sequence[int]],
+    ) -> Iterator[Batch]:
+        """Yield batches of clips and labels, of which `plan` holds the numbers."""
         failures: list[UserError] = []
-        labels = self.labels  # computed before threads use them
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-            places = plan[int(number)]
+            clips = plan[int(number)]
             try:
-                waveforms = [read(place) for place in places]
+                waveforms = [read(clip) for clip in clips]
             except UserError as error:
                 failures.append(error)
                 raise
-            return pad_batch(waveforms, [labels[place] for place in places])
+            return pad_batch(waveforms, [labels_of(clip) for clip in clips])
 
         def load_batch(number: Any) -> Any:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)

@@ -3,13 +3,14 @@
     {"id": "a-1", "audio": "audio/a-1.wav", "duration_s": 1.595, "text": "你好", "tokens": "ni3 hao3",
      "speaker": "a"}
 
-`audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text` and
-`speaker` may be missing.
+`audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text`, `speaker`
+and `corpus`, which only joint manifests have, may be missing.
 """
 
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import re
 import sys
@@ -50,7 +51,18 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
     folder = path.parent.resolve()
     with whole_file(path, "manifest") as file:
         for utterance in utterances:
-            file.write(f"{json.dumps(_record(utterance, folder), ensure_ascii=False)}\n".encode())
+            file.write(_line(utterance, folder))
+
+
+def holds_utterances(path: Path, utterances: Iterable[Utterance]) -> bool:
+    """Return whether a file is what `write_manifest` would write; a file that cannot be read is not."""
+    folder = path.parent.resolve()
+    try:
+        with path.open("rb") as file:
+            both = itertools.zip_longest(file, (_line(utterance, folder) for utterance in utterances))
+            return all(line == expected for line, expected in both)
+    except OSError:
+        return False
 
 
 def read_manifest(path: Path) -> list[Utterance]:
@@ -119,6 +131,10 @@ def _decoded(line: bytes) -> str:
     raise UserError("expected UTF-8, found what looks like GB 18030; save this file as UTF-8")
 
 
+def _line(utterance: Utterance, folder: Path) -> bytes:
+    return f"{json.dumps(_record(utterance, folder), ensure_ascii=False)}\n".encode()
+
+
 def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
     audio = Path(utterance.audio_path).resolve()
     if audio.is_relative_to(folder):
@@ -130,6 +146,7 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
         "text": utterance.text,
         "tokens": " ".join(utterance.tokens),
         "speaker": utterance.speaker,
+        **({"corpus": utterance.corpus} if utterance.corpus else {}),
     }
 
 
@@ -158,6 +175,7 @@ def _utterance(line: str, folder: Path) -> Utterance:
         # the same few tokens recur: one copy of each takes a third of the memory
         tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
         speaker=sys.intern(_text(record, "speaker", default="")),
+        corpus=sys.intern(_text(record, "corpus", default="")),
     )
 
 

@@ -60,9 +60,16 @@ class DataConfig:
     """Says where the recordings and their labels come from."""
 
     # Name of a corpus, which data_pipeline.corpora prepares at first use; "" to use the manifests below.
+    # Several are trained on together: "thchs30, hsk_words, mine=table", where `mine` names a table of yours.
     corpus: str = ""
-    # Folder of the corpus as downloaded and unpacked; "" for a corpus that is part of the project.
+    # Folder of the corpus as downloaded and unpacked; "" for one that is part of the project. Of several:
+    # "thchs30=FOLDER, mine=FILE"; a folder without a name holds a folder for each of the others.
     source: str = ""
+    # How often an epoch has each utterance of some of several corpora, "thchs30=2, mine=0.3"; 1 for the
+    # others. A fraction is drawn again in every epoch.
+    weights: str = ""
+    # Speakers who are never trained on, separated by commas; they become the test set of their corpus.
+    held_out_speakers: str = ""
     # Units that the text is split into: syllables, characters or words; "" for the labels that the corpus
     # contains, or else the units that it is usually labelled with.
     units: Literal["", "syllables", "characters", "words"] = ""

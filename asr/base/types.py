@@ -31,6 +31,7 @@ class Utterance:
         text: the transcript in ordinary spelling.
         tokens: the transcript in units of the vocabulary (syllables, characters, words).
         speaker: id of the speaker; empty when unknown.
+        corpus: name of the corpus among those that are trained on together; empty for a single one.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Utterance:
     text: str
     tokens: tuple[str, ...]
     speaker: str = ""
+    corpus: str = ""
 
 
 class Batch(NamedTuple):

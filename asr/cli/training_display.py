@@ -98,6 +98,9 @@ class TrainingDisplay(TrainingObserver):
                 + ("  best" if metrics.best else ""),
                 file=sys.stdout,
             )
+            if metrics.corpora:
+                rates = "  ".join(f"{name} {rate:.1%}" for name, rate in metrics.corpora.items())
+                self._bar.write(f"               dev errors of {rates}", file=sys.stdout)
 
     def on_stop_requested(self) -> None:
         """Report that training stops after this step; the same Ctrl-C may have ended the reader."""

@@ -61,6 +61,14 @@ class Evaluation:
         return total_edits(self.token_pairs)
 
     @property
+    def rates_by_corpus(self) -> dict[str, float]:
+        """Return the error rate of each corpus by its name; nothing where the set is of a single one."""
+        pairs: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+        for utterance, pair in zip(self.utterances, self.token_pairs, strict=True):
+            pairs.setdefault(utterance.corpus, []).append(pair)
+        return {name: total_edits(pairs[name]).rate for name in sorted(pairs)} if len(pairs) > 1 else {}
+
+    @property
     def token_pairs(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Return the (reference, hypothesis) tokens of each utterance."""
         return [(u.tokens, h.tokens) for u, h in zip(self.utterances, self.hypotheses, strict=True)]

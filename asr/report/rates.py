@@ -1,4 +1,4 @@
-"""Makes the report's tables of error rates: in all units, by speaker, length, noise and frequency."""
+"""Makes the report's tables of error rates: in all units, by corpus, speaker, length, noise and frequency."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ class ErrorRates:
 
 
 def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) -> ErrorRates:
-    """Return the error rates in every unit, and those by speaker, length of clip and noise."""
+    """Return the error rates in every unit, and those by corpus, speaker, length of clip and noise."""
     rows = [[UNITS.get(score.name, f"{score.name}s"), *score_cells(score)] for score in scores]
     headings = ("", "error rate", "95% interval", "errors", "substituted", "inserted", "deleted", "out of")
     by_length = sorted(scored, key=lambda s: s.utterance.duration_s)
     speakers = grouped(scored, [s.utterance.speaker or "unknown" for s in scored])
     lengths = grouped(by_length, [length_bin(s.utterance.duration_s) for s in by_length])
+    corpora = grouped(scored, [s.utterance.corpus or "unknown" for s in scored])
     groups = []
+    if len(corpora) > 1:
+        groups.append(group_table("corpus", unit, corpora))
     if set(speakers) != {"unknown"}:
         worst_first = sorted(speakers.items(), key=lambda item: summed(item[1]).rate, reverse=True)
         groups.append(group_table("speaker", unit, dict(worst_first)))

@@ -38,6 +38,7 @@ class EpochMetrics:
         skipped: number of batches skipped because their loss or gradients were infinite.
         waiting_share: share of the training time spent waiting for batches.
         dev_s: seconds of evaluation on dev.
+        corpora: dev error of each corpus by its name, where several are trained on together.
     """
 
     epoch: int
@@ -54,6 +55,7 @@ class EpochMetrics:
     skipped: int = 0
     waiting_share: float = 0.0
     dev_s: float = 0.0
+    corpora: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

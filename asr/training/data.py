@@ -31,29 +31,31 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     Raises:
         UserError: a split has no manifest, and the corpus does not contain it.
     """
-    from data_pipeline.prepare import prepare_corpus
+    from data_pipeline.joint import parts_of, prepare_joint, weights_of
     from data_pipeline.types import SPLITS
 
-    given = {split: getattr(config.data, split) for split in SPLITS}
+    data = config.data
+    given = {split: getattr(data, split) for split in SPLITS}
     missing = [split for split, path in given.items() if not path]
-    if missing and not config.data.corpus:
+    if missing and not data.corpus:
         raise UserError(
             f"data.{missing[0]}: no manifest; set data.{missing[0]}=FILE.jsonl, or name a corpus in "
             "data.corpus"
         )
     if missing:
-        target = Path(config.data.prepared_dir) / config.data.corpus
-        corpus, source = config.data.corpus, config.data.source
-        prepared = prepare_corpus(corpus, source, target, config.data.units or None, on_progress=on_progress)
-        for line in prepared.lines():
+        parts = parts_of(data.corpus, data.source)
+        weights = weights_of(data.weights, [part.name for part in parts])
+        units = data.units or None
+        joint = prepare_joint(parts, Path(data.prepared_dir), units, data.held_out_speakers, on_progress)
+        for line in joint.lines(weights):
             logger.info("%s", line)
         for split in missing:
-            if split not in prepared.manifests:
+            if split not in joint.manifests:
                 raise UserError(
-                    f"{target}: has no {split} manifest; add that part of {config.data.corpus}, or set "
-                    f"data.{split}=FILE.jsonl"
+                    f"{joint.folder}: has no {split} manifest; add that part of "
+                    f"{data.corpus}, or set data.{split}=FILE.jsonl"
                 )
-            given[split] = str(prepared.manifests[split])
+            given[split] = str(joint.manifests[split])
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 
@@ -117,11 +119,13 @@ def training_data(
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.dataset import Dataset
     from data_pipeline.doctor.quick import Share, check_utterances, log_left_out
+    from data_pipeline.joint import weights_of
     from data_pipeline.manifest import read_manifest
 
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = read_manifest(manifest)
+    weights = weights_of(config.data.weights, list(dict.fromkeys(u.corpus for u in utterances if u.corpus)))
     sound, problems = check_utterances(
         utterances,
         vocabulary,
@@ -133,7 +137,7 @@ def training_data(
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
-    return Dataset(sound, vocabulary, config.train.batch_clips_s, augmenter), problems
+    return Dataset(sound, vocabulary, config.train.batch_clips_s, augmenter, weights), problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

@@ -101,6 +101,7 @@ class TensorBoard:
     def epoch(self, metrics: EpochMetrics) -> None:
         """Write the metrics of an epoch."""
         values = [scalar(tag, getattr(metrics, name)) for name, tag in EPOCH_TAGS.items()]
+        values += [scalar(f"error/dev_{name}", rate) for name, rate in metrics.corpora.items()]
         self._epochs.write(metrics.epoch, values)
         self._flush()
 

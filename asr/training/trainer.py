@@ -368,6 +368,7 @@ class Trainer:
             skipped=epoch.skipped,
             waiting_share=epoch.waiting_s / max(epoch.train_s, 1e-9),
             dev_s=dev_s,
+            corpora=dev.rates_by_corpus,
         )
 
     def _save_on_read_error(self, batches: Iterator[Any]) -> Iterator[Any]:

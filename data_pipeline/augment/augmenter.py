@@ -168,9 +168,13 @@ def speed_factors(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> n
     slowest, fastest = config.speed_min, config.speed_max
     if slowest == fastest:
         return np.full(len(keys), slowest)
+    return np.asarray(slowest * (fastest / slowest) ** uniform_numbers(seed, epoch, keys), np.float64)
+
+
+def uniform_numbers(seed: int, epoch: int, keys: Keys) -> npt.NDArray[np.float64]:
+    """Return a number from 0 to below 1 for each key, (N,), which depends on nothing else."""
     state = _mix(_mix(np.array([seed], np.uint64)) ^ np.uint64(epoch))
-    share = (_mix(state ^ keys) >> np.uint64(11)) * 2.0**-53
-    return np.asarray(slowest * (fastest / slowest) ** share, np.float64)
+    return np.asarray((_mix(state ^ keys) >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def _mix(numbers: Keys) -> Keys:

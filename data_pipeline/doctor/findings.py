@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from asr.base.config import DataConfig
 from asr.base.types import UserError, Utterance
 from data_pipeline.corpora.listed import split_of
+from data_pipeline.joint import folder_of, parts_of
 from data_pipeline.types import SPLITS
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -230,7 +231,8 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     """
     paths = list(manifests) or [Path(path) for path in (data.train, data.dev, data.test) if path]
     if not paths and data.corpus:
-        folder = Path(data.prepared_dir) / data.corpus
+        parts = parts_of(data.corpus, data.source)
+        folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers)
         paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")

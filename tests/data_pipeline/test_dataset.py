@@ -1,3 +1,4 @@
+import collections
 import dataclasses
 import functools
 
@@ -140,3 +141,53 @@ def test_missing_file_raises_the_reader_s_own_error(dataset, clips, tmp_path):
     _, batches = Dataset([*clips[:3], gone], dataset.vocabulary, 5.0).in_order()
     with pytest.raises(UserError, match=r"gone\.wav: cannot read this file"):
         list(batches)
+
+
+def counts(dataset, epoch):
+    plan, _ = dataset.epoch(epoch, 1, anything_fits)
+    return collections.Counter(place for places in plan for place in places)
+
+
+@pytest.fixture
+def joint(dataset):
+    """Return a data set whose utterances are of two corpora in turn."""
+    clips = [
+        dataclasses.replace(clip, corpus="ab"[place % 2]) for place, clip in enumerate(dataset.utterances)
+    ]
+    return dataclasses.replace(augmented(dataset, FASTER), utterances=clips)
+
+
+def test_weights_say_how_often_an_epoch_has_a_clip(joint):
+    twice = dataclasses.replace(joint, weights={"a": 2.0})
+    for epoch in (0, 1):
+        assert counts(twice, epoch) == {place: 2 - place % 2 for place in range(len(joint.utterances))}
+    own_s = [sum(u.duration_s for u in joint.utterances if u.corpus == name) for name in "ab"]
+    assert twice.duration_s == pytest.approx(2 * own_s[0] + own_s[1])
+
+
+def test_fractions_of_a_weight_are_drawn_in_every_epoch(joint):
+    some = dataclasses.replace(joint, weights={"b": 1.5})
+    epochs = [counts(some, epoch) for epoch in range(40)]
+    assert epochs[3] == counts(some, 3)
+    assert len({tuple(sorted(epoch.items())) for epoch in epochs}) > 1
+    for place in range(len(joint.utterances)):
+        found = [epoch[place] for epoch in epochs]
+        assert set(found) == ({1, 2} if place % 2 else {1})
+        assert not place % 2 or 1.25 < np.mean(found) < 1.75
+
+
+def test_copies_of_a_clip_are_varied_differently(joint):
+    plan, batches = dataclasses.replace(joint, weights={"a": 3.0}).epoch(0, 1, anything_fits)
+    lengths = collections.defaultdict(set)
+    for places, batch in zip(plan, batches, strict=True):
+        for place, num_samples, labels in zip(
+            places, batch.num_samples.numpy(), batch.labels.numpy(), strict=True
+        ):
+            lengths[place].add(int(num_samples))
+            assert labels[: len(joint.labels[place])].tolist() == joint.labels[place]
+    assert all(len(lengths[place]) == (1 if place % 2 else 3) for place in lengths)
+
+
+def test_weights_of_one_change_nothing(joint):
+    weighted = dataclasses.replace(joint, weights={"a": 1.0})
+    assert weighted.epoch(2, 1, anything_fits)[0] == joint.epoch(2, 1, anything_fits)[0]

@@ -269,6 +269,20 @@ def test_speakers_are_listed_worst_first_and_only_if_known(page: Any) -> None:
         rows_of(page(example("ni3", "ni2", speaker="")), "speaker")
 
 
+def test_corpora_are_listed_where_there_are_several(page: Any) -> None:
+    first, second = example("ni3", "ni3"), example("ni3", "ni2")
+    joint = [
+        (dataclasses.replace(utterance, corpus=name), hypothesis)
+        for name, (utterance, hypothesis) in zip(("mine", "yours"), (first, second), strict=True)
+    ]
+    assert {name: cells[0] for name, cells in rows_of(page(*joint), "corpus").items()} == {
+        "mine": "0.0%",
+        "yours": "100.0%",
+    }
+    with pytest.raises(AssertionError, match="no table"):
+        rows_of(page(first), "corpus")
+
+
 def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
     rows = rows_of(page(), "length of clip")
     assert list(rows.items()) == [

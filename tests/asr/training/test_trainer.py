@@ -46,10 +46,10 @@ def weights(trainer):
 
 @pytest.fixture(scope="module")
 def trained(clips, tmp_path_factory):
-    """Return a trainer that has trained its two epochs, and its terminal output."""
-    trainer = make_trainer(
-        CONFIG, clips[:4], tmp_path_factory.mktemp("trained") / "run", observer=TrainingDisplay()
-    )
+    """Return a trainer that has trained its two epochs on two corpora, and its terminal output."""
+    joint = [dataclasses.replace(clip, corpus="aabb"[place]) for place, clip in enumerate(clips[:4])]
+    directory = tmp_path_factory.mktemp("trained") / "run"
+    trainer = make_trainer(CONFIG, joint, directory, observer=TrainingDisplay())
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         trainer.train()
@@ -197,6 +197,17 @@ def test_progress_bar_shows_loss_errors_throughput_and_time_left(trained):
     _, out, err = trained
     assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", out)
     assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", err)
+
+
+def test_each_corpus_has_its_dev_error(trained):
+    trainer, out, _ = trained
+    for metrics in trainer.run.metrics():
+        assert set(metrics.corpora) == {"a", "b"}
+        assert f"dev errors of a {metrics.corpora['a']:.1%}  b {metrics.corpora['b']:.1%}" in out
+    of_b = Dataset(trainer.dev_data.utterances[2:], trainer.vocabulary, 3.0)
+    evaluation = trainer.evaluator.evaluate(of_b)
+    assert evaluation.rates_by_corpus == {}
+    assert trainer.run.metrics()[-1].corpora["b"] == pytest.approx(evaluation.edits.rate)
 
 
 def test_evaluation_keeps_the_order_of_the_set(trained, clips):
