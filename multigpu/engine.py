@@ -43,6 +43,11 @@ class Engine(ABC):
         return len(self.devices) * self.num_workers
 
     @property
+    def has_weights_on_one_device(self) -> bool:
+        """Return whether the optimiser updates all weights on the first device."""
+        return False
+
+    @property
     def is_chief(self) -> bool:
         """Return whether this process writes the files of training."""
         return self.worker == 0

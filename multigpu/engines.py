@@ -46,6 +46,11 @@ class SingleEngine(Engine):
 
     name = "single"
 
+    @property
+    @override
+    def has_weights_on_one_device(self) -> bool:
+        return True
+
     @override
     def train_step(
         self, model: Any, optimizer: Any, loss_of: LossOf, prepare: Any, signature: Any, num_parts: int = 1
@@ -72,6 +77,11 @@ class ParallelModelEngine(Engine):
     """Trains on several devices of this process through `ParallelModel`."""
 
     name = "parallel-model"
+
+    @property
+    @override
+    def has_weights_on_one_device(self) -> bool:
+        return True
 
     @override
     def train_step(

@@ -31,6 +31,10 @@ class Engine(ModelEngine, Protocol):
         """Return the number of processes that train together."""
 
     @property
+    def has_weights_on_one_device(self) -> bool:
+        """Return whether the optimiser updates all weights on the first device."""
+
+    @property
     def worker(self) -> int:
         """Return the index of this process among them, from 0."""
 

@@ -20,7 +20,9 @@ NOT_DECAYED = ["bias", "gamma", "beta", "moving"]
 BETA_2 = 0.98  # forgets gradients sooner than Adam's default 0.999, which suits schedules with a warm-up
 
 
-def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.LossScaleOptimizer:
+def make_optimizer(
+    config: TrainConfig, num_steps: int, compiled: bool = False
+) -> keras.optimizers.LossScaleOptimizer:
     """Return the optimiser of a configuration, with its learning rate.
 
     A step with an infinite or NaN gradient leaves the weights and the inner optimiser unchanged. With float16
@@ -29,6 +31,8 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Loss
     Args:
         config: of the run.
         num_steps: of the whole run.
+        compiled: whether XLA makes one computation of an update, instead of some twenty operations for each
+            weight; all weights must be on one device. Results differ by rounding.
     """
     rate, decay = make_learning_rate(config, num_steps), config.weight_decay
     optimizers = keras.optimizers
@@ -45,8 +49,8 @@ def make_optimizer(config: TrainConfig, num_steps: int) -> keras.optimizers.Loss
     }[config.optimizer]()
     inner.exclude_from_weight_decay(var_names=NOT_DECAYED)
     if config.precision == "float16":
-        return optimizers.LossScaleOptimizer(inner, initial_scale=FLOAT16_SCALE)
-    return SkippingOptimizer(inner, initial_scale=1.0)
+        return ScalingOptimizer(inner, initial_scale=FLOAT16_SCALE, compiled=compiled)
+    return SkippingOptimizer(inner, initial_scale=1.0, compiled=compiled)
 
 
 def warmup_steps_of(config: TrainConfig, num_steps: int) -> int:
@@ -150,8 +154,41 @@ class WarmUp(OncePerGraph, keras.optimizers.schedules.LearningRateSchedule):
         return {"schedule": self.schedule, "peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
+class _MaybeCompiled:
+    """Lets XLA compile the update of an optimiser that inherits from this class first.
+
+    Args:
+        compiled: whether it does.
+    """
+
+    def __init__(self, *args: Any, compiled: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._compiled = compiled
+
+    def apply(self, grads: Sequence[Tensor | None], trainable_variables: Any = None) -> None:
+        """Update the weights by their gradients, of which a frozen weight has None."""
+        update: Any = super()  # an optimiser
+        if not self._compiled:
+            update.apply(grads, trainable_variables)
+            return
+        places = [place for place, gradient in enumerate(grads) if gradient is not None]
+
+        def apply_all(*existing: Tensor) -> None:
+            gradients: list[Tensor | None] = [None] * len(grads)
+            for place, gradient in zip(places, existing, strict=True):
+                gradients[place] = gradient
+            update.apply(gradients, trainable_variables)
+
+        tf.function(apply_all, jit_compile=True, autograph=False)(*(grads[place] for place in places))
+
+
 @keras.saving.register_keras_serializable("polyphone")
-class SkippingOptimizer(UnscaledOptimizer):
+class ScalingOptimizer(_MaybeCompiled, keras.optimizers.LossScaleOptimizer):
+    """Scales the loss, so that small gradients do not underflow in float16."""
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class SkippingOptimizer(_MaybeCompiled, UnscaledOptimizer):
     """Skips steps whose gradients are not finite, without scaling the loss.
 
     Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no

@@ -147,7 +147,7 @@ class Trainer:
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
         with engine.scope():
-            self.optimizer = make_optimizer(config.train, num_steps)
+            self.optimizer = make_optimizer(config.train, num_steps, engine.has_weights_on_one_device)
             self.optimizer.build(model.trainable_variables)
         self.average = None
         if config.train.ema_decay:

@@ -39,12 +39,12 @@ def loss_of(model, x, y):
     return tf.reduce_mean((predicted - y) ** 2), predicted
 
 
-def make(config, engine, dtype="float32", loss_factor=None):
+def make(config, engine, dtype="float32", loss_factor=None, compiled=True):
     with engine.scope():
         keras.utils.set_random_seed(1)
         layers = [keras.layers.Dense(5, "tanh", dtype=dtype), keras.layers.LayerNormalization(dtype=dtype)]
         model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(2)])
-        optimizer = make_optimizer(config, num_steps=100)
+        optimizer = make_optimizer(config, 100, compiled and engine.has_weights_on_one_device)
         optimizer.build(model.trainable_variables)
 
     def prepare(gradients):
@@ -59,8 +59,8 @@ def make(config, engine, dtype="float32", loss_factor=None):
     return model, optimizer, engine.train_step(model, optimizer, used, prepare, SIGNATURE)
 
 
-def trained(config, engine=None, num_steps=5):
-    model, optimizer, step = make(config, engine or make_engine("", ["/CPU:0"]))
+def trained(config, engine=None, num_steps=5, **how):
+    model, optimizer, step = make(config, engine or make_engine("", ["/CPU:0"]), **how)
     for x, y in batches(num_steps):
         step(tf.constant(len(x)), x, y)
     return model, optimizer
@@ -202,9 +202,47 @@ def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     assert np.array_equal(ends[0.0]["kernel"], ends[0.9]["kernel"]) == (optimizer == "adam")
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_compiled_update_differs_by_rounding_alone(optimizer, precision):
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
+    ends = [trained(config, num_steps=4, compiled=compiled) for compiled in (False, True)]
+    (plain, of_plain), (compiled, of_compiled) = ends
+    for one, two in zip(
+        [*plain.weights, *of_plain.variables], [*compiled.weights, *of_compiled.variables], strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-4, atol=1e-6, err_msg=one.path)
+    assert int(np.asarray(of_compiled.iterations)) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "compiles"),
+    [("single", 1, True), ("parallel-model", 2, True), ("mirrored", 2, False)],
+)
+def test_update_is_one_compiled_operation_where_weights_are_on_one_device(name, devices, compiles):
+    """A mirrored weight is on every device, which XLA cannot compile for."""
+    *_, step = make(CONFIG, make_engine(name, available_devices()[:devices]))
+    graph = step.get_concrete_function().graph
+    compiled = [
+        operation
+        for operation in graph.get_operations()
+        if "_XlaMustCompile" in operation.node_def.attr and operation.get_attr("_XlaMustCompile")
+    ]
+    assert len(compiled) == compiles
+
+
+def test_frozen_weight_without_gradient_is_left_alone():
+    optimizer = make_optimizer(dataclasses.replace(CONFIG, warmup_share=0.0), 100, compiled=True)
+    weights = [keras.Variable(np.ones(3, "f"), name=name) for name in ("kernel", "frozen")]
+    optimizer.build(weights)
+    optimizer.apply([tf.ones(3), None], weights)
+    moved = [bool(np.any(np.asarray(weight) != 1)) for weight in weights]
+    assert moved == [True, False]
+
+
 def test_default_optimizer_equals_plain_adamw_bit_for_bit():
     config = dataclasses.replace(CONFIG, weight_decay=0.1)
-    model, _ = trained(config)
+    model, _ = trained(config, compiled=False)
     engine = make_engine("", ["/CPU:0"])
     other, *_ = make(config, engine)
     adamw = keras.optimizers.AdamW(make_learning_rate(config, 100), weight_decay=0.1, beta_2=0.98)
