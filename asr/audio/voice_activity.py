@@ -47,6 +47,7 @@ EDGES_HZ = 700 * np.expm1(
     np.linspace(np.log1p(BAND_EDGES_HZ[0] / 700), np.log1p(BAND_EDGES_HZ[1] / 700), NUM_BANDS + 1)
 )
 BAND_BINS = np.searchsorted(BINS_HZ, EDGES_HZ)  # first bin of each band, and the bin after the last band
+WINDOW = np.hanning(WINDOW_SAMPLES).astype(np.float32)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -69,11 +70,15 @@ class Piece:
 
 
 class SpeechDetector:
-    """Separates speech from noise in a stream, based on the last 30 seconds."""
+    """Separates speech from noise in a stream, based on the last 30 seconds.
+
+    What a frame contributes is computed once, when the frames that smoothing takes into account are complete.
+    """
 
     def __init__(self) -> None:
-        self._powers = np.zeros((0, NUM_BANDS), np.float32)
         self._last_frame = np.zeros(0, np.int16)
+        self._powers = np.zeros((0, NUM_BANDS), np.float32)  # of the last frames
+        self._levels = np.zeros((0, NUM_BANDS), np.float32)  # of frames that no further one changes
 
     def feed(self, block: Waveform) -> Flags:
         """Return which frames of a block are speech.
@@ -84,21 +89,45 @@ class SpeechDetector:
         powers = _band_powers(np.concatenate([self._last_frame, block]))
         powers = powers[len(self._last_frame) // FRAME_SAMPLES :]
         self._last_frame = block[-FRAME_SAMPLES:]
-        self._powers = np.concatenate([self._powers, powers])[-round(BLOCK_S * 100) :]
-        speech = _speech_by_powers(self._powers)
-        return speech[len(speech) - len(powers) :]
+        levels = self._updated_levels(powers)
+        return _speech_by_levels(levels, len(powers))
+
+    def _updated_levels(self, powers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the (T, bands) levels of the last 30 seconds, with those of further (n, bands) powers."""
+        side = SMOOTHING_FRAMES // 2
+        num_settled = max(0, len(self._powers) - side)  # whose powers are known for their neighbours' sake
+        self._powers = np.concatenate([self._powers, powers])
+        new = _levels_db(self._powers)[num_settled:]
+        levels = np.concatenate([self._levels, new])[-round(BLOCK_S * 100) :]
+        self._powers = self._powers[-2 * side :]
+        self._levels = levels[: max(0, len(levels) - side)]
+        return levels
 
 
 def _speech_by_powers(powers: npt.NDArray[np.float32]) -> Flags:
     """Return (T,) flags of speech, given the (T, bands) powers."""
+    return _speech_by_levels(_levels_db(powers), len(powers))
+
+
+def _levels_db(powers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the smoothed levels of powers, (T, bands)."""
     if not len(powers):
-        return np.zeros(0, np.bool_)
+        return powers
     smooth = scipy.ndimage.uniform_filter1d(powers, SMOOTHING_FRAMES, axis=0, mode="nearest")
-    levels = 10 * np.log10(smooth + np.float32(MIN_POWER))
+    levels: npt.NDArray[np.float32] = 10 * np.log10(smooth + np.float32(MIN_POWER))
+    return levels
+
+
+def _speech_by_levels(levels: npt.NDArray[np.float32], num_frames: int) -> Flags:
+    """Return the flags of speech, (num_frames,), of the last frames of (T, bands) levels."""
+    if not num_frames:
+        return np.zeros(0, np.bool_)
     noise, loud = np.percentile(levels, [NOISE_PERCENTILE, LOUD_PERCENTILE], axis=0)
     floor = np.maximum(noise, loud - DYNAMIC_DB)
-    above: npt.NDArray[np.float32] = np.clip(levels - floor, 0, MAX_BAND_DB).mean(axis=1)
-    return _without_short_gaps(above > SPEECH_DB, round(SHORT_GAP_S * 100))
+    gap_frames = round(SHORT_GAP_S * 100)
+    last = levels[-(num_frames + gap_frames) :]  # a gap may begin before the frames
+    above: npt.NDArray[np.float32] = np.clip(last - floor, 0, MAX_BAND_DB).mean(axis=1)
+    return _without_short_gaps(above > SPEECH_DB, gap_frames)[-num_frames:]
 
 
 def speech_pieces(
@@ -243,7 +272,7 @@ def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:
     for first in range(0, num_frames, 1000):  # the spectra of several minutes take much memory
         samples = padded[first * FRAME_SAMPLES : (first + 1000 - 1) * FRAME_SAMPLES + WINDOW_SAMPLES]
         windows = np.lib.stride_tricks.sliding_window_view(samples, WINDOW_SAMPLES)[::FRAME_SAMPLES]
-        spectra = scipy.fft.rfft(windows * np.hanning(WINDOW_SAMPLES).astype(np.float32), 512)  # (T, 257)
+        spectra = scipy.fft.rfft(windows * WINDOW, 512)  # (T, 257)
         powers = np.square(spectra.real) + np.square(spectra.imag)
         # a matrix product would wake all BLAS threads for a few additions
         parts.append(np.add.reduceat(powers, BAND_BINS, axis=1)[:, :NUM_BANDS])
@@ -254,7 +283,8 @@ def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:
     """Mark gaps of at most this number of frames between speech as speech."""
     spoken = np.flatnonzero(speech)
     filled = speech.copy()
-    for place in np.flatnonzero(np.diff(spoken) <= num_frames):
+    gaps = np.diff(spoken)
+    for place in np.flatnonzero((gaps > 1) & (gaps <= num_frames)):
         filled[spoken[place] : spoken[place + 1]] = True
     return filled
 

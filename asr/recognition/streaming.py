@@ -22,17 +22,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asr.audio.recording import Waveform
 from asr.base.types import Hypothesis, UserError
-from asr.recognition.decoding.stream_decoders import stream_decoder
+from asr.recognition.decoding.stream_decoders import StreamDecoder, stream_decoder
 from asr.recognition.settled_logits import StreamListener
 
 if TYPE_CHECKING:
-    from asr.model.listening import RunClip
+    from asr.model.listening import LogProbs, RunClip
     from asr.recognition.recognizer import Recognizer
 
 PARTIAL_SAMPLES = 5120  # 0.32 s
@@ -51,6 +51,26 @@ class Partial:
     final: tuple[str, ...]
     provisional: tuple[str, ...]
     text: str
+
+
+NOTHING = Partial((), (), "")
+
+
+def next_partial(decoder: StreamDecoder, state: Any, ahead: LogProbs, before: Partial) -> Partial:
+    """Return the partial transcript of a stream.
+
+    Args:
+        decoder: of the stream.
+        state: of the decoder, which stays as it is.
+        ahead: (T, V) log probabilities that may still change.
+        before: the previous partial transcript, whose text is kept where the tokens are the same.
+    """
+    supposed = copy.deepcopy(state)
+    decoder.feed(supposed, ahead)
+    (tokens, _), (_, num_final) = decoder.partial(supposed), decoder.partial(state)
+    is_same = tokens == before.final + before.provisional
+    text = before.text if is_same else decoder.text_of(tokens)
+    return Partial(tokens[:num_final], tokens[num_final:], text)
 
 
 class StreamingRecognizer:
@@ -94,7 +114,7 @@ class Stream:
         self._state = self._decoder.start()
         self._waiting: list[Waveform] = []  # not yet recognized
         self._num_waiting = 0  # samples
-        self._partial = Partial((), (), "")
+        self._partial = NOTHING
         self._finished = False
 
     def feed(self, samples: Waveform) -> Partial:
@@ -116,7 +136,7 @@ class Stream:
         self._num_waiting += len(samples)
         if self._num_waiting >= PARTIAL_SAMPLES:
             self._process_waiting()
-            self._partial = self._updated_partial()
+            self._partial = next_partial(self._decoder, self._state, self._logits.ahead(), self._partial)
         return self._partial
 
     def finish(self) -> Hypothesis:
@@ -133,9 +153,3 @@ class Stream:
         self._waiting, self._num_waiting = [], 0
         for log_probs in self._logits.feed(samples):
             self._decoder.feed(self._state, log_probs)
-
-    def _updated_partial(self) -> Partial:
-        ahead = copy.deepcopy(self._state)
-        self._decoder.feed(ahead, self._logits.ahead())
-        (tokens, _), (_, num_final) = self._decoder.partial(ahead), self._decoder.partial(self._state)
-        return Partial(tokens[:num_final], tokens[num_final:], self._decoder.text_of(tokens))

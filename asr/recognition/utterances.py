@@ -12,7 +12,6 @@ whole recording by greedy decoding.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -23,12 +22,10 @@ from asr.base.types import Hypothesis
 from asr.base.vocabulary import BLANK_ID
 from asr.model.listening import LogProbs
 from asr.recognition.long_audio import Segment, shifted
-from asr.recognition.streaming import PARTIAL_SAMPLES, Partial, StreamingRecognizer
+from asr.recognition.streaming import NOTHING, PARTIAL_SAMPLES, Partial, StreamingRecognizer, next_partial
 
 PAUSE_S = 0.7  # without a token, ends a segment
 LONG_S = 30.0  # a segment of this length ends at its next blank, one of twice this length anyway
-
-NOTHING = Partial((), (), "")
 
 
 class Update(NamedTuple):
@@ -76,7 +73,7 @@ class SegmentedStream:
         ahead = self._logits.ahead()
         if self._is_over(ahead):
             segments += self._end_segment()
-        self._partial = self._updated_partial(ahead)
+        self._partial = next_partial(self._decoder, self._state, ahead, self._partial)
         return Update(tuple(segments), self._partial)
 
     def finish(self) -> tuple[Segment, ...]:
@@ -137,9 +134,3 @@ class SegmentedStream:
         if not hypothesis.tokens:
             return []
         return [Segment(round(start_s, 3), round(end_s, 3), shifted(hypothesis, start_s))]
-
-    def _updated_partial(self, ahead: LogProbs) -> Partial:
-        state = copy.deepcopy(self._state)
-        self._decoder.feed(state, ahead)
-        (tokens, _), (_, num_final) = self._decoder.partial(state), self._decoder.partial(self._state)
-        return Partial(tokens[:num_final], tokens[num_final:], self._decoder.text_of(tokens))

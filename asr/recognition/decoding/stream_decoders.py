@@ -146,6 +146,9 @@ class GreedyState:
     frame_ids: npt.NDArray[np.int32]  # (T,)
     frame_scores: npt.NDArray[np.float32]  # (T,) natural logarithms
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> GreedyState:
+        return GreedyState(self.frame_ids, self.frame_scores)  # never written to
+
 
 class HanziStream(GreedyStream):
     """Decodes a stream greedily and writes the text in hanzi.

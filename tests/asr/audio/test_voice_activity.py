@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.signal
 
+from asr.audio import voice_activity
 from asr.audio.recording import read_audio
 from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, SpeechDetector, speech_pieces
 
@@ -121,3 +122,30 @@ def test_a_detector_finds_sentences_in_a_stream(sentences):
         pieces += cutter.feed(block, detector.feed(block))
     pieces += cutter.finish()
     assert len(pieces) == len(sentences)
+
+
+class ForgetfulDetector(SpeechDetector):
+    """Computes all levels again for each block."""
+
+    every_power = np.zeros((0, voice_activity.NUM_BANDS), np.float32)
+
+    def _updated_levels(self, powers):
+        self.every_power = np.concatenate([self.every_power, powers])
+        return voice_activity._levels_db(self.every_power)
+
+
+def test_a_detector_decides_as_one_that_computes_everything_again(sentences):
+    waveform = add_noise(with_pauses(sentences * 2, 0.5)[0][: 29 * SECOND + 77], "white", 15)
+    detector, other = SpeechDetector(), ForgetfulDetector()
+    sizes, begin = itertools.cycle([32, 1, 3, 200, 5, 64]), 0
+    while begin < len(waveform):
+        end = begin + FRAME_SAMPLES * next(sizes)
+        np.testing.assert_array_equal(*(one.feed(waveform[begin:end]) for one in (detector, other)))
+        begin = end
+
+
+def test_a_detector_keeps_no_more_than_half_a_minute(sentences):
+    detector = SpeechDetector()
+    for block in blocks_of(with_pauses(sentences * 5, 0.5)[0], SECOND):
+        detector.feed(block)
+    assert len(detector._levels) <= 100 * voice_activity.BLOCK_S

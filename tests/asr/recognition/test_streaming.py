@@ -13,9 +13,9 @@ from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
 from asr.recognition.decoding.decoder import BeamDecoder, GreedyDecoder, make_decoder
-from asr.recognition.decoding.stream_decoders import stream_decoder
+from asr.recognition.decoding.stream_decoders import GreedyStream, stream_decoder
 from asr.recognition.recognizer import Recognizer
-from asr.recognition.streaming import StreamingRecognizer
+from asr.recognition.streaming import NOTHING, StreamingRecognizer, next_partial
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
 SECOND = 16000
@@ -218,3 +218,19 @@ def test_the_text_of_a_mandarin_stream_is_hanzi():
         assert (hypothesis.text, hypothesis.times_s) == ("你好", (0.0, 0.16))
         empty = stream.finish(stream.start(), "clip")
         assert (empty.tokens, empty.text) == ((), "")
+
+
+def test_text_is_written_again_only_when_tokens_change(monkeypatch):
+    written = []
+    monkeypatch.setattr(GreedyStream, "text_of", lambda _, tokens: written.append(tokens) or "-".join(tokens))
+    decoder = GreedyStream(GreedyDecoder(VOCABULARY, 0.08))
+    state, partial = decoder.start(), NOTHING
+    for ids in ([1], [1, 0], [1, 0, 2], [1, 0, 2, 2]):
+        partial = next_partial(decoder, state, frames_of(ids), partial)
+        assert partial.text == "-".join(partial.provisional)
+    assert written == [VOCABULARY.decode([1]), VOCABULARY.decode([1, 2])]
+
+
+def frames_of(ids):
+    """Return log probabilities in which these labels are the best of their frames."""
+    return np.eye(len(VOCABULARY), dtype=np.float32)[ids] - 1
