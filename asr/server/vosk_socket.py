@@ -12,6 +12,7 @@ from asr.recognition.decoding.decoder import Decoder, converter_of
 from asr.recognition.long_audio import Segment, joined
 from asr.recognition.timed_text import timed_words
 from asr.recognition.utterances import Update
+from asr.server.hot_words import hot_word_weights
 from asr.server.received_audio import pcm_waveform
 from asr.server.service import RecognitionService
 from asr.server.sockets import Talk, json_object, rate_of, socket_route
@@ -60,15 +61,20 @@ def vosk_routes(service: RecognitionService) -> list[BaseRoute]:
 def _settings(service: RecognitionService, config: Any) -> _Settings:
     if not isinstance(config, dict):
         config = {}
-    words = config.get("phrase_list")
-    hot_words = {str(word): 1.0 for word in words} if isinstance(words, list) else {}
     alternatives = config.get("max_alternatives", 0)
     return _Settings(
         rate_of(config.get("sample_rate", DEFAULT_RATE_HZ)),
         bool(config.get("words", True)),
         alternatives if isinstance(alternatives, int) else 0,
-        service.decoder_favouring(hot_words),
+        service.decoder_favouring(_hot_words(config)),
     )
+
+
+def _hot_words(config: dict[str, Any]) -> dict[str, float]:
+    """Return the words of `phrase_list` as Vosk's clients send it, and of the page's line with weights."""
+    words, line = config.get("phrase_list"), config.get("hot_words")
+    weights = {str(word): 1.0 for word in words} if isinstance(words, list) else {}
+    return weights | (hot_word_weights(line) if isinstance(line, str) else {})
 
 
 def _answers(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import mimetypes
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, aclosing
 from importlib.resources import files
@@ -20,6 +19,7 @@ from asr.recognition.long_audio import Segment
 from asr.recognition.recognized import Recognized
 from asr.server.examples import example_calls
 from asr.server.gate import PAGE_FOLDER
+from asr.server.hot_words import hot_word_weights
 from asr.server.openai_http import error_fields, file_of
 from asr.server.page.transcript import segment_fields, transcript_files
 from asr.server.progressive import recognized_progressively
@@ -48,7 +48,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 LINES = "application/x-ndjson"
-HOT_WORD = re.compile(r"([^\s,，、;；:：]+)(?:[:：](\d{1,3}(?:\.\d+)?))?")
 
 
 def page_routes(service: RecognitionService) -> list[BaseRoute]:
@@ -89,11 +88,6 @@ def page_routes(service: RecognitionService) -> list[BaseRoute]:
         Route(f"{PAGE_FOLDER}transcribe", transcribe, methods=["POST"]),
         Route(f"{PAGE_FOLDER}{{name}}", file, methods=["GET"]),
     ]
-
-
-def hot_word_weights(line: str) -> dict[str, float]:
-    """Return the words of a line and their weights, which are 1 unless written after a colon: `李雷:3`."""
-    return {word: float(weight or 1) for word, weight in HOT_WORD.findall(line)}
 
 
 async def _lines(

@@ -72,6 +72,15 @@ def test_alternatives_replace_words(address, speech):
     assert final["alternatives"][0]["text"]
 
 
+def test_hot_words_change_the_text_and_heavy_ones_that_of_open_segments_too(address, clips):
+    waveform, hot = read_audio(clips[2].audio_path), "水里"
+    assert hot not in vosk(address, waveform, 5120)[1]["text"]
+    assert hot in vosk(address, waveform, 5120, phrase_list=[hot, "李雷"])[1]["text"]
+    found, final = vosk(address, waveform, 5120, hot_words=f"{hot}:10，李雷")
+    assert hot in final["text"]
+    assert any(hot in one["partial"] for one in found)
+
+
 @pytest.mark.parametrize(
     ("message", "code"),
     [("no JSON", 1007), ("[1]", 1007), ('{"config": {"sample_rate": "x"}}', 1007), (bytes(5 << 20), 1009)],

@@ -9,13 +9,15 @@ export class LiveText {
     this.ended = ""; // text of the stretches of speech that have ended
   }
 
-  // rateHz is that of the samples. Without a connection there is no live text; the recording is made all the same.
-  open(rateHz) {
+  // rateHz is that of the samples, hotWords a line of favoured words. Without a connection there is no live text;
+  // the recording is made all the same.
+  open(rateHz, hotWords) {
     const address = new URL(`vosk${tokenQuery()}`, document.baseURI);
     address.protocol = address.protocol.replace("http", "ws");
     this.socket = new WebSocket(address);
     this.socket.onopen = () => {
-      this.socket.send(JSON.stringify({ config: { sample_rate: rateHz, words: false } }));
+      const config = { sample_rate: rateHz, words: false, hot_words: hotWords };
+      this.socket.send(JSON.stringify({ config }));
     };
     this.socket.onmessage = ({ data }) => this.show(JSON.parse(data));
   }

@@ -125,7 +125,7 @@ async function toggleRecording() {
   byId("record").disabled = true;
   try {
     await starting.start();
-    live.open(starting.rateHz);
+    live.open(starting.rateHz, byId("hot-words").value);
     byId("clock").textContent = clockText(0);
     recorder = starting;
     showRecording(true);

@@ -1,8 +1,8 @@
-"""Test what the page's own route reads."""
+"""Test how the words that a person favours are read."""
 
 import pytest
 
-from asr.server.page.routes import hot_word_weights
+from asr.server.hot_words import hot_word_weights
 
 
 @pytest.mark.parametrize(
