@@ -50,13 +50,16 @@ class Admission:
         self.draining = False
 
     @contextlib.contextmanager
-    def ticket(self) -> Iterator[Ticket]:
+    def ticket(self, *, begun: bool = False) -> Iterator[Ticket]:
         """Admit a request for the time of the block.
+
+        Args:
+            begun: whether it is part of a stream, which a server that is stopping answers to its end.
 
         Raises:
             RefusalError: too many are in progress, or the server is stopping.
         """
-        if self.draining:
+        if self.draining and not begun:
             raise unavailable("stopping", "this server is stopping; send the request to another, or later")
         ticket = Ticket(self)
         with self._lock:

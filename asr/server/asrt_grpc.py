@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,10 +16,12 @@ from asr.base.types import UserError
 from asr.recognition.recognized import Recognized
 from asr.server.asrt_http import OK, plain_waveform
 from asr.server.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
+from asr.server.certificate import Certificate
+from asr.server.inbox import Inbox
 from asr.server.limits import MAX_SYLLABLES
-from asr.server.refusal import RefusalError, invalid
+from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
-from asr.server.serving import Beside, Certificate
+from asr.server.serving import Beside
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
 PARTIAL = 206_000  # of an answer that a later one replaces
@@ -112,10 +115,25 @@ class AsrtGrpc(Beside):
 
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
         """Answer each piece of audio with the text of the open sentence, which ends with a silent piece."""
+        inbox: Inbox[Any] = Inbox(self._service.limits.stream_idle_s, lambda request: request.ByteSize())
+        receiving = asyncio.ensure_future(_receive(requests, inbox))
+        try:
+            self._check(context)
+            with self._service.streams.slot(inbox.stop):
+                async for answer in self._sentences(inbox):
+                    yield answer
+            if inbox.stopped:
+                raise unavailable("stopping", "this server is stopping")
+        except RefusalError as refusal:
+            await _abort(context, refusal)
+        finally:
+            receiving.cancel()
+
+    async def _sentences(self, inbox: Inbox[Any]) -> AsyncIterator[Any]:
         sentence: list[str] = []
         text = ""
-        async for request in requests:
-            found = await self._answer(context, functools.partial(self._recognized, request))
+        while (request := await inbox.take()) is not None:
+            found = await self._recognized(request, begun=True)
             sentence += found.hypothesis.tokens
             text = await self._service.run(self._text_of, sentence)
             if sentence and (not found.hypothesis.tokens or len(sentence) >= SENTENCE_TOKENS):
@@ -131,15 +149,15 @@ class AsrtGrpc(Beside):
             self._check(context)
             return await work()
         except RefusalError as refusal:
-            await context.abort(STATUSES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
+            await _abort(context, refusal)
 
     def _check(self, context: Context) -> None:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         if self._token and not hmac.compare_digest(str(sent).encode(), b"Bearer " + self._token):
             raise RefusalError(401, "invalid_api_key", "expected this server's token (authorization: Bearer)")
 
-    async def _recognized(self, request: Any) -> Recognized:
-        with self._service.admission.ticket() as ticket:
+    async def _recognized(self, request: Any, *, begun: bool = False) -> Recognized:
+        with self._service.admission.ticket(begun=begun) as ticket:
             data = request.wav_data
             ticket.reserve(len(data.samples))
             read = functools.partial(
@@ -164,6 +182,19 @@ class AsrtGrpc(Beside):
         if is_mandarin:
             return self._service.converted(tokens)
         return self._service.recognizer.vocabulary.join(tokens)
+
+
+async def _receive(requests: AsyncIterator[Any], inbox: Inbox[Any]) -> None:
+    try:
+        async for request in requests:
+            await inbox.put(request)
+    finally:
+        inbox.end()
+
+
+async def _abort(context: Context, refusal: RefusalError) -> None:
+    """End a call with the status of its refusal."""
+    await context.abort(STATUSES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
 
 
 def _unary(function: Any, request: Any) -> grpc.RpcMethodHandler:

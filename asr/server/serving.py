@@ -7,12 +7,9 @@ import contextlib
 import ipaddress
 import math
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
@@ -22,6 +19,7 @@ from typing_extensions import override
 
 from asr.base.interrupt import handled_by
 from asr.base.types import UserError
+from asr.server.certificate import Certificate
 from asr.server.connections import Connection
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
@@ -38,29 +36,6 @@ class Beside(Protocol):
 
     async def stop(self) -> None:
         """Let calls in progress end."""
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Names the files of a certificate for TLS.
-
-    Attributes:
-        certificate: chain in PEM.
-        key: of the certificate in PEM.
-    """
-
-    certificate: Path
-    key: Path
-
-    def check(self) -> None:
-        """Raise a UserError if TLS cannot use the files."""
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
-        except (OSError, ssl.SSLError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UserError(
-                f"{self.certificate}, {self.key}: no certificate with its key in PEM ({reason})"
-            ) from None
 
 
 def is_local(host: str) -> bool:
@@ -140,6 +115,7 @@ def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None
         timeout_graceful_shutdown=math.ceil(limits.drain_s),
         ssl_certfile=certificate.certificate if certificate else None,
         ssl_keyfile=certificate.key if certificate else None,
+        ssl_ciphers="",  # Python's own choice: that of uvicorn is of TLS 1.0
     )
 
 
@@ -169,6 +145,7 @@ class Server(uvicorn.Server):
             await self._beside.start()
         await super().startup(sockets)
         self._on_ready()
+        self._service.load_ahead()
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from asr.server.inbox import Inbox
 from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 
@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 CLOSE_CODES = {400: 1007, 413: 1009, 429: 1013, 503: 1013}  # by the status that HTTP would have
 POLICY, FAILED, STOPPING = 1008, 1011, 1012
 MAX_REASON_BYTES = 120
-MAX_WAITING_BYTES = 1 << 20  # received ahead of what is being answered, besides the message that exceeds it
 
 SAMPLE_BYTES = 2
 
@@ -39,11 +38,13 @@ class Talk:
 
     def __init__(self, socket: WebSocket, idle_s: float, end: str) -> None:
         self._socket, self._idle_s, self._end = socket, idle_s, end
-        self._waiting: deque[Message] = deque()
-        self._num_bytes = 0
-        self._changed = asyncio.Event()
-        self._close_code: int | None = None  # of a client that has gone
-        self.stopped = False
+        self._inbox: Inbox[Message] = Inbox(idle_s, len)
+        self._close_code = FAILED  # of a client that has gone
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether the server ends the stream."""
+        return self._inbox.stopped
 
     async def receive(self) -> Message:
         """Return the next message; that which ends the stream, once the server is stopping.
@@ -52,17 +53,12 @@ class Talk:
             WebSocketDisconnect: the client has gone.
             RefusalError: it has been silent for too long.
         """
-        try:
-            async with asyncio.timeout(self._idle_s):
-                while not self._waiting:
-                    if self.stopped:
-                        return self._end
-                    if self._close_code is not None:
-                        raise WebSocketDisconnect(self._close_code)
-                    await self._change()
-        except TimeoutError:
-            raise unavailable("idle", f"no message for {self._idle_s:g} s") from None
-        return self._next()
+        message = await self._inbox.take()
+        if message is not None:
+            return message
+        if self.stopped:
+            return self._end
+        raise WebSocketDisconnect(self._close_code)
 
     def with_received(self, first: bytes, max_samples: int) -> list[bytes]:
         """Return a message of samples with those that have been received since, as many as fit.
@@ -74,12 +70,11 @@ class Talk:
             max_samples: of all together; `first` alone may have more.
         """
         found, num_bytes = [first], len(first)
-        while self._waiting and isinstance(self._waiting[0], bytes):
-            num_bytes += len(self._waiting[0])
+        while isinstance(message := self._inbox.peek(), bytes):
+            num_bytes += len(message)
             if num_bytes > SAMPLE_BYTES * max_samples:
                 break
-            message = self._next()
-            assert isinstance(message, bytes)
+            self._inbox.next()
             found.append(message)
         return found
 
@@ -93,32 +88,18 @@ class Talk:
 
     def stop(self) -> None:
         """End the stream after the messages that were received, as if its client did."""
-        self.stopped = True
-        self._changed.set()
+        self._inbox.stop()
 
     async def listen(self) -> None:
         """Receive messages until the client has gone."""
-        while self._close_code is None and not self.stopped:
+        while not self.stopped:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 self._close_code = message.get("code", 1000)
-            else:
-                data = message["bytes"] if message.get("bytes") is not None else message["text"]
-                self._waiting.append(data)
-                self._num_bytes += len(data)
-            self._changed.set()
-            while self._num_bytes > MAX_WAITING_BYTES:
-                await self._change()
-
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-    def _next(self) -> Message:
-        message = self._waiting.popleft()
-        self._num_bytes -= len(message)
-        self._changed.set()
-        return message
+                self._inbox.end()
+                return
+            data = message["bytes"] if message.get("bytes") is not None else message["text"]
+            await self._inbox.put(data)
 
 
 def socket_route(

@@ -135,6 +135,34 @@ async def vosk_stream(address: str, waveform: Any, speed: float = 1.0) -> Stream
     return times
 
 
+async def funasr_texts(address: str, data: Any, mode: str) -> list[str]:
+    """Return the final texts of a recording that is sent as FunASR's clients do.
+
+    Args:
+        address: of the server.
+        data: bytes of a file, sent at once; or samples, (S,) int16 at 16 kHz, sent as they are spoken.
+        mode: "offline" or "2pass".
+    """
+    begin = {"mode": mode, "chunk_size": [5, 10, 5], "chunk_interval": 10, "wav_name": "a", "itn": True}
+    begin |= {"wav_format": "pcm", "audio_fs": SAMPLE_RATE_HZ, "is_speaking": True, "hotwords": ""}
+    url = address.replace("http", "ws", 1) + "/"
+    options: dict[str, Any] = {"subprotocols": ["binary"], "compression": None, "max_size": None}
+    async with connect(url, **options) as socket:
+        await socket.send(json.dumps(begin))
+        if isinstance(data, bytes):
+            await socket.send(data)
+        else:
+            due_s = time.monotonic()
+            for first in range(0, len(data), CHUNK_SAMPLES):
+                chunk = data[first : first + CHUNK_SAMPLES]
+                due_s += len(chunk) / SAMPLE_RATE_HZ
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+                await socket.send(chunk.tobytes())
+        await socket.send('{"is_speaking": false}')
+        answers = [json.loads(one) async for one in socket]
+    return [one["text"] for one in answers if one["mode"].endswith("offline") and one["text"]]
+
+
 async def sherpa_texts(address: str, waveforms: Sequence[Any], num_requests: int) -> list[tuple[int, str]]:
     """Send recordings one after the other to sherpa-onnx's server; return their numbers and texts."""
     found = []

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asr.runs.run import Run
+
+MODELS = ("TensorFlow", "exported")
 
 
 @dataclass(frozen=True)
@@ -18,10 +21,12 @@ class Models:
     Attributes:
         run: the trained model.
         folder: for temporary files.
+        names: of those in `served`.
     """
 
     run: Path
     folder: Path
+    names: Sequence[str] = MODELS
 
     @functools.cached_property
     def exported(self) -> Path:
@@ -36,7 +41,7 @@ class Models:
     @property
     def served(self) -> dict[str, Path]:
         """Return what is served, by the name of what runs it."""
-        return {"TensorFlow": self.run, "exported": self.exported}
+        return {name: self.run if name == "TensorFlow" else self.exported for name in self.names}
 
     @property
     def manifest(self) -> Path:

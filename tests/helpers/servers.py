@@ -1,5 +1,6 @@
 """Start servers: in this process, with limits of your own, or by the command."""
 
+import asyncio
 import contextlib
 import re
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 
 from asr.server.app import make_app
+from asr.server.asrt_grpc import AsrtGrpc
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
 from asr.server.serving import Server, address_of, listen, uvicorn_config
@@ -51,6 +53,40 @@ def server_in_thread(recognizer, token="", origins=(), **limits):
             thread.join(LIMIT_S)
             call_in_time(service.close)
             assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def grpc_server(recognizer, token="", **limits):
+    """Yield the port of ASRT's gRPC interface, served in a thread, which is drained in the end."""
+    service = RecognitionService(recognizer, "model", Limits(**limits))
+    with contextlib.closing(service), grpc_port_of(service, token) as port:
+        yield port
+        service.admission.draining = True
+
+
+@contextlib.contextmanager
+def grpc_port_of(service, token=""):
+    """Yield the port of ASRT's gRPC interface to a service, served in a thread."""
+    ready, started = threading.Event(), []
+
+    async def run():
+        stopped = asyncio.Event()
+        server = AsrtGrpc(service, "127.0.0.1", 0, token)
+        await server.start()
+        started.append((asyncio.get_running_loop(), stopped, server.port))
+        ready.set()
+        await stopped.wait()
+        await asyncio.gather(server.stop(), service.streams.stop_all(LIMIT_S))
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    assert ready.wait(LIMIT_S)
+    ((loop, stopped, port),) = started
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(LIMIT_S)
 
 
 @contextlib.contextmanager

@@ -24,8 +24,8 @@ from asr.server.limits import Limits
 if TYPE_CHECKING:
     from asr.recognition.recognizer import Recognizer
     from asr.server.asrt_grpc import AsrtGrpc
+    from asr.server.certificate import Certificate
     from asr.server.service import RecognitionService
-    from asr.server.serving import Certificate
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client", "websockets")
 GRPC_PACKAGES = ("grpc",)
@@ -159,7 +159,7 @@ def _token(path: Path | None) -> str:
 
 
 def _certificate(arguments: argparse.Namespace) -> Certificate | None:
-    from asr.server.serving import Certificate
+    from asr.server.certificate import Certificate
 
     if (arguments.certificate is None) != (arguments.key is None):
         raise UserError("TLS needs both `certificate` and `key`")

@@ -40,8 +40,6 @@ def test_wrong_files_and_limits_are_named(exported, capsys, tmp_path):
     assert "at least 8" in error_of(capsys, exported.folder, "--token-file", tmp_path / "token")
     assert "cannot read this token" in error_of(capsys, exported.folder, "--token-file", tmp_path / "none")
     assert "--key" in error_of(capsys, exported.folder, "--cert", tmp_path / "token")
-    files = ("--cert", tmp_path / "token", "--key", tmp_path / "token")
-    assert "no certificate" in error_of(capsys, exported.folder, *files)
     assert "--max-queue 0" in error_of(capsys, exported.folder, "--max-queue", 0)
     assert "no run here" in error_of(capsys, tmp_path, "--port", 0)
 

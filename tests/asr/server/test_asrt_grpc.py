@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import threading
+import queue
 
 import grpc
 import numpy as np
 import pytest
-from helpers.servers import LIMIT_S
+from helpers.servers import LIMIT_S, grpc_server, wait_until
 
 from asr.audio.recording import read_audio
 from asr.base.types import UserError
@@ -54,32 +54,6 @@ def parsed(message):
             value, place = message[place : place + value].decode(), place + value
         found.setdefault(key >> 3, []).append(value)
     return found
-
-
-@contextlib.contextmanager
-def grpc_server(recognizer, token="", **limits):
-    """Yield the port of a server in a thread."""
-    service, ready, stop = RecognitionService(recognizer, "model", Limits(**limits)), threading.Event(), []
-
-    async def run():
-        stopped = asyncio.Event()
-        server = AsrtGrpc(service, "127.0.0.1", 0, token)
-        await server.start()
-        stop.append((asyncio.get_running_loop(), stopped, server.port))
-        ready.set()
-        await stopped.wait()
-        await server.stop()
-
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    assert ready.wait(LIMIT_S)
-    loop, stopped, port = stop[0]
-    try:
-        yield port
-    finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(LIMIT_S)
-        service.close()
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +119,54 @@ def test_port_in_use_is_named(port, recognizer):
     with pytest.raises(UserError, match="grpc_port"):
         asyncio.run(AsrtGrpc(service, "127.0.0.1", port).start())
     service.close()
+
+
+@contextlib.contextmanager
+def open_stream(port):
+    """Yield a queue of pieces, None for the end, and the answers to them."""
+    pieces = queue.Queue()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stream = channel.stream_stream(f"/{SERVICES[0]}/Stream")
+        yield pieces, stream(iter(pieces.get, None), timeout=LIMIT_S)
+        pieces.put(None)
+
+
+def test_server_that_stops_gives_an_open_stream_its_final_answer(recognizer, clips):
+    expected = recognizer.transcribe(clips[2].audio_path).text
+    with contextlib.ExitStack() as stack:
+        with grpc_server(recognizer) as port:
+            pieces, answers = stack.enter_context(open_stream(port))
+            pieces.put(speech(read_audio(clips[2].audio_path)))
+            assert parsed(next(answers)) == {1: [206_000], 3: [expected]}
+        assert parsed(next(answers)) == {1: [200_000], 3: [expected]}
+        with pytest.raises(grpc.RpcError) as caught:
+            next(answers)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_stream_without_pieces_is_ended(recognizer):
+    with grpc_server(recognizer, stream_idle_s=0.05) as port:
+        assert "no message" in reason_of_refusal(port)
+
+
+def test_streams_are_limited_and_one_that_vanishes_is_not_counted(recognizer, clips):
+    with grpc_server(recognizer, max_streams=1) as port:
+        with open_stream(port) as (pieces, answers):
+            pieces.put(speech(read_audio(clips[0].audio_path)))
+            next(answers)
+            assert "1 streams are open" in reason_of_refusal(port)
+            answers.cancel()
+        wait_until(lambda: not reason_of_refusal(port, None))
+
+
+def reason_of_refusal(port, *pieces):
+    """Return why a stream is refused, empty if it is not."""
+    with open_stream(port) as (waiting, answers):
+        for piece in pieces:
+            waiting.put(piece)
+        with contextlib.suppress(StopIteration):
+            try:
+                next(answers)
+            except grpc.RpcError as error:
+                return error.details()
+    return ""

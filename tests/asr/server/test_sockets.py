@@ -9,8 +9,9 @@ from helpers.speech_sockets import open_socket, remaining
 from starlette.websockets import WebSocketDisconnect
 
 from asr.audio.recording import read_audio
+from asr.server.inbox import MAX_WAITING_BYTES
 from asr.server.refusal import RefusalError
-from asr.server.sockets import MAX_WAITING_BYTES, Talk
+from asr.server.sockets import Talk
 
 END = '{"eof": 1}'
 
