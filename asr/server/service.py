@@ -35,10 +35,12 @@ from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
 from asr.server.limits import Limits
 from asr.server.metrics import Metrics
+from asr.server.padding import PaddedListener
 from asr.server.refusal import too_large
 from asr.server.streams import Streams
 
 READERS = 2  # threads that decode recordings
+UNREAD = "-"  # a syllable of no word, for which all characters are searched
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
 
 OnSegment = Callable[[Segment], None]
@@ -57,12 +59,14 @@ class RecognitionService:
     def __init__(
         self, recognizer: Recognizer, name: str, limits: Limits, pinyin_of: PinyinOf | None = None
     ) -> None:
-        self.recognizer, self.name, self.limits, self._pinyin_of = recognizer, name, limits, pinyin_of
+        listener = PaddedListener(recognizer.listener)
+        self.recognizer = Recognizer(listener, recognizer.vocabulary, recognizer.decoder)
+        self.name, self.limits, self._pinyin_of = name, limits, pinyin_of
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
-        self._batch_samples = batch_samples * recognizer.listener.num_devices
-        self._logits = recognizer.listener.compiled(lambda logits: logits)
-        self.streams = Streams(recognizer, limits)
+        self._batch_samples = batch_samples * listener.num_devices
+        self._logits = listener.compiled(lambda logits: logits)
+        self.streams = Streams(self.recognizer, limits)
         kinds = [
             Kind("clip", self._run_clips, len, self._batch_samples),
             self.streams.kind(self._batch_samples),
@@ -94,6 +98,11 @@ class RecognitionService:
     def warm_up(self) -> None:
         """Run the model once, since the first batch takes longer."""
         self.batcher.submit("clip", np.zeros(SAMPLE_RATE_HZ, np.int16)).result()
+
+    def load_ahead(self) -> None:
+        """Load in a thread what the first text would load, which takes a second."""
+        if converter_of(self.recognizer.decoder) is not None:
+            self._readers.submit(self.converted, [UNREAD])
 
     def close(self) -> None:
         """End all threads; what waits is cancelled."""
