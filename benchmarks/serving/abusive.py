@@ -207,7 +207,7 @@ async def keep_abusing(
     kinds: Mapping[str, Callable[[Abuse], Awaitable[None]]],
     on_done: Callable[[str], bool],
 ) -> None:
-    """Abuse a server in one way after the other, as long as `on_done` asks for more."""
+    """Run one abuse after the other, as long as `on_done` asks for more."""
     going = True
     while going:
         await asyncio.sleep(abuse.chance.uniform(0.1, 1.0))

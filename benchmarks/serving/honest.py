@@ -108,12 +108,12 @@ async def funasr_offline(server: Started, recording: Recording) -> str:
 
 
 async def funasr_live(server: Started, recording: Recording) -> str:
-    """Speak as FunASR's clients do, in real time."""
+    """Send samples in real time as FunASR's clients do."""
     return " ".join(await funasr_texts(server.address, recording.waveform, "2pass"))
 
 
 async def vosk_live(server: Started, recording: Recording) -> str:
-    """Speak as Vosk's clients do, in real time."""
+    """Send samples in real time as Vosk's clients do."""
     return (await vosk_stream(server.address, recording.waveform)).text
 
 

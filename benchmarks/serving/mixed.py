@@ -28,7 +28,7 @@ MAX_SHOWN = 5
 
 @dataclass
 class Tally:
-    """Counts what happened.
+    """Holds what happened to clients and to the server.
 
     Attributes:
         until_s: by the monotonic clock, the end of the load.
@@ -62,7 +62,7 @@ class Tally:
         return count
 
     def abused(self, name: str) -> bool:
-        """Count an abuse."""
+        """Count an abuse, and return whether the load continues."""
         self.abuses[name] += 1
         return self.going
 
