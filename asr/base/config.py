@@ -159,6 +159,13 @@ class ModelConfig:
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # Let the outputs of toned syllables share weights by initial, final and tone.
     factored_output: bool = False
+    # Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216), of the separable family: where in the network
+    # there are outputs with a loss of their own in training, as shares of its blocks: "0.7", "0.5, 0.8"; ""
+    # for none. Decoding does without them.
+    intermediate_ctc: str = ""
+    # Self-conditioned CTC (Nozaki & Komatsu, 2021, arXiv:2104.02724): layers behind an intermediate output
+    # get its probabilities, in decoding as well.
+    self_conditioned: bool = False
     # Normalise by the statistics of the whole batch where several devices share it; otherwise each device
     # uses the statistics of its own rows.
     synchronized_batch_norm: bool = False
@@ -195,6 +202,8 @@ class TrainConfig:
     weight_decay: Share = 1e-2
     # Clip the gradients to this global norm.
     clip_norm: Positive = 5.0
+    # Share of the losses of `model.intermediate_ctc` in the whole loss.
+    intermediate_weight: Share = 0.3
     # Consistency regularisation (CR-CTC; Yao et al., 2024, arXiv:2410.05101): the model processes two views
     # of each clip, masked by SpecAugment independently, and learns to give both the same outputs. Weight of
     # the divergence of the two, raised linearly during the warm-up: 0.2 in the paper, 0 for a single view.

@@ -59,6 +59,14 @@ class Logits(NamedTuple):
     num_frames: Tensor  # (B,) int32
 
 
+class DeepLogits(NamedTuple):
+    """Holds a model's outputs in training, with those of layers in the middle of its network."""
+
+    values: Tensor  # (B, T, V) float32
+    num_frames: Tensor  # (B,) int32
+    intermediate: tuple[Logits, ...]  # in the order of their layers; they may have more frames
+
+
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """Holds the result of decoding an utterance.

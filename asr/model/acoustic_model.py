@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
-from asr.base.types import Logits, Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features import make_features
 from asr.model.features.layer import HOP, FeatureLayer
@@ -127,11 +127,11 @@ class AcousticModel(BuiltByCall, keras.Model):
             return None
         return ReceptiveField(HOP * network.before + features.before, HOP * network.after + features.after)
 
-    def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits:
+    def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits | DeepLogits:
         """Map audio, (B, S) int16, and num_samples, (B,) int32, to logits."""
         features, num_frames = self.features(audio, num_samples)
         features, num_frames = self._augment(features, num_frames, training)
-        logits: Logits = self.network(features, num_frames, training=training)
+        logits: Logits | DeepLogits = self.network(features, num_frames, training=training)
         return logits
 
     def _augment(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:

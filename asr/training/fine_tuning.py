@@ -24,7 +24,8 @@ from asr.model.acoustic_model import AcousticModel
 
 Array = npt.NDArray[Any]
 
-OUTPUT = "output"  # the layer whose weights belong to tokens
+OUTPUT = "output"  # the layer whose weights belong to tokens, as those of the next one
+FEEDBACK = "feedback"  # in asr/model/networks/intermediate.py
 NETWORK = "acoustic_model/network/"  # the prefix of paths
 SEED = "seed_generator_state"
 MAX_LISTED = 6  # tokens or layers in a line
@@ -139,16 +140,19 @@ def load_matching(
 
 def _value(path: str, initial: Array, array: Array | None, rows: _Rows | str) -> tuple[Array | None, str]:
     """Return a weight's new value (None to keep the initial one), and why it is not loaded as a whole."""
-    if _layer(path) == OUTPUT:
-        return (None, rows) if isinstance(rows, str) else _with_rows(path, initial, array, rows)
-    if array is None:
+    if array is None and _layer(path) != OUTPUT:
         return None, "not in the other run"
+    if _belongs_to_tokens(path):
+        return (None, rows) if isinstance(rows, str) else _with_rows(path, initial, array, rows)
+    assert array is not None
     return (array, "") if array.shape == initial.shape else (None, _shapes(initial, array))
 
 
-def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> tuple[Array, str]:
+def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> tuple[Array | None, str]:
     """Return an output weight with the other run's rows where they match, and why others do not."""
     assert array is not None, path  # rows are matched only if both runs have the same output weights
+    if _rows_first(path, array).shape[1:] != _rows_first(path, initial).shape[1:]:
+        return None, _shapes(initial, array)
     value = initial.copy()
     _rows_first(path, value)[rows.ours] = _rows_first(path, array)[rows.theirs]
     if len(rows.ours) == rows.num_ours:
@@ -203,7 +207,12 @@ def _rows_first(path: str, array: Array) -> Array:
 
 def _shows_a_match(weight: Weight) -> bool:
     """Return whether loading this weight shows a match: any two networks share norms and tokens."""
-    return len(weight.shape) > 1 and _layer(weight.path) != OUTPUT
+    return len(weight.shape) > 1 and not _belongs_to_tokens(weight.path)
+
+
+def _belongs_to_tokens(path: str) -> bool:
+    """Return whether a weight has a row for each token or part, as in output layers, also in the middle."""
+    return path.split("/")[-2] in (OUTPUT, FEEDBACK)
 
 
 def _layer(path: str) -> str:

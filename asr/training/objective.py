@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from asr.base.config import TrainConfig
-from asr.base.types import Logits, Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.acoustic_model import AcousticModel
 from asr.model.loss import ctc_loss
 from asr.recognition.decoding.greedy import BestPath, best_path
@@ -37,15 +37,29 @@ def make_objective(config: TrainConfig, optimizer: Any, warmup_steps: int) -> Ob
     def objective(
         model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
     ) -> tuple[Tensor, BestPath]:
-        logits: Logits = model(audio, num_samples, training=True)
+        logits: Logits | DeepLogits = model(audio, num_samples, training=True)
+        if config.consistency:  # both views have the same labels
+            labels, num_labels = tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0)
+        loss = _ctc_loss(logits, labels, num_labels, config.intermediate_weight)
+        last = Logits(*logits[:2])
         if not config.consistency:
-            return tf.reduce_mean(ctc_loss(logits, labels, num_labels)), best_path(logits)
-        first, second = views_of(logits)
-        losses = ctc_loss(logits, tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0))
-        apart = consistency_loss(first, second)
-        return tf.reduce_mean(losses) + consistency_weight() * tf.reduce_mean(apart), best_path(first)
+            return loss, best_path(last)
+        first, second = views_of(last)
+        apart = tf.reduce_mean(consistency_loss(first, second))
+        return loss + consistency_weight() * apart, best_path(first)
 
     return objective
+
+
+def _ctc_loss(
+    logits: Logits | DeepLogits, labels: Tensor, num_labels: Tensor, intermediate_weight: float
+) -> Tensor:
+    """Return the mean CTC loss of some rows, in which losses in the middle of the network have a share."""
+    loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels))
+    if not isinstance(logits, DeepLogits):
+        return loss
+    others = [tf.reduce_mean(ctc_loss(each, labels, num_labels)) for each in logits.intermediate]
+    return (1 - intermediate_weight) * loss + intermediate_weight * tf.add_n(others) / len(others)
 
 
 def views_of(logits: Logits) -> tuple[Logits, Logits]:

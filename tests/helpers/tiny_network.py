@@ -7,9 +7,10 @@ from keras import ops
 from typing_extensions import override
 
 from asr.base.config import ModelConfig
-from asr.base.types import Logits, Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
+from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import Network
 from asr.model.networks.parts import Part, Passed, run_parts
@@ -25,12 +26,24 @@ class Tiny(Network):
         num_outputs: V, the size of the vocabulary, blank counted.
         dropout: share of activations dropped in training.
         seed: of the initial weights and the dropout masks.
+        intermediate: whether there is an output before dropout.
+        self_conditioned: whether what follows gets its probabilities.
     """
 
     SUBSAMPLING = 8
+    HAS_INTERMEDIATE = True
 
-    def __init__(self, num_outputs: int, dropout: float, seed: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_outputs: int,
+        dropout: float,
+        seed: int = 1,
+        intermediate: bool = False,
+        self_conditioned: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.intermediate, self.self_conditioned = intermediate, self_conditioned
         self.num_outputs, self.dropout, self.seed = num_outputs, dropout, seed
         first, second = (keras.initializers.GlorotUniform(10 * seed + layer) for layer in range(2))
         self._convolution = keras.layers.Conv1D(
@@ -39,25 +52,33 @@ class Tiny(Network):
         self._norm = MaskedBatchNorm(name="norm")
         self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
         self._output = keras.layers.Dense(num_outputs, kernel_initializer=second, name="output")
+        self._middle = (
+            IntermediateOutput(num_outputs, None, self_conditioned, seed, name="middle")
+            if intermediate
+            else None
+        )
 
     @classmethod
     @override
     def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> "Tiny":
-        return cls(len(vocabulary), config.dropout, seed)
+        intermediate = bool(config.intermediate_ctc)
+        return cls(len(vocabulary), config.dropout, seed, intermediate, config.self_conditioned)
 
     @override
     def num_output_frames(self, num_frames: Any) -> Any:
         return (num_frames + self.SUBSAMPLING - 1) // self.SUBSAMPLING
 
     @override
-    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
-        return Logits(*run_parts(self.parts(), features, num_frames, training))
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
+        logits = run_parts(self.parts(), features, num_frames, training)
+        return logits if isinstance(logits, DeepLogits) else Logits(*logits)
 
     @override
     def parts(self) -> list[Part]:
         return [
             Part("convolution", [self._convolution], self._subsample),
             Part("norm", [self._norm, self._dropout], self._normalize),
+            *([Part("middle", [self._middle], self._read)] if self._middle else []),
             Part("output", [self._output], self._to_logits),
         ]
 
@@ -70,6 +91,11 @@ class Tiny(Network):
         hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
         return self._dropout(hidden, training=training), num_frames
 
+    def _read(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
+        hidden, logits = self._middle(hidden, mask, num_frames, training=training)
+        return (hidden, num_frames, *logits)
+
     def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
 
@@ -79,5 +105,7 @@ class Tiny(Network):
             "num_outputs": self.num_outputs,
             "dropout": self.dropout,
             "seed": self.seed,
+            "intermediate": self.intermediate,
+            "self_conditioned": self.self_conditioned,
             "name": self.name,
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from asr.base.config import ModelConfig
 from asr.base.registry import NETWORKS, load_part
+from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.keras_internals import layers_of
 from asr.model.networks.layers import MaskedBatchNorm
@@ -26,8 +27,21 @@ def make_network(
         vocabulary: vocabulary of the outputs.
         seed: seed of the initial weights, and of everything drawn in training.
         precision: number format of the computations; weights and logits are float32.
+
+    Raises:
+        UserError: settings of the model contradict each other.
     """
     family: type[Network] = load_part(NETWORKS, config.family)
+    if config.intermediate_ctc and not family.HAS_INTERMEDIATE:
+        raise UserError(
+            f"model.intermediate_ctc: networks of model.family={config.family} have no outputs in the "
+            "middle; choose the family separable, or leave it out"
+        )
+    if config.self_conditioned and not config.intermediate_ctc:
+        raise UserError(
+            "model.self_conditioned: needs an output in the middle of the network, and "
+            'model.intermediate_ctc names none; set it, for instance to "0.7"'
+        )
     network = family.of(config, vocabulary, seed)
     for layer in layers_of(network):
         layer.dtype_policy = POLICIES[precision]

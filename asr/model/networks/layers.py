@@ -128,3 +128,17 @@ class SumOfParts(keras.layers.Layer):
     @override
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "parts": self.parts.tolist(), "seed": self.seed}
+
+
+def make_output(num_outputs: int, parts: Any, seed: int) -> keras.layers.Layer:
+    """Return the layer "output" of a network: (B, T, C) to (B, T, V).
+
+    Args:
+        num_outputs: V.
+        parts: (V, P) ids of each output's parts, by which outputs share weights; None for none.
+        seed: seed of the initial weights.
+    """
+    if parts is not None:
+        return SumOfParts(parts, seed=seed, name="output")
+    initializer = keras.initializers.GlorotUniform(seed)
+    return keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")

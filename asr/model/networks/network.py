@@ -9,7 +9,7 @@ import keras
 from typing_extensions import override
 
 from asr.base.config import ModelConfig
-from asr.base.types import Logits, Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import BuiltByCall
@@ -26,6 +26,9 @@ class Network(BuiltByCall, keras.Model):
 
     SUBSAMPLING: int
     """Feature frames from one frame of logits to the next."""
+
+    HAS_INTERMEDIATE = False
+    """Whether `of` heeds `model.intermediate_ctc` and `model.self_conditioned`."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"name": "network", **kwargs})
@@ -53,10 +56,11 @@ class Network(BuiltByCall, keras.Model):
         """
         return None
 
-    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
         """Map features (B, T, F), 0 on padding, and num_frames (B,) to float32 logits.
 
         `values` may have more frames than `num_output_frames` gives; those beyond it do not count.
+        Only in training, a network may return `DeepLogits`.
         """
         raise NotImplementedError
 
@@ -68,7 +72,7 @@ class Network(BuiltByCall, keras.Model):
         """
 
         def whole(features: Tensor, num_frames: Tensor, training: bool) -> Passed:
-            logits: Logits = self(features, num_frames, training=training)
+            logits: Logits | DeepLogits = self(features, num_frames, training=training)
             return logits
 
         return [Part(self.name, [self], whole)]

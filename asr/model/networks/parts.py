@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import keras
 
-from asr.base.types import Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.networks.layers import BuiltByCall
 
-Passed: TypeAlias = tuple[Tensor, Tensor]
-"""What one part hands to the next: hidden (B, T, ...) and the number of frames (B,) of each row."""
+Passed: TypeAlias = tuple[Any, ...]
+"""What one part hands to the next: hidden (B, T, ...), the number of frames (B,) of each row, and then the
+`Logits` of outputs in the middle of the network so far."""
 
 
 class Part(NamedTuple):
@@ -20,7 +21,8 @@ class Part(NamedTuple):
     Attributes:
         name: is unique in the network.
         layers: those whose weights the part uses; no other part uses them.
-        run: (hidden, num_frames, training) -> what the next part takes; that of the last returns `Logits`.
+        run: (hidden, num_frames, training) -> what the next part takes, with logits of this part alone; that
+            of the last part returns `Logits`.
     """
 
     name: str
@@ -30,10 +32,22 @@ class Part(NamedTuple):
 
 def run_parts(parts: Sequence[Part], hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
     """Run parts one after the other, and return what the last one returns."""
-    passed = hidden, num_frames
+    passed: Passed = (hidden, num_frames)
     for part in parts:
-        passed = part.run(*passed, training)
+        passed = run_part(part, passed, training)
     return passed
+
+
+def run_part(part: Part, passed: Passed, training: bool) -> Passed:
+    """Run a part with what the one before passed on; logits of parts before are passed on, too."""
+    hidden, num_frames, *earlier = passed
+    made = part.run(hidden, num_frames, training)
+    if not earlier:
+        return made
+    hidden, num_frames, *own = made
+    if isinstance(made, Logits):
+        return DeepLogits(hidden, num_frames, tuple(earlier))
+    return (hidden, num_frames, *earlier, *own)
 
 
 class PartLayer(BuiltByCall, keras.layers.Layer):
@@ -47,8 +61,8 @@ class PartLayer(BuiltByCall, keras.layers.Layer):
     def __init__(self, part: Part, dtype: Any = None) -> None:
         super().__init__(name=part.name, dtype=dtype)
         self._layers_within = list(part.layers)
-        self._run = part.run
+        self._part = part
 
     def call(self, passed: Passed, training: bool = False) -> Passed:
         """Map what the part before returned to what the next one takes."""
-        return self._run(*passed, training)
+        return run_part(self._part, passed, training)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,11 +17,12 @@ from keras import ops
 from typing_extensions import override
 
 from asr.base.config import ModelConfig
-from asr.base.types import Logits, Tensor
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
 from asr.model.listening import ReceptiveField
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, SumOfParts
+from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, make_output
 from asr.model.networks.network import Network
 from asr.model.networks.parts import Part, Passed, run_parts
 
@@ -60,9 +62,12 @@ class Separable(Network):
         dropout: share of activations dropped in training.
         output_parts: (V, P) ids of the parts of each output, by which outputs share weights.
         seed: seed of the dropout masks and the initial weights.
+        intermediate: indices of the blocks, from 0, that have an output of their own behind them.
+        self_conditioned: whether layers behind such an output get its probabilities.
     """
 
     SUBSAMPLING = 8
+    HAS_INTERMEDIATE = True
 
     def __init__(
         self,
@@ -71,17 +76,20 @@ class Separable(Network):
         dropout: float = 0.1,
         output_parts: Any = None,
         seed: int = 1,
+        intermediate: Sequence[int] = (),
+        self_conditioned: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.intermediate, self.self_conditioned = tuple(intermediate), self_conditioned
         self.size, self.num_outputs, self.dropout, self.seed = size, num_outputs, dropout, seed
         self.output_parts = output_parts
         recipe = SIZES[size]
-        seeds = itertools.count(seed * 1000)
+        seeds, numbers = itertools.count(seed * 1000), itertools.count()
         self._stages = [
             Stage(
                 BlockSize(channels, recipe.convolutions, kernel, recipe.gate, dropout),
-                blocks,
+                [self._intermediate_output(next(numbers)) for _ in range(blocks)],
                 seed=next(seeds) * 100,
                 name=f"stage{index}",
             )
@@ -91,17 +99,26 @@ class Separable(Network):
         ]
         self._head = SeparableConvolution(recipe.head, recipe.kernels[-1], seed=next(seeds), name="head")
         self._dropout = keras.layers.Dropout(dropout, seed=next(seeds), name="dropout")
-        if output_parts is None:
-            initializer = keras.initializers.GlorotUniform(next(seeds))
-            self._output = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")
-        else:
-            self._output = SumOfParts(output_parts, seed=next(seeds), name="output")
+        self._output = make_output(num_outputs, output_parts, next(seeds))
+
+    def _intermediate_output(self, block: int) -> IntermediateOutput | None:
+        """Return the output behind a block of the network, if it has one."""
+        if block not in self.intermediate:
+            return None
+        return IntermediateOutput(
+            self.num_outputs,
+            self.output_parts,
+            self.self_conditioned,
+            seed=self.seed * 1000 + 500 + block,
+            name=f"{NAME}{block}",
+        )
 
     @classmethod
     @override
     def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Separable:
         parts = vocabulary.syllable_parts() if config.factored_output else None
-        return cls(config.size, len(vocabulary), config.dropout, parts, seed)
+        blocks = blocks_with_output(config, sum(SIZES[config.size].blocks))
+        return cls(config.size, len(vocabulary), config.dropout, parts, seed, blocks, config.self_conditioned)
 
     def num_output_frames(self, num_frames: Any) -> Any:
         """Return the frames after three convolutions of stride 2, which keep an odd last frame."""
@@ -120,12 +137,15 @@ class Separable(Network):
             reach = 2 * reach + STEM_KERNEL // 2
         return ReceptiveField(reach, reach)
 
-    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits:
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
         """Map features (B, T, F) and num_frames (B,) to logits with about T / 8 frames."""
         hidden = features  # 0 on padding
+        intermediate: list[Logits] = []
         for stage in self._stages:
-            hidden, num_frames = stage(hidden, num_frames, training=training)
-        return Logits(*run_parts(self._last_parts(), hidden, num_frames, training))
+            hidden, num_frames, *own = stage(hidden, num_frames, training=training)
+            intermediate += own
+        logits = Logits(*run_parts(self._last_parts(), hidden, num_frames, training))
+        return DeepLogits(*logits, tuple(intermediate)) if intermediate else logits
 
     @override
     def parts(self) -> list[Part]:
@@ -152,6 +172,8 @@ class Separable(Network):
             "dropout": self.dropout,
             "output_parts": self.output_parts,
             "seed": self.seed,
+            "intermediate": list(self.intermediate),
+            "self_conditioned": self.self_conditioned,
             "name": self.name,
         }
 
@@ -167,9 +189,17 @@ class BlockSize(NamedTuple):
 
 
 class Stage(BuiltByCall, keras.layers.Layer):
-    """Applies a convolution of stride 2, then residual blocks."""
+    """Applies a convolution of stride 2, then residual blocks.
 
-    def __init__(self, size: BlockSize, blocks: int, seed: int, **kwargs: Any) -> None:
+    Args:
+        size: of each block.
+        outputs: for each block the output behind it, None if it has none.
+        seed: seed of the dropout masks and the initial weights.
+    """
+
+    def __init__(
+        self, size: BlockSize, outputs: Sequence[IntermediateOutput | None], seed: int, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         # padding="same" would depend on the padded length; this padding is that of the clip alone
         self._down = keras.layers.Conv1D(
@@ -182,19 +212,27 @@ class Stage(BuiltByCall, keras.layers.Layer):
             name="down",
         )
         self._norm = MaskedBatchNorm(name="norm")
-        self._blocks = [Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(blocks)]
+        self._blocks = [
+            Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(len(outputs))
+        ]
+        self._outputs = list(outputs)
 
     def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Passed:
-        """Map (B, T, C) and the frames of each row to (B, (T + 1) // 2, channels) and its frames."""
+        """Map (B, T, C) and the frames of each row to (B, (T + 1) // 2, channels) and its frames.
+
+        In training, the logits of outputs follow.
+        """
         return run_parts(self.parts(), inputs, num_frames, training)
 
     def parts(self) -> list[Part]:
-        """Return the convolution, and each block, as parts of the network."""
-        blocks = [
-            Part(f"{self.name}.{block.name}", [block], functools.partial(self._apply, block))
-            for block in self._blocks
-        ]
-        return [Part(f"{self.name}.down", [self._down, self._norm], self._subsample), *blocks]
+        """Return the convolution, each block, and each output as parts of the network."""
+        parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
+        for block, output in zip(self._blocks, self._outputs, strict=True):
+            parts.append(Part(f"{self.name}.{block.name}", [block], functools.partial(self._apply, block)))
+            if output is not None:
+                run = functools.partial(self._apply_output, output)
+                parts.append(Part(f"{self.name}.{output.name}", [output], run))
+        return parts
 
     def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
         side = STEM_KERNEL // 2
@@ -209,6 +247,13 @@ class Stage(BuiltByCall, keras.layers.Layer):
     @staticmethod
     def _apply(block: Block, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
         return block(hidden, _mask(hidden, num_frames), training=training), num_frames
+
+    @staticmethod
+    def _apply_output(
+        output: IntermediateOutput, hidden: Tensor, num_frames: Tensor, training: bool
+    ) -> Passed:
+        hidden, logits = output(hidden, _mask(hidden, num_frames), num_frames, training=training)
+        return (hidden, num_frames, *logits)
 
 
 class Block(BuiltByCall, keras.layers.Layer):

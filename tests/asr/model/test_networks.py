@@ -17,6 +17,7 @@ from asr.model.networks.separable import SIZES, Separable
 
 CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "separable m": ModelConfig(size="m"),  # with gates
+    "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
 }
 VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
 
@@ -117,11 +118,14 @@ def test_outputs_that_share_parts_share_gradients():
     np.testing.assert_allclose(np.asarray(layer(inputs))[0, 0] - before, [0, 0, 1, 1, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("family", {where: name for name, where in NETWORKS.items()}.values())
-def test_a_saved_model_loads_as_a_plain_keras_model(family, tmp_path):
-    config = Config(
-        model=ModelConfig(family=family, factored_output=True), features=FeatureConfig(kind="spectrogram")
-    )
+SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable", "dcnn24")]
+
+
+@pytest.mark.parametrize(
+    "network", [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True)], ids=str
+)
+def test_a_saved_model_loads_as_a_plain_keras_model(network, tmp_path):
+    config = Config(model=network, features=FeatureConfig(kind="spectrogram"))
     model = make_acoustic_model(config, VOCABULARY)
     randomize(model)
     audio = np.random.default_rng(0).integers(-3000, 3000, (2, 8000)).astype(np.int16)

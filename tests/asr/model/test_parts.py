@@ -15,6 +15,7 @@ AUDIO = np.random.default_rng(0).integers(-3000, 3000, (4, 8000)).astype(np.int1
 NUM_SAMPLES = np.array([8000, 6000, 4000, 500], np.int32)  # the last has fewer frames than one of logits
 MODELS = [
     ModelConfig(factored_output=True),
+    ModelConfig(factored_output=True, intermediate_ctc="0.3, 0.7", self_conditioned=True),
     ModelConfig(family="dcnn251bn"),
     ModelConfig(family="dcnn24"),  # without normalisation, with dropout
 ]
@@ -29,6 +30,10 @@ def model_of(network, precision="float32"):
     return make_acoustic_model(config, VOCABULARY, for_training=True)
 
 
+def outputs_of(logits):
+    return [logits, *getattr(logits, "intermediate", ())]
+
+
 def in_stages(model, training=False):
     passed = (AUDIO, NUM_SAMPLES)
     for layer in model.stages():
@@ -36,19 +41,25 @@ def in_stages(model, training=False):
     return passed
 
 
-@pytest.mark.parametrize("network", MODELS, ids=lambda network: network.family)
+@pytest.mark.parametrize(
+    "network", MODELS, ids=lambda network: f"{network.family} {network.intermediate_ctc}"
+)
 def test_stages_one_after_the_other_compute_what_the_model_does(network):
     model, other = model_of(network, "bfloat16"), model_of(network, "bfloat16")
     for training in (True, False):  # dropout and masks are drawn from the same seeds
         staged, whole = in_stages(model, training), other(AUDIO, NUM_SAMPLES, training=training)
-        assert staged.values.dtype == tf.float32
-        np.testing.assert_array_equal(staged.values, whole.values)
-        np.testing.assert_array_equal(staged.num_frames, whole.num_frames)
+        assert len(getattr(whole, "intermediate", ())) == (2 if network.intermediate_ctc and training else 0)
+        for ours, theirs in zip(outputs_of(staged), outputs_of(whole), strict=True):
+            assert ours.values.dtype == tf.float32
+            np.testing.assert_array_equal(ours.values, theirs.values)
+            np.testing.assert_array_equal(ours.num_frames, theirs.num_frames)
     for ours, theirs in zip(model.variables, other.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("network", MODELS, ids=lambda network: network.family)
+@pytest.mark.parametrize(
+    "network", MODELS, ids=lambda network: f"{network.family} {network.intermediate_ctc}"
+)
 def test_every_weight_and_seed_belongs_to_one_of_many_stages(network):
     model = model_of(network)
     layers = model.stages()

@@ -18,6 +18,7 @@ def bounded_models():
     return [
         *kinds,
         ("separable", "xs", "fbank"),
+        ("self-conditioned", "xs", "log_mel"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),
@@ -25,9 +26,10 @@ def bounded_models():
 
 
 def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
-    config = Config(
-        features=FeatureConfig(kind=kind, normalize=normalize), model=ModelConfig(family=family, size=size)
-    )
+    network = ModelConfig(family=family, size=size)
+    if family == "self-conditioned":
+        network = ModelConfig(size=size, intermediate_ctc="0.3, 0.7", self_conditioned=True)
+    config = Config(features=FeatureConfig(kind=kind, normalize=normalize), model=network)
     model = make_acoustic_model(config, Vocabulary("abcd"))
     for weight in model.network.trainable_weights:
         if weight.name in ("beta", "bias"):

@@ -102,6 +102,35 @@ def test_smaller_vocabulary_loads_its_tokens_from_a_larger_one(plain):
     assert len(loaded.dropped_tokens) == 3
 
 
+@pytest.mark.parametrize("factored_output", [False, True])
+def test_outputs_in_the_middle_keep_the_weights_of_tokens(factored_output):
+    """As many tokens in another order: equal shapes would swap their weights unnoticed."""
+    model_settings = {
+        "factored_output": factored_output,
+        "intermediate_ctc": "0.7",
+        "self_conditioned": True,
+    }
+    order = THEIRS.tokens[:0:-1]
+    reordered = Vocabulary(order)
+    source = trained(THEIRS, **model_settings)
+    model = make(reordered, **model_settings)
+    loaded = load_matching(model, reordered, source_of(source), THEIRS)
+    assert not loaded.in_part + loaded.initialized + loaded.unused
+    np.testing.assert_allclose(
+        logits(model, reordered, THEIRS.tokens), logits(source, THEIRS, THEIRS.tokens), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_outputs_in_the_middle_that_only_one_run_has_are_named(plain):
+    model = make(THEIRS, intermediate_ctc="0.7", self_conditioned=True)
+    loaded = load_matching(model, THEIRS, source_of(plain), THEIRS)
+    assert all("intermediate1" in path for path in paths(loaded.initialized))
+    assert {weight.reason for weight in loaded.initialized} == {"not in the other run"}
+    back = load_matching(make(THEIRS), THEIRS, source_of(model), THEIRS)
+    assert paths(back.unused) == paths(loaded.initialized)
+    assert not back.initialized
+
+
 def test_factored_outputs_keep_the_weights_of_token_parts(factored):
     model = make(OURS, factored_output=True)
     fresh = source_of(model)

@@ -29,7 +29,7 @@ BATCH = pad_batch(
 )
 CONFIG = Config(
     augment=AugmentConfig(frequency_masks=2, time_masks=2),
-    model=ModelConfig(family=TINY, dropout=0.0),
+    model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5", self_conditioned=True),
     # frozen normalisation: its statistics would be each device's own
     train=TrainConfig(consistency=0.5, optimizer="sgd", learning_rate=1e-2, freeze="norm"),
 )
@@ -83,7 +83,7 @@ def test_consistency_loss_has_the_gradient_of_divergences_from_constants():
 def test_training_makes_two_views_of_each_clip_and_decoding_one():
     model = make_acoustic_model(CONFIG, VOCABULARY, for_training=True)
     logits = model(BATCH.audio, BATCH.num_samples, training=True)
-    first, second = views_of(logits)
+    first, second = views_of(Logits(*logits[:2]))
     assert first.values.shape[0] == second.values.shape[0] == 4
     for one, other in zip(first.values, second.values, strict=True):
         assert np.abs(one - other).max() > 1e-3  # each clip has masks of its own in both views
@@ -100,12 +100,30 @@ def test_views_have_more_time_masks_than_single_clips():
 
 
 def test_without_consistency_the_objective_is_the_mean_ctc_loss():
-    config = dataclasses.replace(CONFIG, augment=AugmentConfig(), train=TrainConfig())
+    config = Config(model=ModelConfig(family=TINY, dropout=0.0), train=TrainConfig())
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
     loss, path = make_objective(config.train, None, 0)(model, *BATCH)
     logits = model(BATCH.audio, BATCH.num_samples, training=True)
     np.testing.assert_array_equal(loss, np.mean(ctc_loss(logits, BATCH.labels, BATCH.num_labels)))
     assert path.frame_ids.shape[0] == 4
+
+
+def test_losses_in_the_middle_of_the_network_have_their_share():
+    config = dataclasses.replace(
+        CONFIG,
+        model=ModelConfig(dropout=0.0, intermediate_ctc="0.3, 0.7, 1"),
+        augment=AugmentConfig(),
+        train=TrainConfig(intermediate_weight=0.3),
+    )
+    model = make_acoustic_model(config, VOCABULARY, for_training=True)
+    loss, _ = make_objective(config.train, None, 0)(model, *BATCH)
+    logits = model(BATCH.audio, BATCH.num_samples, training=True)
+    first, second, third = (
+        np.mean(ctc_loss(each, BATCH.labels, BATCH.num_labels)) for each in logits.intermediate
+    )
+    last = np.mean(ctc_loss(Logits(*logits[:2]), BATCH.labels, BATCH.num_labels))
+    assert len({float(value) for value in (first, second, third, last)}) == 4
+    assert float(loss) == pytest.approx(0.7 * last + 0.1 * (first + second + third), rel=1e-5)
 
 
 def test_a_batch_has_half_of_the_clips_in_two_views(clips, tmp_path):
@@ -169,7 +187,7 @@ def test_weight_of_the_consistency_rises_during_the_warm_up(single):
     ],
     ids=str,
 )
-def test_consistency_is_the_same_on_every_engine(name, num_devices, changes, single):
+def test_all_terms_are_the_same_on_every_engine(name, num_devices, changes, single):
     steps = Steps(name, num_devices, **changes)
     np.testing.assert_allclose(steps.losses, single.losses, rtol=1e-5)
     np.testing.assert_allclose(steps.norms, single.norms, rtol=1e-4)

@@ -45,7 +45,11 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
     """Every term of the loss is on, and the warm-up has an end."""
     config = Config(
         augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
-        model=ModelConfig(family=family),
+        model=ModelConfig(
+            family=family,
+            intermediate_ctc="0.7" if family == "separable" else "",
+            self_conditioned=family == "separable",
+        ),
         train=TrainConfig(consistency=0.2),
     )
     engine = make_engine("", ["/CPU:0"])

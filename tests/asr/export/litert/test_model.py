@@ -6,7 +6,15 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
-from helpers.exports import FAMILIES, NUM_SAMPLES, VOCABULARY, expected_logits, model_of, speech
+from helpers.exports import (
+    FAMILIES,
+    NUM_SAMPLES,
+    SELF_CONDITIONED,
+    VOCABULARY,
+    expected_logits,
+    model_of,
+    speech,
+)
 from helpers.tiny_network import Tiny
 
 from asr.base.registry import FEATURE_KINDS
@@ -80,6 +88,10 @@ def test_logits_with_every_kind_of_features_are_those_of_the_model(kind):
 @pytest.mark.slow
 def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
+
+
+def test_logits_of_self_conditioned_networks_are_those_of_the_model():
+    assert_same_logits(model_of(*SELF_CONDITIONED))
 
 
 def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):

@@ -4,7 +4,15 @@ import keras
 import numpy as np
 import onnxruntime
 import pytest
-from helpers.exports import FAMILIES, NUM_SAMPLES, VOCABULARY, expected_logits, model_of, speech
+from helpers.exports import (
+    FAMILIES,
+    NUM_SAMPLES,
+    SELF_CONDITIONED,
+    VOCABULARY,
+    expected_logits,
+    model_of,
+    speech,
+)
 
 from asr.base.registry import FEATURE_KINDS
 from asr.base.types import UserError
@@ -47,6 +55,23 @@ def test_logits_with_every_kind_of_features_are_those_of_the_model(kind):
 
 def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
+
+
+@pytest.mark.parametrize("factored", ["true", "false"])
+def test_logits_of_self_conditioned_networks_are_those_of_the_model(factored):
+    model = model_of(*SELF_CONDITIONED, f"model.factored_output={factored}")
+    assert_same_logits(model)
+    before = expected_logits(model)
+    for weight in model.weights:
+        if "feedback" in weight.path:
+            weight.assign(np.zeros(weight.shape))
+    assert np.abs(expected_logits(model)[0] - before[0]).max() > 0.01  # they depend on it
+
+
+def test_intermediate_outputs_that_decoding_does_without_are_not_exported():
+    names = [one.name for one in onnx_model(model_of(SELF_CONDITIONED[0]), 5).graph.initializer]
+    assert names
+    assert not any("intermediate" in name for name in names)
 
 
 def test_clips_of_any_length_have_the_frames_that_the_model_gives_them():

@@ -3,6 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
+from helpers.exports import SELF_CONDITIONED
 
 from asr.base.config import load_config
 from asr.base.types import UserError
@@ -22,7 +23,8 @@ def model_of(*overrides):
 
 @pytest.fixture(scope="module")
 def bounded():
-    return model_of("features.normalize=false")
+    """Return a model whose logits depend on a second or so of sound, also behind an output in the middle."""
+    return model_of("features.normalize=false", *SELF_CONDITIONED)
 
 
 def session_of(written):
