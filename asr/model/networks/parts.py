@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
+from keras import ops
 
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.networks.layers import BuiltByCall
@@ -55,14 +56,17 @@ class PartLayer(BuiltByCall, keras.layers.Layer):
 
     Args:
         part: the part.
-        dtype: policy of the layers within, by which inputs are cast.
+        dtype: policy of the layers within, to whose type what the part computes with is cast.
     """
 
     def __init__(self, part: Part, dtype: Any = None) -> None:
-        super().__init__(name=part.name, dtype=dtype)
+        super().__init__(name=part.name, dtype=dtype, autocast=False)  # logits that pass by stay float32
         self._layers_within = list(part.layers)
         self._part = part
 
     def call(self, passed: Passed, training: bool = False) -> Passed:
         """Map what the part before returned to what the next one takes."""
-        return run_part(self._part, passed, training)
+        hidden, *others = passed
+        if keras.backend.is_float_dtype(hidden.dtype):
+            hidden = ops.cast(hidden, self.compute_dtype)
+        return run_part(self._part, (hidden, *others), training)
