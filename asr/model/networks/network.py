@@ -28,7 +28,7 @@ class Network(BuiltByCall, keras.Model):
     """Feature frames from one frame of logits to the next."""
 
     HAS_INTERMEDIATE = False
-    """Whether `of` heeds `model.intermediate_ctc` and `model.self_conditioned`."""
+    """Whether `of` uses `model.intermediate_ctc` and `model.self_conditioned`."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"name": "network", **kwargs})
