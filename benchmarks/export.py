@@ -42,10 +42,9 @@ from asr.runs.run import Run
 ROUNDS, BATCH = 5, 32
 FAMILY_CLIPS = 200
 EXPORTS = (("onnx", ""), ("onnx", "int8"), ("litert", ""), ("litert", "int8"), ("saved_model", ""))
-# every family, and every kind of features; ASRT's networks had its spectrogram
+# every family with every kind of features
 MODELS = [
-    *((family, "", "spectrogram") for family in NETWORKS if family != "separable"),
-    *(("separable", "", kind) for kind in FEATURE_KINDS),
+    *((family, "", kind) for family in NETWORKS for kind in FEATURE_KINDS),
     ("separable", "m", "log_mel"),
 ]
 
@@ -55,6 +54,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--only", choices=["formats", "speed", "families"])
     parser.add_argument("--family-clips", type=int, default=FAMILY_CLIPS)
+    parser.add_argument("--family", choices=list(NETWORKS), help="with --only families, this one alone")
     arguments = parser.parse_args()
     run = Run.open(arguments.run)
     data, _ = evaluation_data(Path(run.config().data.test), run.vocabulary())
@@ -65,7 +65,8 @@ def main() -> None:
         compare_speed(run.directory, waveforms)
         compare_speed(run.directory, waveforms, "int8")
     if arguments.only in (None, "families"):
-        compare_families(waveforms[: arguments.family_clips], run.vocabulary())
+        models = [model for model in MODELS if arguments.family in (None, model[0])]
+        compare_families(models, waveforms[: arguments.family_clips], run.vocabulary())
 
 
 def compare_formats(run: Path) -> None:
@@ -118,10 +119,12 @@ def run_all(run_batch: Callable[[list[Any]], object], batches: list[list[Any]]) 
         run_batch(batch)
 
 
-def compare_families(waveforms: list[Any], vocabulary: Vocabulary) -> None:
+def compare_families(
+    models: list[tuple[str, str, str]], waveforms: list[Any], vocabulary: Vocabulary
+) -> None:
     """Print how logits compare, with random weights and batch statistics, clip by clip and in batches."""
     batches = [waveforms[begin : begin + BATCH] for begin in range(0, len(waveforms), BATCH)]
-    for family, size, kind in MODELS:
+    for family, size, kind in models:
         overrides = [f'model.family="{family}"', f'features.kind="{kind}"']
         if size:
             overrides.append(f'model.size="{size}"')

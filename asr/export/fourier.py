@@ -14,6 +14,7 @@ import numpy.typing as npt
 from asr.model.features.layer import WINDOW
 
 Array = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 
 Q = 16  # divides the window and both sizes of transforms, 512 and 400
 
@@ -42,6 +43,29 @@ def fourier_factors(size: int) -> Factors:
     return Factors(*(matrix.astype(np.float32) for matrix in found))
 
 
+class PreciseFactors(NamedTuple):
+    """Holds the matrices of a transform of real windows in double precision, with the rotation in the second.
+
+    Windows, rows and columns are those of `Factors`; parts are the real and the imaginary one.
+    """
+
+    by_column: Float64  # (25, rows * 2), from a column of a window to the parts of every row
+    by_row: (
+        Float64  # (rows, 16 * 2, 2 * 16), from a row's columns, with their parts, to the parts of its bins
+    )
+
+
+def precise_factors(size: int) -> PreciseFactors:
+    """Return the matrices of a transform of `size` points, 400 or 512 with zeros behind the window."""
+    k, a, b, c = np.arange(num_rows(size)), np.arange(WINDOW // Q), np.arange(Q), np.arange(Q)
+    rows = _angles(a, k, size // Q)  # (25, rows)
+    by_column = np.stack([np.cos(rows), np.sin(rows)], axis=-1).reshape(len(a), -1)
+    turns = _angles(b, np.add.outer(k, size // Q * c).reshape(-1), size).reshape(Q, len(k), Q)
+    cos, sin = np.cos(turns), np.sin(turns)  # (16, rows, 16)
+    by_row = np.stack([np.stack([cos, sin], axis=2), np.stack([-sin, cos], axis=2)], axis=1)
+    return PreciseFactors(by_column, by_row.transpose(2, 0, 1, 3, 4).reshape(len(k), 2 * Q, 2 * Q))
+
+
 def num_rows(size: int) -> int:
     """Return the number of rows that contain every bin up to half the size."""
     return size // Q // 2 + 1
@@ -55,8 +79,6 @@ def bins(size: int) -> npt.NDArray[np.int64]:
     return folded
 
 
-def _angles(
-    rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int
-) -> npt.NDArray[np.float64]:
+def _angles(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int) -> Float64:
     """Return 2 pi i j / size for each row i and column j, exactly within one turn."""
     return 2 * np.pi * (np.outer(rows, columns) % size) / size

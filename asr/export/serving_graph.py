@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,13 @@ import tensorflow as tf
 from asr.base.types import Logits, Tensor
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features.layer import WINDOW
+
+# what TensorFlow makes of the operating system's errors
+FILE_ERRORS = {
+    tf.errors.ResourceExhaustedError: errno.ENOSPC,
+    tf.errors.OutOfRangeError: errno.EFBIG,
+    tf.errors.PermissionDeniedError: errno.EACCES,
+}
 
 
 def logits_of(model: AcousticModel, audio: Tensor, num_samples: Tensor) -> Logits:
@@ -41,7 +49,6 @@ def save_with_signatures(module: Any, folder: Path, signatures: Mapping[str, Any
     """
     try:
         tf.saved_model.save(module, str(folder), signatures=dict(signatures))
-    except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, "No space left on device", str(folder)) from error
-    except (tf.errors.UnknownError, tf.errors.PermissionDeniedError, tf.errors.DataLossError) as error:
-        raise OSError(errno.EIO, error.message, str(folder)) from error
+    except tf.errors.OpError as error:
+        code = FILE_ERRORS.get(type(error))
+        raise OSError(code or errno.EIO, os.strerror(code) if code else error.message, str(folder)) from error

@@ -20,6 +20,11 @@ def speech():
     return (samples * np.abs(np.sin(np.arange(samples.shape[1]) / 900))).astype(np.int16)
 
 
+def loud_tone():
+    """Return (4000,) samples of a tone beside which most bins of a spectrum are quiet, as whole numbers."""
+    return np.round(30_000 * np.sin(2 * np.pi * 1000 / 16000 * np.arange(4000))).astype(np.float32)
+
+
 def with_odd_statistics(model):
     """Return a model whose batch normalisation has other weights than those it starts with."""
     rng = np.random.default_rng(2)

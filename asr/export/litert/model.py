@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
+from asr.base.files import cannot_write
 from asr.base.types import UserError
 from asr.base.wording import listed
 from asr.export.litert.features import features_for_litert
@@ -45,7 +46,7 @@ def litert_model(
         signatures: the samples that each takes, by name.
 
     Raises:
-        UserError: LiteRT has no operator for a layer; the message names both.
+        UserError: LiteRT has no operator for a layer, which the message names; the temporary folder is full.
     """
     folded = copy_with_folded_norms(model)
     features = features_for_litert(folded.features)
@@ -62,7 +63,10 @@ def _convert(model: AcousticModel, signatures: Mapping[str, int | None]) -> byte
     served.variables_held = variables_of(model)
     functions = {name: _signature(model, size) for name, size in signatures.items()}
     with tempfile.TemporaryDirectory() as folder:
-        save_with_signatures(served, Path(folder), functions)
+        try:
+            save_with_signatures(served, Path(folder), functions)
+        except OSError as error:
+            raise cannot_write(Path(folder), "temporary model", error) from None
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(functions))
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         try:

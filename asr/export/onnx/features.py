@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
-from asr.export.fourier import bins
 from asr.export.onnx.graph import FLOAT32, TO_THE_END, Graph, Value
 from asr.export.onnx.layers import padding_mask
+from asr.export.onnx.precise_spectrum import add_precise_magnitudes
 from asr.export.onnx.spectrum import add_power_spectrum, by_bin
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
 from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
@@ -73,12 +73,10 @@ def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, 
 def _add_spectrogram(
     graph: Graph, layer: Spectrogram, audio: Value, num_samples: Value, num_frames: Value
 ) -> Value:
-    # the logarithm of a quiet bin beside loud ones magnifies its rounding
-    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, WINDOW, num_sums=5)
-    numbers = bins(WINDOW).tolist()
-    places = np.array([numbers.index(number) for number in range(layer.num_features)], np.int64)
-    chosen = graph.op("Gather", power, graph.constant("bins", places), axis=1)
-    return _by_frame(graph, graph.op("Log", graph.op("Sqrt", chosen) + 1.0))
+    # the logarithm of a quiet bin beside loud ones magnifies what float32 rounds
+    magnitudes = add_precise_magnitudes(graph, audio, layer.window * INT16_SCALE)
+    logs = graph.op("Log", graph.slice(magnitudes, 1, 0, layer.num_features) + 1.0)
+    return graph.op("Transpose", logs, perm=[0, 2, 1])
 
 
 def _add_filters(graph: Graph, power: Value, filters: npt.NDArray[np.float32]) -> Value:

@@ -24,7 +24,8 @@ from onnx import helper, numpy_helper
 # The lowest that has what the graphs need: ONNX Runtime has run it since version 1.14 (February 2023), on
 # phones, in browsers and within sherpa-onnx. A runtime refuses files of a later IR version than it knows.
 OPSET, IR_VERSION = 18, 8
-FLOAT32, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64  # what Cast makes
+# what Cast makes
+FLOAT32, FLOAT64, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64
 NAMED_BY_VALUE = 8  # smaller constants are named by their values, [0, 2], in a viewer
 TO_THE_END = np.iinfo(np.int64).max
 
@@ -117,7 +118,7 @@ class Graph:
 
         Args:
             name: its name within the present scope.
-            array: float32 or int64.
+            array: float32, float64 or int64.
         """
         array = np.require(array, requirements="C")
         key = (array.dtype.str, array.shape, array.tobytes())

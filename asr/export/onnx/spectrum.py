@@ -22,7 +22,6 @@ def add_power_spectrum(
     window: Array,
     size: int,
     offsets: Value | None = None,
-    num_sums: int = 1,
 ) -> Value:
     """Map audio (B, S) to the squared magnitudes of transforms of its windows, one every 160 samples.
 
@@ -32,7 +31,6 @@ def add_power_spectrum(
         window: (400,) factors of the samples.
         size: points of a transform, 512, with zeros behind the samples, or 400.
         offsets: (B, 1, 1, T) to subtract from the samples of each window; None for nothing.
-        num_sums: 1, or 5 to add up samples in as many parts: slower, but rounded less.
 
     Returns:
         (B, N, 1, T), in the order of `asr.export.fourier.bins(size)`.
@@ -40,7 +38,14 @@ def add_power_spectrum(
     rows = num_rows(size)
     with graph.scope("spectrum"):
         columns = _add_columns(graph, audio)  # (B, 16, S / 16)
-        by_column = _add_by_column(graph, columns, _add_rows(graph, window, size), num_sums)
+        by_column = graph.op(
+            "Conv",
+            columns,
+            _add_rows(graph, window, size),
+            kernel_shape=[WINDOW // Q],
+            strides=[HOP // Q],
+            group=Q,
+        )  # (B, 16 * rows * 2, T)
         by_row = graph.op("Reshape", by_column, [0, Q, rows, -1])
         by_row = graph.op("Transpose", by_row, perm=[0, 2, 1, 3])
         by_row = graph.op("Reshape", by_row, [0, rows * Q * 2, 1, -1])
@@ -61,22 +66,6 @@ def _add_columns(graph: Graph, audio: Value) -> Value:
     behind = graph.op("Max", graph.op("Sub", WINDOW, length), graph.op("Neg", graph.op("Mod", length, Q)))
     padded = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], behind, axis=0))
     return graph.op("Transpose", graph.op("Reshape", padded, [0, -1, Q]), perm=[0, 2, 1])
-
-
-def _add_by_column(graph: Graph, columns: Value, kernel: Value, num_sums: int) -> Value:
-    """Transform each column of every window: (B, 16, S / 16) to (B, 16 * rows * 2, T)."""
-    length, size = WINDOW // Q, WINDOW // Q // num_sums
-    common = {"kernel_shape": [size], "strides": [HOP // Q], "group": Q}
-    if num_sums == 1:
-        return graph.op("Conv", columns, kernel, **common)
-    total = None
-    for begin in range(0, length, size):
-        end = begin + size
-        inputs = graph.slice(columns, 2, begin, end - length or None)
-        part = graph.op("Conv", inputs, graph.slice(kernel, 2, begin, end), **common)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
 
 
 def _add_rows(graph: Graph, window: Array, size: int) -> Value:

@@ -3,10 +3,17 @@
 import importlib.util
 import json
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
+from helpers import ROOT
+from helpers.full_disk import largest_file
+from helpers.processes import children_of, wait_until_ended
 
+from asr.base.registry import EXPORT_FORMATS
 from asr.base.types import EditCounts, UserError
 from asr.cli.main import main
 from asr.export import ParityError, export
@@ -96,14 +103,33 @@ def test_existing_folder_is_left_alone(separable_run, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(bundle.onnx, "save", full)
-    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
-        export(separable_run, tmp_path / "out", clips=1)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "saved_model" else ()) for name in EXPORT_FORMATS],
+)
+def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, name):
+    error = pytest.raises(UserError, match=r"cannot write this .*model \(.*; free space there")
+    with largest_file(50_000), error:
+        export(separable_run, tmp_path / "out", name, clips=1)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_killed_export_leaves_nothing_that_looks_finished_and_may_be_repeated(separable_run, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "asr", "export", str(separable_run), str(out)]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        while not (runtimes := children_of(process.pid)):  # everything is written, and compared now
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until_ended(runtimes)
+    assert not out.exists()
+    assert all(path.name.startswith(".") for path in tmp_path.iterdir())
+    assert export(separable_run, out, clips=1).folder == out
 
 
 def parity(**changes):

@@ -2,10 +2,10 @@ import contextlib
 import dataclasses
 import json
 import os
-import resource
 from pathlib import Path
 
 import pytest
+from helpers.full_disk import largest_file
 
 from asr.base.types import Hypothesis, UserError
 from asr.recognition.journal import model_digest, open_journal
@@ -222,13 +222,9 @@ def test_a_full_disk_is_reported_and_complete_rows_are_kept(out, sources):
             for source in sources:
                 journal.add([recognized_of(source)])
 
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (800, limits[1]))
-    try:
-        with pytest.raises(UserError, match=r"results\.csv\.unfinished: cannot write .*free space there"):
-            fill()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = pytest.raises(UserError, match=r"results\.csv\.unfinished: cannot write .*free space there")
+    with largest_file(800), error:
+        fill()
     num_rows = reopened(out, sources)[0]
     assert 0 < num_rows < len(sources)
 

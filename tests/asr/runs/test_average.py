@@ -1,11 +1,10 @@
 import json
 import re
-import resource
 import shutil
-import signal
 
 import numpy as np
 import pytest
+from helpers.full_disk import largest_file
 from helpers.tiny import TINY
 
 from asr.base.config import Config, DataConfig, ModelConfig
@@ -137,15 +136,8 @@ def test_an_average_does_not_overwrite_an_existing_file(run, tmp_path, capsys):
 
 def test_a_full_disk_leaves_no_partial_average(run, tmp_path):
     result = average_best(run, 2)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(UserError, match="cannot write"):
-            write_average(run, result, tmp_path / "mean")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    with largest_file(1000), pytest.raises(UserError, match="cannot write"):
+        write_average(run, result, tmp_path / "mean")
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 
 

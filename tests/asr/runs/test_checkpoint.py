@@ -1,6 +1,4 @@
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -10,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from helpers import ROOT
+from helpers.full_disk import largest_file
 
 from asr.base.config import AugmentConfig, Config, ModelConfig
 from asr.base.types import EditCounts, UserError
@@ -228,12 +227,8 @@ def test_a_run_whose_checkpoints_are_all_damaged_cannot_be_resumed(run, arrays):
 @pytest.fixture
 def full_disk():
     """Limit files to 100 kB during the test."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    with largest_file(100_000):
+        yield
 
 
 def test_a_full_disk_keeps_the_old_checkpoints(run, arrays, request):

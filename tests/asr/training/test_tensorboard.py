@@ -1,15 +1,13 @@
-import contextlib
 import dataclasses
 import html as html_module
 import io
 import logging
-import resource
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import soundfile
+from helpers.full_disk import largest_file
 from helpers.tiny import TINY
 from PIL import Image
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
@@ -217,18 +215,6 @@ def test_special_characters_of_markdown_are_escaped():
         cell = html.partition("<td>")[2].partition("</td>")[0]
         assert html_module.unescape(cell) == token
         assert "<" not in cell
-
-
-@contextlib.contextmanager
-def largest_file(num_bytes):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_full_disk_is_reported_and_written_points_are_kept(tmp_path):

@@ -1,12 +1,10 @@
 """Weights in ASRT's files become runs with the logits of ASRT's graph."""
 
-import resource
-import signal
-
 import h5py
 import numpy as np
 import pytest
 from helpers import asrt
+from helpers.full_disk import largest_file
 
 from asr import Recognizer, UserError, import_asrt
 from asr.audio.recording import read_audio
@@ -349,15 +347,8 @@ def test_a_run_that_exists_is_not_touched(tmp_path):
 
 def test_a_full_disk_leaves_no_partial_run(tmp_path):
     weights, dictionary, _ = files_of(tmp_path / "asrt")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    try:
-        with pytest.raises(UserError, match="cannot write"):
-            import_asrt(weights, tmp_path / "run", dictionary)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    with largest_file(100_000), pytest.raises(UserError, match="cannot write"):
+        import_asrt(weights, tmp_path / "run", dictionary)
     assert [path.name for path in tmp_path.iterdir()] == ["asrt"]
 
 

@@ -78,13 +78,3 @@ def test_missing_package_names_the_extra(separable_run, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"ai_edge_litert: not installed.*polyphone\[litert\]"):
         export(separable_run, tmp_path / "out", "litert")
-
-
-def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, monkeypatch):
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(bundle, "litert_model", full)
-    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
-        export(separable_run, tmp_path / "out", "litert", clips=1)
-    assert not list(tmp_path.iterdir())

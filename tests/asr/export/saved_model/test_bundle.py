@@ -101,13 +101,3 @@ def test_quantization_is_refused(separable_run, tmp_path):
         UserError, match="`quantize`: expected none for the format saved_model, received 'int8'"
     ):
         export(separable_run, tmp_path / "out", "saved_model", quantize="int8")
-
-
-def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, monkeypatch):
-    def full(*arguments, **options):
-        raise tf.errors.ResourceExhaustedError(None, None, "variables: No space left on device")
-
-    monkeypatch.setattr(tf.saved_model, "save", full)
-    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
-        export(separable_run, tmp_path / "out", "saved_model", clips=1)
-    assert not list(tmp_path.iterdir())

@@ -19,7 +19,6 @@ from asr.export.sherpa import folder as sherpa_folder
 from asr.export.sherpa import waveform as sherpa_waveform
 from asr.export.sherpa.folder import write_tokens
 from asr.export.sherpa.runtime import SherpaRuntime
-from asr.export.sherpa.transducer import Transducer
 from asr.recognition.recognizer import Recognizer
 
 
@@ -134,17 +133,6 @@ def test_characters_and_spaces_between_words_are_those_of_the_vocabulary(of_feat
     (output,) = SherpaRuntime(folder).run([waveform])
     assert output.tokens == tuple(letters[token] for token in syllables.tokens)
     assert output.text == "".join(output.tokens).replace(WORD_BOUNDARY, " ").strip()
-
-
-def full_disk(*_):
-    raise OSError(28, "No space left on device")
-
-
-def test_full_disk_leaves_nothing(separable_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(Transducer, "write", full_disk)
-    with pytest.raises(UserError, match=r"out: cannot write this exported model \(No space left"):
-        export(separable_run, tmp_path / "out", "sherpa", clips=1)
-    assert not list(tmp_path.iterdir())
 
 
 def test_model_that_differs_is_not_written(separable_run, tmp_path, monkeypatch):
