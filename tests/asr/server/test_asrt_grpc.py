@@ -7,7 +7,7 @@ import queue
 import grpc
 import numpy as np
 import pytest
-from helpers.servers import LIMIT_S, grpc_server, wait_until
+from helpers.servers import LIMIT_S, grpc_port_of, grpc_server, wait_until
 
 from asr.audio.recording import read_audio
 from asr.base.types import UserError
@@ -142,6 +142,18 @@ def test_server_that_stops_gives_an_open_stream_its_final_answer(recognizer, cli
         with pytest.raises(grpc.RpcError) as caught:
             next(answers)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_pieces_of_an_open_stream_are_answered_after_the_signal_to_stop(recognizer, clips):
+    service, piece = (
+        RecognitionService(recognizer, "model", Limits()),
+        speech(read_audio(clips[2].audio_path)),
+    )
+    with contextlib.closing(service), grpc_port_of(service) as port, open_stream(port) as (pieces, answers):
+        for draining in (False, True):
+            service.admission.draining = draining
+            pieces.put(piece)
+            assert parsed(next(answers))[1] == [206_000]
 
 
 def test_stream_without_pieces_is_ended(recognizer):
