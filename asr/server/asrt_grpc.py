@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from typing_extensions import override
 
 from asr.base.types import UserError
@@ -93,29 +94,29 @@ class AsrtGrpc(Beside):
 
     def _methods(self) -> dict[str, grpc.RpcMethodHandler]:
         return {
-            "Speech": _unary(self._speech, SpeechRequest),
-            "Language": _unary(self._language, LanguageRequest),
-            "All": _unary(self._all, SpeechRequest),
+            "Speech": _unary(self._speech),
+            "Language": _unary(self._language),
+            "All": _unary(self._all),
             "Stream": grpc.stream_stream_rpc_method_handler(
-                self._stream, SpeechRequest.FromString, TextResponse.SerializeToString
+                self._stream, response_serializer=TextResponse.SerializeToString
             ),
         }
 
-    async def _speech(self, request: Any, context: Context) -> Any:
+    async def _speech(self, request: bytes, context: Context) -> Any:
         found = await self._answer(context, lambda: self._recognized(request))
         return SpeechResponse(status_code=OK, result_data=found.hypothesis.tokens)
 
-    async def _all(self, request: Any, context: Context) -> Any:
+    async def _all(self, request: bytes, context: Context) -> Any:
         found = await self._answer(context, lambda: self._recognized(request))
         return TextResponse(status_code=OK, text_result=found.hypothesis.text)
 
-    async def _language(self, request: Any, context: Context) -> Any:
-        text = await self._answer(context, lambda: self._converted(list(request.pinyins)))
+    async def _language(self, request: bytes, context: Context) -> Any:
+        text = await self._answer(context, lambda: self._converted(request))
         return TextResponse(status_code=OK, text_result=text)
 
-    async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+    async def _stream(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
         """Answer each piece of audio with the text of the open sentence, which ends with a silent piece."""
-        inbox: Inbox[Any] = Inbox(self._service.limits.stream_idle_s, lambda request: request.ByteSize())
+        inbox: Inbox[bytes] = Inbox(self._service.limits.stream_idle_s, len)
         receiving = asyncio.ensure_future(_receive(requests, inbox))
         try:
             self._check(context)
@@ -129,7 +130,7 @@ class AsrtGrpc(Beside):
         finally:
             receiving.cancel()
 
-    async def _sentences(self, inbox: Inbox[Any]) -> AsyncIterator[Any]:
+    async def _sentences(self, inbox: Inbox[bytes]) -> AsyncIterator[Any]:
         sentence: list[str] = []
         text = ""
         while (request := await inbox.take()) is not None:
@@ -156,10 +157,10 @@ class AsrtGrpc(Beside):
         if self._token and not hmac.compare_digest(str(sent).encode(), b"Bearer " + self._token):
             raise RefusalError(401, "invalid_api_key", "expected this server's token (authorization: Bearer)")
 
-    async def _recognized(self, request: Any, *, begun: bool = False) -> Recognized:
+    async def _recognized(self, request: bytes, *, begun: bool = False) -> Recognized:
         with self._service.admission.ticket(begun=begun) as ticket:
-            data = request.wav_data
-            ticket.reserve(len(data.samples))
+            ticket.reserve(len(request))
+            data = _parsed(SpeechRequest, request).wav_data
             read = functools.partial(
                 plain_waveform,
                 data.samples,
@@ -170,7 +171,8 @@ class AsrtGrpc(Beside):
             )
             return await self._service.recognize(ticket, read)
 
-    async def _converted(self, syllables: list[str]) -> str:
+    async def _converted(self, request: bytes) -> str:
+        syllables = list(_parsed(LanguageRequest, request).pinyins)
         if len(syllables) > MAX_SYLLABLES:
             raise invalid(f"`pinyins`: expected at most {MAX_SYLLABLES} syllables")
         with self._service.admission.ticket():
@@ -184,7 +186,15 @@ class AsrtGrpc(Beside):
         return self._service.recognizer.vocabulary.join(tokens)
 
 
-async def _receive(requests: AsyncIterator[Any], inbox: Inbox[Any]) -> None:
+def _parsed(kind: Any, message: bytes) -> Any:
+    """Return a message; grpc itself would answer one that is broken as if the server had failed."""
+    try:
+        return kind.FromString(message)
+    except DecodeError:
+        raise invalid("expected a message of ASRT's interface, received other bytes") from None
+
+
+async def _receive(requests: AsyncIterator[bytes], inbox: Inbox[bytes]) -> None:
     try:
         async for request in requests:
             await inbox.put(request)
@@ -197,7 +207,7 @@ async def _abort(context: Context, refusal: RefusalError) -> None:
     await context.abort(STATUSES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
 
 
-def _unary(function: Any, request: Any) -> grpc.RpcMethodHandler:
+def _unary(function: Any) -> grpc.RpcMethodHandler:
     return grpc.unary_unary_rpc_method_handler(
-        function, request.FromString, lambda answer: answer.SerializeToString()
+        function, response_serializer=lambda answer: answer.SerializeToString()
     )

@@ -140,7 +140,7 @@ def plain_waveform(
         raise _UnprocessableError(f"`sample_rate`: expected {SAMPLE_RATE_HZ}, received {rate_hz!r:.40}")
     if byte_width not in (2, 4):
         raise _UnprocessableError(f"`byte_width`: expected 2 or 4, received {byte_width!r:.40}")
-    if not isinstance(num_channels, int) or not 1 <= num_channels <= MAX_CHANNELS:
+    if type(num_channels) is not int or not 1 <= num_channels <= MAX_CHANNELS:  # true is an int, too
         raise _UnprocessableError(f"`channels`: expected 1 to {MAX_CHANNELS}, received {num_channels!r:.40}")
     waveform = pcm_waveform(data, num_channels, 2 if byte_width == 2 else 4)
     refuse_too_long(len(waveform) / SAMPLE_RATE_HZ, limits.max_audio_s, "samples")

@@ -101,6 +101,16 @@ def test_what_cannot_be_processed_is_named(port, clips, rate_hz, byte_width):
     assert "expected" in caught.value.details()
 
 
+@pytest.mark.parametrize("method", ["Speech", "All", "Language", "Stream"])
+def test_what_is_no_message_is_an_error_of_the_client(port, method):
+    message = b"\x0a\xff no message"
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        kind = channel.stream_stream if method == "Stream" else channel.unary_unary
+        with pytest.raises(grpc.RpcError) as caught:
+            list(kind(f"/{SERVICES[0]}/{method}")(iter([message]) if method == "Stream" else message))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 def test_token_is_asked_for_and_limits_are_kept(recognizer, clips):
     waveform = read_audio(clips[0].audio_path)
     with grpc_server(recognizer, "secret token", max_audio_s=1.0) as port:

@@ -99,6 +99,7 @@ def test_post_to_the_root_and_unknown_paths_have_their_own_answers(address):
         ({"byte_width": 1}, 500000, "byte_width"),
         ({"channels": 0}, 500000, "channels"),
         ({"channels": 10**9}, 500000, "channels"),
+        ({"channels": True}, 500000, "channels"),
         ({"samples": None}, 500000, "samples"),
         ({"samples": "A"}, 500000, "base64"),
         ({"samples": "你好"}, 500000, "base64"),

@@ -3,6 +3,7 @@
 The slow part sends two thousand of them.
 """
 
+import logging
 import random
 from pathlib import Path
 
@@ -29,9 +30,10 @@ def chance(times):
 
 
 @pytest.fixture
-def unharmed(served, recognizer, clips):
-    """Check after a test that the server recognizes as before, and holds nothing of what it was sent."""
+def unharmed(served, recognizer, clips, caplog):
+    """Check after a test that the server recognizes as before, logged no failure, and holds nothing."""
     yield
+    assert not [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
     service, address = served
     with open_socket(address, "/", subprotocols=["binary"]) as client:
         client.send('{"mode": "offline", "wav_format": "wav"}')
