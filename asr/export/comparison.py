@@ -74,22 +74,22 @@ def measure(
             num_done += len(places)
             on_progress(Work("comparing the exported model", num_done, num_clips, "clips"))
         return Parity(
-            str(manifest),
-            num_clips,
-            sum(utterance.duration_s for utterance in data.utterances),
-            token_name(data.utterances),
-            comparison.max_logit_difference,
-            comparison.num_same_tokens,
-            comparison.changed,
-            comparison.trained,
-            comparison.exported,
-            size_bytes,
-            alone.load_s,
-            comparison.run_s,
-            alone.peak_memory_bytes(),
-            (comparison.trained_written, comparison.exported_written) if comparison.writes else None,
-            (comparison.streamed, comparison.num_same_streamed) if streams else None,
-            comparison.max_time_difference_s,
+            manifest=str(manifest),
+            num_clips=num_clips,
+            audio_s=sum(utterance.duration_s for utterance in data.utterances),
+            token=token_name(data.utterances),
+            max_logit_difference=comparison.max_logit_difference,
+            num_same_tokens=comparison.num_same_tokens,
+            changed=comparison.changed,
+            trained=comparison.trained,
+            exported=comparison.exported,
+            size_bytes=size_bytes,
+            load_s=alone.load_s,
+            run_s=comparison.run_s,
+            peak_memory_bytes=alone.peak_memory_bytes(),
+            written=comparison.written(),
+            streamed=(comparison.streamed, comparison.num_same_streamed) if streams else None,
+            max_time_difference_s=comparison.max_time_difference_s,
         )
 
 
@@ -148,6 +148,10 @@ class _Comparison:
             found_in_stream = self._tokens_of(streamed)
             self.num_same_streamed += found_in_stream == tokens
             self.streamed += count_edits(reference, found_in_stream)
+
+    def written(self) -> tuple[EditCounts, EditCounts] | None:
+        """Return the errors of the written texts, trained and exported; None if none were written."""
+        return (self.trained_written, self.exported_written) if self.writes else None
 
     def _compare_times(self, expected: npt.NDArray[np.floating], received: Sequence[float]) -> None:
         difference = float(np.max(np.abs(expected - np.asarray(received)), initial=0.0))

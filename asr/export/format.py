@@ -42,6 +42,11 @@ class TrainedModel:
     recognizer: Recognizer
     about: Mapping[str, Any]
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Return what a viewer shows beside a graph."""
+        return {key: str(self.about[key]) for key in ("run", "checkpoint", "sample_rate_hz", "unit")}
+
 
 @dataclass(frozen=True)
 class Bounds:

@@ -47,7 +47,11 @@ class RuntimeProcess:
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": paths},
         )
-        self.load_s, self.takes_batches = self._receive()
+        try:
+            self.load_s, self.takes_batches = self._receive()
+        except BaseException:
+            self._end()
+            raise
 
     def __enter__(self) -> RuntimeProcess:
         return self
@@ -55,8 +59,7 @@ class RuntimeProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._end()
 
     def run(self, waveforms: Sequence[Waveform]) -> tuple[list[Outputs], float]:
         """Return the outputs of clips, and the seconds that computing them took."""
@@ -69,6 +72,10 @@ class RuntimeProcess:
         self._send([])
         size: int = self._receive()
         return size
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
     def _send(self, waveforms: list[Waveform]) -> None:
         assert self._process.stdin is not None

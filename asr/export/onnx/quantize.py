@@ -7,13 +7,26 @@ demo, weights alone added 0.06 points of error, `quantize_dynamic` 0.17 and ran 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from asr.export.format import Settings
+
 SMALLEST = 1024  # weights; smaller kernels, biases and features stay as they are
 LARGEST_CODE = 127
 OUTPUT_AXIS = {"Conv": 0, "MatMul": -1}  # of a kernel, by the operator that takes it
+
+
+def save_model(model: onnx.ModelProto, path: Path, settings: Settings) -> None:
+    """Write a graph as a file, quantized if the settings of the export say so.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    onnx.save(with_int8_weights(model) if settings.quantize == "int8" else model, path)
 
 
 def with_int8_weights(model: onnx.ModelProto, within: str = "network/") -> onnx.ModelProto:

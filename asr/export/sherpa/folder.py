@@ -8,13 +8,12 @@ from typing import Any
 
 import jinja2
 import numpy as np
-import onnx
 
 from asr.base.types import UserError
 from asr.base.vocabulary import BLANK_ID, WORD_BOUNDARY, Vocabulary
 from asr.evaluation.data import evaluation_data
 from asr.export.format import Settings, TrainedModel, Written
-from asr.export.onnx.quantize import with_int8_weights
+from asr.export.onnx.quantize import save_model
 from asr.export.sherpa.graphs import omnilingual_model, stream_model, stream_window, zipformer_model
 from asr.export.sherpa.hanzi_fst import write_hanzi_fst
 from asr.export.sherpa.runtime import HANZI, MODEL, STREAM, STREAM_RUNTIME, TOKENS
@@ -34,7 +33,7 @@ def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
         UserError: a layer has no exporter, or the frames of the model do not fit sherpa-onnx's.
     """
     model, vocabulary = trained.recognizer.model, trained.recognizer.vocabulary
-    metadata = {key: str(trained.about[key]) for key in ("run", "checkpoint", "sample_rate_hz", "unit")}
+    metadata = trained.metadata
     fbank = isinstance(model.features, Fbank)
     about: dict[str, Any] = {"feature_dim": model.features.num_features, "stream": None}
     if fbank:
@@ -42,21 +41,17 @@ def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
         written = zipformer_model(model, len(vocabulary), {**metadata, "model_type": "zipformer2_ctc"})
         if window := stream_window(model):
             about["stream"] = {**window._asdict(), "flush_s": window.flush_s}
-            _save(stream_model(model, len(vocabulary), window, metadata), folder / STREAM, settings)
+            save_model(stream_model(model, len(vocabulary), window, metadata), folder / STREAM, settings)
     else:
         about["model"], about["loudness"] = "omnilingual", _loudness(trained)
         written = omnilingual_model(model, len(vocabulary), about["loudness"], metadata)
-    _save(written, folder / MODEL, settings)
+    save_model(written, folder / MODEL, settings)
     write_tokens(folder / TOKENS, vocabulary)
     if vocabulary.is_mandarin:
         write_hanzi_fst(folder / HANZI, vocabulary.tokens[BLANK_ID + 1 :])
     _write_readme(folder, about, hanzi=vocabulary.is_mandarin)
     stream_runtime = STREAM_RUNTIME if about["stream"] else ""
     return Written([MODEL], {"sherpa": about}, stream_runtime)
-
-
-def _save(model: onnx.ModelProto, path: Path, settings: Settings) -> None:
-    onnx.save(with_int8_weights(model) if settings.quantize == "int8" else model, path)
 
 
 def write_tokens(path: Path, vocabulary: Vocabulary) -> None:
