@@ -26,6 +26,7 @@ from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
+SETTLED_S = 0.5  # in which nothing competes with a first request, such as whether the server is ready
 
 
 class Beside(Protocol):
@@ -145,7 +146,7 @@ class Server(uvicorn.Server):
             await self._beside.start()
         await super().startup(sockets)
         self._on_ready()
-        self._service.load_ahead()
+        asyncio.get_running_loop().call_later(SETTLED_S, self._service.load_ahead)
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
