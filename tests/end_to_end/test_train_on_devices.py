@@ -160,6 +160,7 @@ def test_training_in_two_processes_equals_training_in_one(separable_config):
     options = [
         *SAME_STEPS,
         "--set=train.consistency=0.2",
+        "--set=train.batch_s=12.0",  # as many clips as otherwise
         '--set=model.intermediate_ctc="0.7"',
         "--set=model.self_conditioned=true",
     ]
