@@ -156,16 +156,8 @@ def free_ports(number):
 
 @pytest.mark.slow
 def test_training_in_two_processes_equals_training_in_one(separable_config):
-    """With two views of each clip, which are the same without masks, and a self-conditioned network."""
-    options = [
-        *SAME_STEPS,
-        "--set=train.consistency=0.2",
-        "--set=train.batch_s=12.0",  # as many clips as otherwise
-        '--set=model.intermediate_ctc="0.7"',
-        "--set=model.self_conditioned=true",
-    ]
-    alone = train(separable_config, "alone", *options)
-    chief, other = start_workers(separable_config, "workers", *options)
+    alone = train(separable_config, "alone", *SAME_STEPS)
+    chief, other = start_workers(separable_config, "workers", *SAME_STEPS)
     output, errors = chief.communicate(timeout=200)
     assert chief.returncode == 0, errors
     assert "of each of 2 workers (multi-worker)" in output
