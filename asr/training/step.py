@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,7 +45,7 @@ def make_step(
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         """Return gradients clipped to the maximum norm, and their norm before."""
         scale = loss_scale_of(optimizer)
-        kept, norm = tf.clip_by_global_norm(gradients, config.clip_norm * scale)
+        kept, norm = clip(gradients, config.clip_norm * scale)
         return kept, norm / scale
 
     objective = make_objective(config, optimizer, warmup_steps)
@@ -55,6 +55,19 @@ def make_step(
         return StepResult(*compiled(tf.constant(num_rows), *batch))
 
     return step
+
+
+def clip(gradients: Sequence[Tensor | None], max_norm: Tensor) -> tuple[list[Tensor | None], Tensor]:
+    """Return gradients scaled down to a maximum global norm, and their norm before.
+
+    Args:
+        gradients: of the weights; None for a frozen one. Where only some rows of a weight are used, as in
+            layers that look rows up, TensorFlow's gradient has a row for each use, and these are added up.
+        max_norm: ().
+    """
+    dense = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+    clipped: tuple[list[Tensor | None], Tensor] = tf.clip_by_global_norm(dense, max_norm)
+    return clipped
 
 
 def reference_labels(batch: Batch) -> list[list[int]]:

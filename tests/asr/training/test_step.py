@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
@@ -12,7 +13,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import BATCH_SIGNATURE
 from asr.training.optimizer import make_optimizer
-from asr.training.step import make_step
+from asr.training.step import clip, make_step
 from multigpu.engines import make_engine
 
 VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
@@ -63,3 +64,11 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
     assert {"MatMul", "DepthwiseConv2dNative" if family == "separable" else "Conv2D"} <= kinds
     assert without_gpu_kernel(kinds) == set()
     assert without_gpu_kernel({"CTCLoss"}) == {"CTCLoss"}  # the list is not empty by mistake
+
+
+def test_rows_that_are_used_several_times_count_once_in_the_norm():
+    rows = tf.IndexedSlices(tf.constant([[3.0], [1.0], [-3.0]]), tf.constant([0, 1, 0]), tf.constant([2, 1]))
+    (clipped, frozen), norm = clip([rows, None], 0.5)
+    assert frozen is None
+    assert float(norm) == 1.0
+    np.testing.assert_allclose(clipped, [[0.0], [0.5]])
