@@ -46,6 +46,7 @@ METRICS = EpochMetrics(
     skipped=1,
     waiting_share=0.25,
     dev_s=0.5,
+    corpora={"mine": 0.25, "yours": 0.95},
 )
 TAGS = [f"utterance {number}" for number in (1, 2)]
 
@@ -105,9 +106,10 @@ def test_every_metric_of_an_epoch_has_a_curve(tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
         write_epochs(tensorboard, (1, 2))
     for name, value in dataclasses.asdict(METRICS).items():
-        if name not in ("epoch", "best"):
+        if name not in ("epoch", "best", "corpora"):
             curve = points(tmp_path / "epochs", EPOCH_TAGS[name])
             assert curve == [(1, pytest.approx(value)), (2, pytest.approx(value))]
+    assert points(tmp_path / "epochs", "error/dev_mine") == [(1, 0.25), (2, 0.25)]
     assert {"loss/train", "loss/dev", "error/train", "error/dev"} <= set(EPOCH_TAGS.values())
 
 
