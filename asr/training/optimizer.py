@@ -163,12 +163,12 @@ class _MaybeCompiled:
 
     def __init__(self, *args: Any, compiled: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._compiled = compiled
+        self.is_compiled = compiled
 
     def apply(self, grads: Sequence[Tensor | None], trainable_variables: Any = None) -> None:
         """Update the weights by their gradients, of which a frozen weight has None."""
         update: Any = super()  # an optimiser
-        if not self._compiled:
+        if not self.is_compiled:
             update.apply(grads, trainable_variables)
             return
         places = [place for place, gradient in enumerate(grads) if gradient is not None]

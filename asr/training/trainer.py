@@ -59,6 +59,7 @@ from asr.training.trouble import TroubleWatch
 
 logger = logging.getLogger(__name__)
 
+STEPS_WORTH_COMPILING = 1000  # compiling the update takes seconds, and each step then a few percent less
 PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a while to draw
 
 
@@ -147,7 +148,8 @@ class Trainer:
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
         with engine.scope():
-            self.optimizer = make_optimizer(config.train, num_steps, engine.has_weights_on_one_device)
+            compiled = engine.has_weights_on_one_device and num_steps >= STEPS_WORTH_COMPILING
+            self.optimizer = make_optimizer(config.train, num_steps, compiled)
             self.optimizer.build(model.trainable_variables)
         self.average = None
         if config.train.ema_decay:

@@ -56,10 +56,12 @@ def trained(clips, tmp_path_factory):
     return trainer, out.getvalue(), err.getvalue()
 
 
-def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path):
+def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path, monkeypatch):
+    monkeypatch.setattr("asr.training.trainer.STEPS_WORTH_COMPILING", 12)
     train = dataclasses.replace(CONFIG.train, epochs=12, batch_s=20.0, learning_rate=2e-2)
     trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:4], tmp_path / "run")
     trainer.train()
+    assert trainer.optimizer.is_compiled
     metrics = trainer.run.metrics()
     assert metrics[-1].loss < metrics[0].loss / 2
     assert metrics[-1].learning_rate < train.learning_rate / 10 < max(m.learning_rate for m in metrics)
@@ -197,6 +199,10 @@ def test_progress_bar_shows_loss_errors_throughput_and_time_left(trained):
     _, out, err = trained
     assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", out)
     assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", err)
+
+
+def test_short_run_does_without_compiling_its_update(trained):
+    assert not trained[0].optimizer.is_compiled
 
 
 def test_each_corpus_has_its_dev_error(trained):
