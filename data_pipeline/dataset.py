@@ -139,13 +139,13 @@ class Dataset:
     def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
         """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""
         copies = list(self._copies(epoch))
+        draws = [epoch + copy * COPIES_APART for copy in range(len(copies))]
         places = np.concatenate(copies)
-        draws = np.repeat(epoch + COPIES_APART * np.arange(len(copies)), list(map(len, copies)))
         config, seed = self.augmenter.config, self.augmenter.seed
         speeds = np.concatenate(
             [
-                speed_factors(config, seed, epoch + copy * COPIES_APART, self.keys[chosen])
-                for copy, chosen in enumerate(copies)
+                speed_factors(config, seed, draw, self.keys[chosen])
+                for draw, chosen in zip(draws, copies, strict=True)
             ]
         )
         lengths = self.num_samples[places]
@@ -155,7 +155,7 @@ class Dataset:
                 lengths[clip] = length
             else:
                 speeds[clip] = 1.0
-        return _Clips(places, draws, speeds, lengths)
+        return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
 
     def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 
@@ -68,3 +69,24 @@ class AudioListener(Protocol):
 
     def clip_runner(self) -> RunClip:
         """Return what runs the model on one clip at a time, on a single device."""
+
+
+class WrappedListener(AudioListener):
+    """Runs a model through another listener; a subclass says how in `compiled`.
+
+    Args:
+        listener: runs the model.
+    """
+
+    def __init__(self, listener: AudioListener) -> None:
+        self._listener = listener
+        self.num_devices = listener.num_devices
+
+    @property
+    @override
+    def model(self) -> AudioModel:
+        return self._listener.model
+
+    @override
+    def clip_runner(self) -> RunClip:
+        return self._listener.clip_runner()

@@ -14,26 +14,13 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
-from asr.model.listening import AudioListener, AudioModel, Reduce, RunClip
+from asr.model.listening import Reduce, WrappedListener
 
 LENGTHS_APART = SAMPLE_RATE_HZ // 4  # samples
 
 
-class PaddedListener(AudioListener):
-    """Runs a model on batches whose length is a multiple of a quarter of a second.
-
-    Args:
-        listener: runs the model.
-    """
-
-    def __init__(self, listener: AudioListener) -> None:
-        self._listener = listener
-        self.num_devices = listener.num_devices
-
-    @property
-    @override
-    def model(self) -> AudioModel:
-        return self._listener.model
+class PaddedListener(WrappedListener):
+    """Runs a model on batches whose length is a multiple of a quarter of a second."""
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
@@ -43,7 +30,3 @@ class PaddedListener(AudioListener):
             return run(np.pad(audio, ((0, 0), (0, -audio.shape[1] % LENGTHS_APART))), num_samples)
 
         return padded
-
-    @override
-    def clip_runner(self) -> RunClip:
-        return self._listener.clip_runner()

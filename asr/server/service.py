@@ -25,7 +25,7 @@ from asr.audio.opening import LongRecording, Opened, opened
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.base.types import Hypothesis, Logits, UserError
 from asr.language.hanzi.converter import Converter
-from asr.model.listening import AudioListener, AudioModel, Reduce, RunClip
+from asr.model.listening import AudioListener, Reduce, WrappedListener
 from asr.recognition.decoding.decoder import Decoder, converter_of, favouring
 from asr.recognition.decoding.hot_words import HotWords, PinyinOf
 from asr.recognition.long_audio import LongAudioRecognizer, Segment
@@ -202,7 +202,7 @@ class RecognitionService:
         return [self._logits(*batch) for batch in batches]
 
 
-class _BatchedListener(AudioListener):
+class _BatchedListener(WrappedListener):
     """Runs a model in turns with other clients, batch by batch, for one recording.
 
     Args:
@@ -212,13 +212,9 @@ class _BatchedListener(AudioListener):
     """
 
     def __init__(self, listener: AudioListener, batcher: Batcher, stopped: threading.Event) -> None:
-        self._listener, self._batcher, self._stopped = listener, batcher, stopped
+        super().__init__(listener)
+        self._batcher, self._stopped = batcher, stopped
         self.num_devices = 1  # the size of a batch is that of all devices
-
-    @property
-    @override
-    def model(self) -> AudioModel:
-        return self._listener.model
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
@@ -229,10 +225,6 @@ class _BatchedListener(AudioListener):
             return reduce(future.result())
 
         return run
-
-    @override
-    def clip_runner(self) -> RunClip:
-        return self._listener.clip_runner()
 
 
 def _read_and_open(read: Callable[[], Waveform], ticket: Ticket) -> Opened:
