@@ -74,19 +74,19 @@ class AudioListener(Protocol):
 class WrappedListener(AudioListener):
     """Runs a model through another listener; a subclass says how in `compiled`.
 
-    Args:
+    Attributes:
         listener: runs the model.
     """
 
     def __init__(self, listener: AudioListener) -> None:
-        self._listener = listener
+        self.listener = listener
         self.num_devices = listener.num_devices
 
     @property
     @override
     def model(self) -> AudioModel:
-        return self._listener.model
+        return self.listener.model
 
     @override
     def clip_runner(self) -> RunClip:
-        return self._listener.clip_runner()
+        return self.listener.clip_runner()

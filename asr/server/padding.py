@@ -24,7 +24,7 @@ class PaddedListener(WrappedListener):
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
-        run = self._listener.compiled(reduce)
+        run = self.listener.compiled(reduce)
 
         def padded(audio: Waveform, num_samples: npt.NDArray[np.int32]) -> Any:
             return run(np.pad(audio, ((0, 0), (0, -audio.shape[1] % LENGTHS_APART))), num_samples)
