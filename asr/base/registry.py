@@ -16,6 +16,7 @@ Parts: TypeAlias = Mapping[str, str]
 # of `model.family`; subclasses of asr.model.networks.network.Network
 NETWORKS: Parts = {
     "separable": "asr.model.networks.separable:Separable",
+    "conformer": "asr.model.networks.conformer:Conformer",
     "dcnn251bn": "asr.model.networks.dcnn:Dcnn",
     "dcnn251": "asr.model.networks.dcnn:Dcnn",
     "dcnn25": "asr.model.networks.dcnn:Dcnn",

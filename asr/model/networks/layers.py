@@ -11,6 +11,7 @@ from keras import ops
 from typing_extensions import override
 
 from asr.base.types import Tensor
+from asr.model.features.layer import padding_mask
 
 
 class BuiltByCall:
@@ -22,6 +23,11 @@ class BuiltByCall:
 
     def build(self, input_shape: Any = None) -> None:
         """Do nothing; the inner layers are built by their first call."""
+
+
+def frame_mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
+    """Return (B, T, 1), 1 on real frames of hidden (B, T, ...) and 0 on padding, of its type."""
+    return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
 
 
 @keras.saving.register_keras_serializable("polyphone")

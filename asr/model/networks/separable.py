@@ -7,7 +7,6 @@ the larger sizes a squeeze-and-excitation gate gives every frame information abo
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,15 +15,12 @@ import keras
 from keras import ops
 from typing_extensions import override
 
-from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
-from asr.base.vocabulary import Vocabulary
-from asr.model.features.layer import padding_mask
 from asr.model.listening import ReceptiveField
-from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, make_output
-from asr.model.networks.network import Network
+from asr.model.networks.intermediate import IntermediateOutput
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
+from asr.model.networks.sized import SizedNetwork, block_parts
 
 
 class Size(NamedTuple):
@@ -53,43 +49,20 @@ STEM_KERNEL = 5
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class Separable(Network):
-    """Implements the separable networks, one for each size.
-
-    Args:
-        size: a name in SIZES.
-        num_outputs: V, the size of the vocabulary, including the blank.
-        dropout: share of activations dropped in training.
-        output_parts: (V, P) ids of the parts of each output, by which outputs share weights.
-        seed: seed of the dropout masks and the initial weights.
-        intermediate: indices of the blocks, from 0, that have an output of their own behind them.
-        self_conditioned: whether layers behind such an output get its probabilities.
-    """
+class Separable(SizedNetwork):
+    """Implements the separable networks, one for each size; `SizedNetwork` has the arguments."""
 
     SUBSAMPLING = 8
-    HAS_INTERMEDIATE = True
+    SIZES = SIZES
 
-    def __init__(
-        self,
-        size: str,
-        num_outputs: int,
-        dropout: float = 0.1,
-        output_parts: Any = None,
-        seed: int = 1,
-        intermediate: Sequence[int] = (),
-        self_conditioned: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.intermediate, self.self_conditioned = tuple(intermediate), self_conditioned
-        self.size, self.num_outputs, self.dropout, self.seed = size, num_outputs, dropout, seed
-        self.output_parts = output_parts
-        recipe = SIZES[size]
-        seeds, numbers = itertools.count(seed * 1000), itertools.count()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        recipe = SIZES[self.size]
+        seeds, numbers = itertools.count(self.seed * 1000), itertools.count()
         self._stages = [
             Stage(
-                BlockSize(channels, recipe.convolutions, kernel, recipe.gate, dropout),
-                [self._intermediate_output(next(numbers)) for _ in range(blocks)],
+                BlockSize(channels, recipe.convolutions, kernel, recipe.gate, self.dropout),
+                [self.intermediate_output(next(numbers)) for _ in range(blocks)],
                 seed=next(seeds) * 100,
                 name=f"stage{index}",
             )
@@ -98,27 +71,13 @@ class Separable(Network):
             )
         ]
         self._head = SeparableConvolution(recipe.head, recipe.kernels[-1], seed=next(seeds), name="head")
-        self._dropout = keras.layers.Dropout(dropout, seed=next(seeds), name="dropout")
-        self._output = make_output(num_outputs, output_parts, next(seeds))
-
-    def _intermediate_output(self, block: int) -> IntermediateOutput | None:
-        """Return the output behind a block of the network, if it has one."""
-        if block not in self.intermediate:
-            return None
-        return IntermediateOutput(
-            self.num_outputs,
-            self.output_parts,
-            self.self_conditioned,
-            seed=self.seed * 1000 + 500 + block,
-            name=f"{NAME}{block}",
-        )
+        self._dropout = keras.layers.Dropout(self.dropout, seed=next(seeds), name="dropout")
+        self._output = make_output(self.num_outputs, self.output_parts, next(seeds))
 
     @classmethod
     @override
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Separable:
-        parts = vocabulary.syllable_parts() if config.factored_output else None
-        blocks = blocks_with_output(config, sum(SIZES[config.size].blocks))
-        return cls(config.size, len(vocabulary), config.dropout, parts, seed, blocks, config.self_conditioned)
+    def num_blocks(cls, size: str) -> int:
+        return sum(SIZES[size].blocks)
 
     def num_output_frames(self, num_frames: Any) -> Any:
         """Return the frames after three convolutions of stride 2, which keep an odd last frame."""
@@ -154,28 +113,12 @@ class Separable(Network):
     def _last_parts(self) -> list[Part]:
         return [
             Part("head", [self._head, self._dropout], self._apply_head),
-            Part("output", [self._output], self._to_logits),
+            self.output_part(),
         ]
 
     def _apply_head(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
-        hidden = ops.relu(self._head(hidden, _mask(hidden, num_frames), training=training))
+        hidden = ops.relu(self._head(hidden, frame_mask(hidden, num_frames), training=training))
         return self._dropout(hidden, training=training), num_frames
-
-    def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
-        return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "num_outputs": self.num_outputs,
-            "dropout": self.dropout,
-            "output_parts": self.output_parts,
-            "seed": self.seed,
-            "intermediate": list(self.intermediate),
-            "self_conditioned": self.self_conditioned,
-            "name": self.name,
-        }
 
 
 class BlockSize(NamedTuple):
@@ -228,10 +171,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         """Return the convolution, each block, and each output as parts of the network."""
         parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
         for block, output in zip(self._blocks, self._outputs, strict=True):
-            parts.append(Part(f"{self.name}.{block.name}", [block], functools.partial(self._apply, block)))
-            if output is not None:
-                run = functools.partial(self._apply_output, output)
-                parts.append(Part(f"{self.name}.{output.name}", [output], run))
+            parts += block_parts(block, output, f"{self.name}.")
         return parts
 
     def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
@@ -241,19 +181,8 @@ class Stage(BuiltByCall, keras.layers.Layer):
         # otherwise LiteRT's converter would not know the number of channels
         hidden = self._down(ops.reshape(padded, (ops.shape(inputs)[0], -1, inputs.shape[-1])))
         num_frames = (num_frames + 1) // 2
-        mask = _mask(hidden, num_frames)
+        mask = frame_mask(hidden, num_frames)
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
-
-    @staticmethod
-    def _apply(block: Block, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
-        return block(hidden, _mask(hidden, num_frames), training=training), num_frames
-
-    @staticmethod
-    def _apply_output(
-        output: IntermediateOutput, hidden: Tensor, num_frames: Tensor, training: bool
-    ) -> Passed:
-        hidden, logits = output(hidden, _mask(hidden, num_frames), num_frames, training=training)
-        return (hidden, num_frames, *logits)
 
 
 class Block(BuiltByCall, keras.layers.Layer):
@@ -323,8 +252,3 @@ class Gate(keras.layers.Layer):
         count = ops.sum(ops.cast(mask, "float32"), axis=1)  # the sum over a long clip exceeds float16
         mean = ops.sum(ops.cast(inputs, "float32"), axis=1) / ops.maximum(count, 1.0)  # (B, C)
         return inputs * self._excite(self._squeeze(mean))[:, None]
-
-
-def _mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
-    """Return (B, T, 1), 1 on real frames of hidden (B, T, C) and 0 on padding."""
-    return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]

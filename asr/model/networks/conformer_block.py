@@ -1,0 +1,141 @@
+"""Define the block of a Conformer: attention over the clip, then convolution, between two halves of a feed-forward.
+
+After Gulati et al. (2020, arXiv:2005.08100), with rotary positions in place of relative ones, and frames normalised by
+themselves in place of batches: statistics then depend on no other clip of the batch. Every layer takes and returns
+frames (B, T, C); what is on padding does not reach real frames.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from asr.base.types import Tensor
+from asr.model.networks.attention import attend_to_clip, rotated
+from asr.model.networks.layers import BuiltByCall
+
+
+class BlockSize(NamedTuple):
+    """Holds the sizes that all blocks of a network share."""
+
+    channels: int
+    heads: int
+    dropout: float
+
+
+FACTOR = 4  # channels within a feed-forward, per channel of a frame
+KERNEL = 9  # frames of a convolution, as in Fast Conformer
+
+
+def frame_norm() -> keras.layers.LayerNormalization:
+    """Return the layer "norm" of a module, which normalises each frame by itself, in float32."""
+    return keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
+
+
+def dense(units: int, seed: int, name: str, use_bias: bool = True) -> keras.layers.Dense:
+    """Return a dense layer whose initial weights follow from a seed."""
+    initializer = keras.initializers.GlorotUniform(seed)
+    return keras.layers.Dense(units, use_bias=use_bias, kernel_initializer=initializer, name=name)
+
+
+class Block(BuiltByCall, keras.layers.Layer):
+    """Adds to frames what feed-forwards, attention and convolution make of them, and normalises them.
+
+    Args:
+        size: of the block.
+        seed: seed of the dropout masks and the initial weights, of which 40 follow from it.
+    """
+
+    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._before = FeedForward(size, seed, name="feed_forward0")
+        self._attention = SelfAttention(size, seed + 10, name="attention")
+        self._convolution = ConvolutionModule(size, seed + 20, name="convolution")
+        self._behind = FeedForward(size, seed + 30, name="feed_forward1")
+        self._norm = frame_norm()
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape, 0 on padding.
+
+        Args:
+            inputs: frames.
+            mask: (B, T, 1), 1 on real frames and 0 on padding.
+            training: whether to drop activations.
+        """
+        hidden = inputs + 0.5 * self._before(inputs, training=training)
+        hidden = hidden + self._attention(hidden, mask, training=training)
+        hidden = hidden + self._convolution(hidden, mask, training=training)
+        hidden = hidden + 0.5 * self._behind(hidden, training=training)
+        return self._norm(hidden) * mask
+
+
+class FeedForward(BuiltByCall, keras.layers.Layer):
+    """Applies two dense layers with Swish between them to each frame."""
+
+    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._norm = frame_norm()
+        self._wide = dense(FACTOR * size.channels, seed, "wide")
+        self._narrow = dense(size.channels, seed + 1, "narrow")
+        self._dropouts = [
+            keras.layers.Dropout(size.dropout, seed=seed + 2 + index, name=f"dropout{index}")
+            for index in range(2)
+        ]
+
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape."""
+        hidden = ops.silu(self._wide(self._norm(inputs)))
+        hidden = self._narrow(self._dropouts[0](hidden, training=training))
+        return self._dropouts[1](hidden, training=training)
+
+
+class SelfAttention(BuiltByCall, keras.layers.Layer):
+    """Attends from each frame to the frames of its clip, by several heads."""
+
+    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.heads = size.heads
+        self._norm = frame_norm()
+        self._qkv = dense(3 * size.channels, seed, "qkv")  # queries, keys and values of all heads
+        self._mix = dense(size.channels, seed + 1, "mix")
+        self._dropout = keras.layers.Dropout(size.dropout, seed=seed + 2, name="dropout")
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding."""
+        batch, channels = ops.shape(inputs)[0], inputs.shape[-1]
+        queries, keys, values = (
+            ops.reshape(part, (batch, -1, self.heads, channels // self.heads))
+            for part in ops.split(self._qkv(self._norm(inputs)), 3, axis=-1)
+        )  # (B, T, H, D) each
+        queries = rotated(queries * (channels // self.heads) ** -0.5)
+        attended = attend_to_clip(queries, rotated(keys), values, mask[..., 0])
+        mixed = self._mix(ops.reshape(attended, (batch, -1, channels)))
+        return self._dropout(mixed, training=training)
+
+
+class ConvolutionModule(BuiltByCall, keras.layers.Layer):
+    """Filters each channel over neighbouring frames, between two dense layers, the first of them gated."""
+
+    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._norm = frame_norm()
+        self._gated = dense(2 * size.channels, seed, "gated")
+        self._depthwise = keras.layers.DepthwiseConv1D(
+            KERNEL,
+            padding="same",
+            use_bias=False,
+            depthwise_initializer=keras.initializers.GlorotUniform(seed + 1),
+            name="depthwise",
+        )
+        self._filtered_norm = keras.layers.LayerNormalization(epsilon=1e-5, name="filtered_norm")
+        self._mix = dense(size.channels, seed + 2, "mix")
+        self._dropout = keras.layers.Dropout(size.dropout, seed=seed + 3, name="dropout")
+
+    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding."""
+        values, gates = ops.split(self._gated(self._norm(inputs)), 2, axis=-1)
+        filtered = self._depthwise(values * ops.sigmoid(gates) * mask)
+        hidden = ops.silu(self._filtered_norm(filtered))
+        return self._dropout(self._mix(hidden), training=training)

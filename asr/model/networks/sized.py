@@ -1,0 +1,142 @@
+"""Define what networks that come in sizes have in common: their settings, and outputs behind some of their blocks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+from keras import ops
+from typing_extensions import override
+
+from asr.base.config import ModelConfig
+from asr.base.types import DeepLogits, Logits, Tensor, UserError
+from asr.base.vocabulary import Vocabulary
+from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
+from asr.model.networks.layers import frame_mask
+from asr.model.networks.network import Network
+from asr.model.networks.parts import Part, Passed, run_parts
+
+
+class SizedNetwork(Network):
+    """Implements what is the same in all networks that come in sizes; a subclass makes the layers.
+
+    Args:
+        size: a name in SIZES.
+        num_outputs: V, the size of the vocabulary, including the blank.
+        dropout: share of activations dropped in training.
+        output_parts: (V, P) ids of the parts of each output, by which outputs share weights.
+        seed: seed of the dropout masks and the initial weights.
+        intermediate: indices of the blocks, from 0, that have an output of their own behind them.
+        self_conditioned: whether layers behind such an output get its probabilities.
+    """
+
+    HAS_INTERMEDIATE = True
+
+    SIZES: ClassVar[Mapping[str, Any]]
+    """The sizes of the family by name, a subset of those of `model.size`."""
+
+    _output: keras.layers.Layer
+
+    def __init__(
+        self,
+        size: str,
+        num_outputs: int,
+        dropout: float = 0.1,
+        output_parts: Any = None,
+        seed: int = 1,
+        intermediate: Sequence[int] = (),
+        self_conditioned: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.intermediate, self.self_conditioned = tuple(intermediate), self_conditioned
+        self.size, self.num_outputs, self.dropout, self.seed = size, num_outputs, dropout, seed
+        self.output_parts = output_parts
+
+    @classmethod
+    @override
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Self:
+        if config.size not in cls.SIZES:
+            raise UserError(
+                f"model.size: networks of model.family={config.family} come in the sizes "
+                f"{', '.join(cls.SIZES)}, received {config.size}; choose one of them"
+            )
+        parts = vocabulary.syllable_parts() if config.factored_output else None
+        blocks = blocks_with_output(config, cls.num_blocks(config.size))
+        return cls(
+            config.size,
+            len(vocabulary),
+            config.dropout,
+            parts,
+            seed,
+            blocks,
+            config.self_conditioned,
+            **cls.own_settings(config),
+        )
+
+    @classmethod
+    def num_blocks(cls, size: str) -> int:
+        """Return the number of blocks behind which an output may be."""
+        raise NotImplementedError
+
+    @classmethod
+    def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
+        """Return the arguments of the constructor that only this family has."""
+        return {}
+
+    @override
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
+        """Map features (B, T, F) and num_frames (B,) to logits with about T / 8 frames."""
+        logits = run_parts(self.parts(), features, num_frames, training)
+        return logits if isinstance(logits, DeepLogits) else Logits(*logits)
+
+    def intermediate_output(self, block: int) -> IntermediateOutput | None:
+        """Return the output behind a block, if it has one."""
+        if block not in self.intermediate:
+            return None
+        return IntermediateOutput(
+            self.num_outputs,
+            self.output_parts,
+            self.self_conditioned,
+            seed=self.seed * 1000 + 500 + block,
+            name=f"{NAME}{block}",
+        )
+
+    def output_part(self) -> Part:
+        """Return the last part, which maps hidden frames to logits."""
+        return Part("output", [self._output], self._to_logits)
+
+    def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
+        return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "size": self.size,
+            "num_outputs": self.num_outputs,
+            "dropout": self.dropout,
+            "output_parts": self.output_parts,
+            "seed": self.seed,
+            "intermediate": list(self.intermediate),
+            "self_conditioned": self.self_conditioned,
+            "name": self.name,
+        }
+
+
+def block_parts(block: keras.layers.Layer, output: IntermediateOutput | None, prefix: str = "") -> list[Part]:
+    """Return a block that maps (hidden, mask), and the output behind it if it has one, as parts."""
+    parts = [Part(f"{prefix}{block.name}", [block], functools.partial(_apply, block))]
+    if output is not None:
+        parts.append(Part(f"{prefix}{output.name}", [output], functools.partial(_apply_output, output)))
+    return parts
+
+
+def _apply(block: keras.layers.Layer, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    return block(hidden, frame_mask(hidden, num_frames), training=training), num_frames
+
+
+def _apply_output(output: IntermediateOutput, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    hidden, logits = output(hidden, frame_mask(hidden, num_frames), num_frames, training=training)
+    return (hidden, num_frames, *logits)
