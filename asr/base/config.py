@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.files import is_utf8, read_lines
-from asr.base.registry import FEATURE_KINDS, NETWORKS
+from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.types import UserError
 
 Settings = TypeVar("Settings", bound=Any)
@@ -151,17 +151,19 @@ class AugmentConfig:
 class ModelConfig:
     """Describes the network from features to logits."""
 
-    # Architecture: one-dimensional separable convolutions, or one of ASRT's networks.
+    # Architecture: separable (one-dimensional separable convolutions), conformer (attention and convolutions;
+    # Gulati et al., 2020, arXiv:2005.08100), or one of ASRT's networks.
     family: Annotated[str, OneOf(NETWORKS)] = "separable"
-    # Size of the separable family, 0.4 to 40 million parameters: see asr/model/networks/separable.py.
+    # Size of the network: 0.4 to 40 million parameters in the separable family, 1.5 to 45 million in the
+    # conformer family, which has no xl: see asr/model/networks/separable.py and conformer.py.
     size: Literal["xs", "s", "m", "l", "xl"] = "xs"
     # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # Let the outputs of toned syllables share weights by initial, final and tone.
     factored_output: bool = False
-    # Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216), of the separable family: where in the network
-    # there are outputs with a loss of their own in training, as shares of its blocks: "0.7", "0.5, 0.8"; ""
-    # for none. Decoding does without them.
+    # Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216), of the separable and conformer families:
+    # where in the network there are outputs with a loss of their own in training, as shares of its blocks:
+    # "0.7", "0.5, 0.8"; "" for none. Decoding does without them.
     intermediate_ctc: str = ""
     # Self-conditioned CTC (Nozaki & Komatsu, 2021, arXiv:2104.02724): layers behind an intermediate output
     # get its probabilities, in decoding as well.
@@ -169,6 +171,11 @@ class ModelConfig:
     # Normalise by the statistics of the whole batch where several devices share it; otherwise each device
     # uses the statistics of its own rows.
     synchronized_batch_norm: bool = False
+
+    @property
+    def title(self) -> str:
+        """Return what to call the network: its family, and its size if the family has several."""
+        return f"{self.family} {self.size}" if self.family in SIZED_NETWORKS else self.family
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ NETWORKS: Parts = {
     "dcnn24": "asr.model.networks.dcnn:Dcnn",
 }
 
+# those of them that come in the sizes of `model.size`
+SIZED_NETWORKS = ("separable", "conformer")
+
 # of `features.kind`; subclasses of asr.model.features.layer.FeatureLayer
 FEATURE_KINDS: Parts = {
     "log_mel": "asr.model.features.log_mel:LogMel",

@@ -45,9 +45,8 @@ class TrainingDisplay(TrainingObserver):
         """Print which model will be trained, on which data and devices."""
         self._preparing.close()
         config = start.config
-        family = config.model.family + (f" {config.model.size}" if config.model.family == "separable" else "")
         print(
-            f"{start.directory}: {family}, {start.num_parameters / 1e6:.2f} million parameters, "
+            f"{start.directory}: {config.model.title}, {start.num_parameters / 1e6:.2f} million parameters, "
             f"{start.num_tokens} tokens"
         )
         print(

@@ -68,12 +68,11 @@ def _label_rules(
     """Return the rules for labels; the network's own formula gives the number of frames."""
     features = make_features(config.features)
     network = make_network(config.model, Vocabulary([]))  # its weights are never created
-    size = f" {config.model.size}" if config.model.family == "separable" else ""
     name = f" of the configuration {config_name!r}" if config_name else ""
     return LabelRules(
         vocabulary,
         frames_needed,
         lambda num_samples: network.num_output_frames(features.num_frames(num_samples)),
-        f"the {config.model.family}{size} model{name}",
+        f"the {config.model.title} model{name}",
         config.train.batch_s if check_batches else None,
     )

@@ -35,7 +35,7 @@ def make_network(
     if config.intermediate_ctc and not family.HAS_INTERMEDIATE:
         raise UserError(
             f"model.intermediate_ctc: networks of model.family={config.family} have no outputs in the "
-            "middle; choose the family separable, or leave it out"
+            "middle; choose separable or conformer, or leave it out"
         )
     if config.self_conditioned and not config.intermediate_ctc:
         raise UserError(

@@ -14,15 +14,15 @@ from keras import ops
 
 from asr.base.types import Tensor
 
-LONGEST_AT_ONCE = (
-    512  # frames (41 s); the scores of longer clips are computed for this many queries at a time
-)
+LONGEST_AT_ONCE = 512
+"""Frames (41 s) up to which a clip's scores are computed at once; of longer clips, for that many queries."""
+
 IMPOSSIBLE = -1e9  # score of a key that is padding
 ROTARY_BASE = 10_000.0
 
 
 def rotated(heads: Tensor) -> Tensor:
-    """Rotate pairs of channels by angles that grow with the frame (RoFormer; Su et al., 2021, arXiv:2104.09864).
+    """Rotate pairs of channels by angles that grow with the frame (Su et al., 2021, arXiv:2104.09864).
 
     The product of a rotated query and a rotated key then depends on how far their frames are apart, and not
     on where the clip begins.
@@ -53,7 +53,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
     queries, keys, values = (ops.swapaxes(part, -3, -2) for part in (queries, keys, values))
     scores = ops.cast(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), "float32")  # (..., H, Q, K)
     scores = scores + (1.0 - ops.cast(mask, "float32"))[..., None, None, :] * IMPOSSIBLE
-    weights = ops.cast(ops.softmax(scores, axis=-1), values.dtype)
+    weights = ops.cast(tf.nn.softmax(scores), values.dtype)
     return ops.swapaxes(ops.matmul(weights, values), -3, -2)
 
 
@@ -91,9 +91,10 @@ def attend_in_blocks(
     """
 
     @tf.custom_gradient
-    def attended(queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Any]:
+    def attended(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Any]:
         def gradient(upstream: Tensor) -> tuple[Tensor, ...]:
-            return _gradient_in_blocks(queries, keys, values, mask, upstream, size)
+            gradients = _gradient_in_blocks(queries, keys, values, mask, upstream, size)
+            return (*gradients, tf.zeros_like(mask))
 
         blocks = _in_blocks(queries, size)
         outputs = tf.TensorArray(queries.dtype, tf.shape(blocks)[0], element_shape=blocks.shape[1:])
@@ -108,7 +109,7 @@ def attend_in_blocks(
         )
         return _joined(outputs.stack(), queries), gradient
 
-    attention: Tensor = attended(queries, keys, values)
+    attention: Tensor = attended(queries, keys, values, mask)
     return attention
 
 

@@ -1,8 +1,8 @@
-"""Define the block of a Conformer: attention over the clip, then convolution, between two halves of a feed-forward.
+"""Define the block of a Conformer: attention, then convolution, between two halves of a feed-forward.
 
-After Gulati et al. (2020, arXiv:2005.08100), with rotary positions in place of relative ones, and frames normalised by
-themselves in place of batches: statistics then depend on no other clip of the batch. Every layer takes and returns
-frames (B, T, C); what is on padding does not reach real frames.
+After Gulati et al. (2020, arXiv:2005.08100), with rotary positions, and with frames that are normalised by
+themselves in place of batches: a clip then depends on no other one, in training either. Every layer takes and
+returns frames (B, T, C); what is on padding does not reach real frames.
 """
 
 from __future__ import annotations

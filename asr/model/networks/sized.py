@@ -1,4 +1,4 @@
-"""Define what networks that come in sizes have in common: their settings, and outputs behind some of their blocks."""
+"""Define what networks that come in sizes have in common: settings, and outputs behind some blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Subsample features eightfold by depthwise convolutions (Fast Conformer; Rekesh et al., 2023, arXiv:2305.05084).
+"""Subsample features eightfold as in Fast Conformer (Rekesh et al., 2023, arXiv:2305.05084).
 
-Three convolutions of stride 2 over time and frequency, of which the last two are depthwise, leave few channels to
-compute at the high rate. An output depends on 7 frames of features to each side.
+Three convolutions of stride 2 over time and frequency, of which the last two are depthwise, compute little at
+the high rates. An output depends on 7 frames of features to each side.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ class Striding(BuiltByCall, keras.layers.Layer):
         self._norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
 
     def call(self, features: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Map features (B, T, F), 0 on padding, and the frames of each row to (B, T / 8, channels) and its frames."""
+        """Map features (B, T, F), 0 on padding, and their number of frames (B,) to an eighth of them.
+
+        Returns:
+            (B, T / 8, channels), 0 on padding, and (B,).
+        """
         hidden, num_frames = self._halved(self._first, features[..., None], num_frames)
         for depthwise, pointwise in zip(self._depthwise, self._pointwise, strict=True):
             hidden, num_frames = self._halved(depthwise, _active(hidden, num_frames), num_frames)

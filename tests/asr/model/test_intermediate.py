@@ -68,6 +68,13 @@ def test_logits_in_the_middle_have_the_frames_of_their_depth():
     assert logits.num_frames[0] == 6
 
 
+def test_logits_in_the_middle_of_a_conformer_have_its_frames():
+    model = model_of(family="conformer", intermediate_ctc="0.5")
+    logits = model(AUDIO, NUM_SAMPLES, training=True)
+    assert [each.values.shape for each in logits.intermediate] == [(2, 6, 5)]
+    assert [int(each.num_frames[0]) for each in logits.intermediate] == [6]
+
+
 def test_self_conditioned_networks_depend_on_what_they_recognized_so_far():
     model = model_of(intermediate_ctc="0.7", self_conditioned=True)
     before = model(AUDIO, NUM_SAMPLES)

@@ -6,18 +6,23 @@ import pytest
 import tensorflow as tf
 
 from asr.base.config import Config, FeatureConfig, ModelConfig, TrainConfig
-from asr.base.registry import NETWORKS
+from asr.base.registry import NETWORKS, SIZED_NETWORKS, load_part
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network
+from asr.model.networks.conformer import Conformer
 from asr.model.networks.dcnn import DCNN_FAMILY
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
-from asr.model.networks.separable import SIZES, Separable
+from asr.model.networks.separable import Separable
+from asr.model.networks.sized import SizedNetwork
 
 CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "separable m": ModelConfig(size="m"),  # with gates
     "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
+    "self-conditioned conformer": ModelConfig(
+        family="conformer", intermediate_ctc="0.4, 1", self_conditioned=True
+    ),
 }
 VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
 
@@ -59,6 +64,21 @@ def test_separable_sizes_span_0_3_to_40_million_parameters():
         counts.append(network.count_params())
     assert 0.3e6 < counts[0] < 0.45e6
     assert 38e6 < counts[1] < 44e6
+
+
+@pytest.mark.parametrize(
+    ("size", "millions"), [("xs", 1.46), ("s", 8.01), pytest.param("l", 45.3, marks=pytest.mark.slow)]
+)
+def test_conformer_sizes_have_the_documented_numbers_of_parameters(size, millions):
+    outputs = Vocabulary([f"t{i}" for i in range(1427)])
+    network = make_network(ModelConfig(family="conformer", size=size), outputs)
+    network(features(1, 16, 64), np.array([16], np.int32))
+    assert network.count_params() / 1e6 == pytest.approx(millions, rel=0.005)
+
+
+def test_a_size_that_a_family_does_not_have_is_refused_with_those_it_has():
+    with pytest.raises(UserError, match=r"conformer come in the sizes xs, s, m, l, received xl"):
+        make_network(ModelConfig(family="conformer", size="xl"), VOCABULARY)
 
 
 def test_logits_of_a_clip_are_the_same_alone_and_in_a_padded_batch(network):
@@ -118,7 +138,7 @@ def test_outputs_that_share_parts_share_gradients():
     np.testing.assert_allclose(np.asarray(layer(inputs))[0, 0] - before, [0, 0, 1, 1, 0], atol=1e-6)
 
 
-SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable", "dcnn24")]
+SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable", "conformer", "dcnn24")]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +157,11 @@ def test_a_saved_model_loads_as_a_plain_keras_model(network, tmp_path):
 
 def test_the_configuration_names_every_network():
     assert {name for name, where in NETWORKS.items() if where.endswith(":Dcnn")} == set(DCNN_FAMILY)
-    assert list(get_args(get_type_hints(ModelConfig)["size"])) == list(SIZES)
+    sizes = list(get_args(get_type_hints(ModelConfig)["size"]))
+    assert sizes == list(Separable.SIZES)
+    assert sizes[: len(Conformer.SIZES)] == list(Conformer.SIZES)
+    sized = {name for name in NETWORKS if issubclass(load_part(NETWORKS, name), SizedNetwork)}
+    assert sized == set(SIZED_NETWORKS)
 
 
 def frozen_model(freeze, **model):

@@ -27,6 +27,7 @@ VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
 HALVES = ["bfloat16", "float16"]
 NETWORKS = [
     ModelConfig(factored_output=True),
+    ModelConfig(family="conformer"),
     ModelConfig(family="dcnn251bn"),
     ModelConfig(family="dcnn24"),  # without normalisation
 ]
@@ -69,6 +70,7 @@ class Trained(NamedTuple):
         ("bfloat16", 1, TINY),
         pytest.param(("float16", 2, "separable"), marks=pytest.mark.slow),
         pytest.param(("bfloat16", 1, "separable"), marks=pytest.mark.slow),
+        pytest.param(("float16", 2, "conformer"), marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.registry import SIZED_NETWORKS
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
@@ -40,7 +41,8 @@ def without_gpu_kernel(kinds: set[str]) -> set[str]:
 
 @pytest.mark.skipif(bool(without_gpu_kernel({"MatMul"})), reason="this TensorFlow is built without GPUs")
 @pytest.mark.parametrize(
-    "family", ["separable", *(pytest.param(f, marks=pytest.mark.slow) for f in ("dcnn251bn", "dcnn24"))]
+    "family",
+    ["separable", *(pytest.param(f, marks=pytest.mark.slow) for f in ("conformer", "dcnn251bn", "dcnn24"))],
 )
 def test_every_operation_of_the_step_has_a_gpu_kernel(family):
     """Every term of the loss is on, and the warm-up has an end."""
@@ -48,8 +50,8 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
         augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
         model=ModelConfig(
             family=family,
-            intermediate_ctc="0.7" if family == "separable" else "",
-            self_conditioned=family == "separable",
+            intermediate_ctc="0.7" if family in SIZED_NETWORKS else "",
+            self_conditioned=family in SIZED_NETWORKS,
         ),
         train=TrainConfig(consistency=0.2),
     )
@@ -61,7 +63,7 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
     step = make_step(engine, model, optimizer, config.train, warmup_steps=1)
     traced = tf.function(lambda *batch: step(Batch(*batch), 2), autograph=False)
     kinds = set(kinds_of_operations(traced.get_concrete_function(*BATCH_SIGNATURE).graph))
-    assert {"MatMul", "DepthwiseConv2dNative" if family == "separable" else "Conv2D"} <= kinds
+    assert {"MatMul", "DepthwiseConv2dNative" if family in SIZED_NETWORKS else "Conv2D"} <= kinds
     assert without_gpu_kernel(kinds) == set()
     assert without_gpu_kernel({"CTCLoss"}) == {"CTCLoss"}  # the list is not empty by mistake
 
