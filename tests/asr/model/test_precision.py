@@ -70,7 +70,6 @@ class Trained(NamedTuple):
         ("bfloat16", 1, TINY),
         pytest.param(("float16", 2, "separable"), marks=pytest.mark.slow),
         pytest.param(("bfloat16", 1, "separable"), marks=pytest.mark.slow),
-        pytest.param(("float16", 2, "conformer"), marks=pytest.mark.slow),
     ],
     ids=str,
 )
