@@ -8,6 +8,7 @@ parse_devices("all")        # ("/CPU:0", "/CPU:1")
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -35,6 +36,11 @@ def available_devices() -> tuple[str, ...]:
     return ()
 
 
+def has_gpus() -> bool:
+    """Return whether this machine has a GPU that TensorFlow may use."""
+    return bool(tf.config.get_visible_devices("GPU"))
+
+
 def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
     """Return the short names of the devices that a specification names, such as ("/GPU:0", "/GPU:2").
 
@@ -42,7 +48,8 @@ def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
 
     Args:
         spec: a number of devices, which takes the first ones; ids, as a list or separated by commas; names;
-            or "all". A number in a string is a number: "2" means the first two, "2," means device 2.
+            or "all". A number in a string is a number: "2" means the first two, "2," means device 2. What
+            `share_cpu` returned stays as it is.
 
     Raises:
         DeviceError: a device does not exist or is named twice, or the specification names none.
@@ -61,6 +68,8 @@ def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
     chosen = tuple(_one_device(part, spec, available) for part in parts)
     if not chosen:
         raise _device_error(spec, "no device named", available)
+    if _is_shared_cpu(parts):
+        return chosen
     doubled = sorted({name for name in chosen if chosen.count(name) > 1})
     if doubled:
         raise _device_error(spec, f"{', '.join(doubled)} named more than once", available)
@@ -93,8 +102,7 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
         if cards:
             tf.config.set_visible_devices([whole], "GPU")
         elif not tf.config.threading.get_intra_op_parallelism_threads():
-            num_threads = max(1, (os.cpu_count() or 1) // num_devices)
-            tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+            _divide_threads(num_devices)
         tf.config.set_logical_device_configuration(whole, [part] * num_devices)
     except RuntimeError:
         available = available_devices()
@@ -105,6 +113,22 @@ def simulate_devices(num_devices: int) -> tuple[str, ...]:
             "call simulate_devices before the first tensor or model is made"
         ) from None
     return available_devices()
+
+
+def share_cpu(num_towers: int) -> tuple[str, ...]:
+    """Return the name of the CPU once for each of several towers, which share its cores.
+
+    Each operation then uses only its tower's share of the threads: on a CPU, two operations side by side, on
+    a core each, take less time than one after the other on both. Has no effect on the threads once
+    TensorFlow is initialized.
+
+    Args:
+        num_towers: number of parts of a batch that are computed side by side.
+    """
+    if not tf.config.threading.get_intra_op_parallelism_threads():
+        with contextlib.suppress(RuntimeError):
+            _divide_threads(num_towers)
+    return ("/CPU:0",) * num_towers
 
 
 def num_to_simulate(spec: str) -> int:
@@ -131,6 +155,21 @@ def short_name(device: str) -> str:
     if not match:
         raise DeviceError(f"expected a device name such as /GPU:1, received {device!r}")
     return f"/{match[1].upper()}:{int(match[2])}"
+
+
+def _divide_threads(num_shares: int) -> None:
+    """Let an operation use one of several equal shares of the cores.
+
+    Raises:
+        RuntimeError: TensorFlow is already initialized.
+    """
+    num_threads = max(1, (os.cpu_count() or 1) // num_shares)
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+
+
+def _is_shared_cpu(parts: Sequence[int | str]) -> bool:
+    """Return whether a specification is what `share_cpu` returns."""
+    return len(parts) > 1 and all(part == "/CPU:0" for part in parts)
 
 
 def _parse_text(text: str, available: Sequence[str]) -> int | list[int | str]:

@@ -39,8 +39,8 @@ class Engine(ABC):
 
     @property
     def num_devices(self) -> int:
-        """Return the number of devices of all workers."""
-        return len(self.devices) * self.num_workers
+        """Return the number of devices of all workers; towers that share a CPU are on one."""
+        return len(set(self.devices)) * self.num_workers
 
     @property
     def has_weights_on_one_device(self) -> bool:

@@ -45,25 +45,38 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
             os.close(stderr)
 
 
-def start_devices(spec: str, *, simulate: bool) -> tuple[str, ...]:
+def start_devices(spec: str, *, simulate: bool, cpu_towers: int = 1) -> tuple[str, ...]:
     """Start TensorFlow and return the names of the devices asked for.
 
     Args:
         spec: what `multigpu.devices.parse_devices` takes.
         simulate: whether the machine's one device is split into as many as are named.
+        cpu_towers: number of towers that share the CPU of a machine without GPUs; its name is then returned
+            as often, whatever `spec` says.
 
     Raises:
         DeviceError: a device does not exist.
     """
+    shared: list[str] = []
 
     def prepare() -> None:
-        from multigpu.devices import allow_memory_growth, num_to_simulate, simulate_devices
+        from multigpu.devices import (
+            allow_memory_growth,
+            has_gpus,
+            num_to_simulate,
+            share_cpu,
+            simulate_devices,
+        )
 
         if simulate:
             simulate_devices(num_to_simulate(spec))
+        elif cpu_towers > 1 and not has_gpus():
+            shared.extend(share_cpu(cpu_towers))
         allow_memory_growth()
 
     import_tensorflow(prepare)
+    if shared:
+        return tuple(shared)
     from multigpu.devices import parse_devices
 
     return parse_devices(spec)

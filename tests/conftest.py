@@ -92,6 +92,7 @@ def separable_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFa
         [train]
         epochs = 2
         batch_s = 6.0
+        cpu_towers = 1
         runs_dir = "{folder}/runs"
         """,
         encoding="utf-8",

@@ -56,6 +56,8 @@ class TrainingDisplay(TrainingObserver):
         if start.num_devices > 1:
             workers = f" of each of {start.num_workers} workers" if start.num_workers > 1 else ""
             print(f"on {', '.join(start.devices)}{workers} ({start.engine}): {_sharing(start)}")
+        elif len(start.devices) > 1:
+            print(f"on the CPU, whose cores {len(start.devices)} towers share (train.cpu_towers)")
 
     def on_stages(self, stages: Sequence[StageRecord]) -> None:
         """Print what each device holds of the model."""

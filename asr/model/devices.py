@@ -37,12 +37,15 @@ def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def start_devices(devices: str | int | None = None, *, simulate: bool = False) -> tuple[str, ...]:
+def start_devices(
+    devices: str | int | None = None, *, simulate: bool = False, cpu_towers: int = 1
+) -> tuple[str, ...]:
     """Start TensorFlow, and return the names of the selected devices.
 
     Args:
         devices: a number, such as 2; ids, such as "0,2" (device 2 alone: "2,"); or "all". None for one.
         simulate: whether to split the machine's one device into this number.
+        cpu_towers: number of towers that share the CPU if no devices are selected and there is no GPU.
 
     Raises:
         UserError: a device does not exist.
@@ -50,7 +53,9 @@ def start_devices(devices: str | int | None = None, *, simulate: bool = False) -
     if simulate and devices is None:
         raise UserError("`simulate`: expected a number of devices, such as `devices=2`, received none")
     with device_errors_as_user_errors("devices"):
-        return quiet.start_devices(ONE_DEVICE if devices is None else str(devices), simulate=simulate)
+        if devices is None:
+            return quiet.start_devices(ONE_DEVICE, simulate=simulate, cpu_towers=cpu_towers)
+        return quiet.start_devices(str(devices), simulate=simulate)
 
 
 def spread_over(devices: Sequence[str]) -> Spread:

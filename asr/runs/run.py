@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.config import Config, dump_config, load_config
+from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import DecoderSettings, load_settings
 from asr.base.files import read_lines, whole_file
 from asr.base.types import UserError, Utterance
@@ -77,9 +77,9 @@ class Run:
         """Return whether the directory contains a run."""
         return (self.directory / "config.toml").exists()
 
-    def config(self) -> Config:
-        """Load the run's configuration."""
-        return load_config(self.directory / "config.toml")
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """Load the run's configuration, with some of its settings replaced; see `load_config`."""
+        return load_config(self.directory / "config.toml", overrides, BEFORE_THEIR_KEYS)
 
     def vocabulary(self) -> Vocabulary:
         """Load the run's vocabulary."""

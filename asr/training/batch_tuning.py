@@ -169,7 +169,11 @@ def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder
 def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
     """Make the trainer that `asr train` would make, without checking every recording."""
     engine = start_engine(
-        devices.devices, simulate=devices.simulate, engine=devices.engine, stages=devices.stages
+        devices.devices,
+        simulate=devices.simulate,
+        engine=devices.engine,
+        stages=devices.stages,
+        cpu_towers=config.train.cpu_towers,
     )
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run

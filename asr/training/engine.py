@@ -67,7 +67,12 @@ class Engine(ModelEngine, Protocol):
 
 
 def start_engine(
-    devices: str | int | None = None, *, simulate: bool = False, engine: str = "", stages: int = 0
+    devices: str | int | None = None,
+    *,
+    simulate: bool = False,
+    engine: str = "",
+    stages: int = 0,
+    cpu_towers: int = 1,
 ) -> Engine:
     """Start TensorFlow, and return the engine that trains on some devices.
 
@@ -76,6 +81,8 @@ def start_engine(
         simulate: whether to split the machine's single device into that many.
         engine: one of `multigpu.ENGINES`; empty for the default for that many devices.
         stages: number of stages of the engine "stages", which it implies; 0 for one a device.
+        cpu_towers: number of towers that share the CPU where there is no GPU, and neither devices nor an
+            engine is chosen.
 
     Raises:
         UserError: a device does not exist, they cannot be divided into that many stages, or the processes of
@@ -89,7 +96,7 @@ def start_engine(
                 "CUDA_VISIBLE_DEVICES instead of `devices` and `simulate`"
             )
         return _join_workers()
-    names = start_devices(devices, simulate=simulate)
+    names = start_devices(devices, simulate=simulate, cpu_towers=1 if engine else cpu_towers)
     from multigpu.engines import make_engine
 
     with device_errors_as_user_errors("stages" if stages else "engine"):

@@ -33,7 +33,7 @@ class TrainingStart:
         num_train: utterances in the training set.
         num_dev: utterances in the dev set.
         engine: name of the engine.
-        devices: names of this process's devices.
+        devices: names of this process's devices; that of a CPU once for each tower that shares it.
         num_devices: number of devices of all processes.
         num_workers: number of processes that train together.
         num_stages: number of stages into which the model is cut, 1 where each device has all of it.

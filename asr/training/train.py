@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.config import Config, load_config
+from asr.base.config import Config
 from asr.base.interrupt import StopRequest, stop_signals
 from asr.base.types import UserError
 from asr.model.devices import ModelDevices, device_errors_as_user_errors
@@ -116,7 +116,11 @@ def train(
         Run.refuse_existing(directory)
     command = resume_command(directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
     session = _Session(Run(directory), config, observer, command, profile, resumes=False)
-    return session.train(start_engine(devices, simulate=simulate, engine=engine, stages=stages))
+    return session.train(
+        start_engine(
+            devices, simulate=simulate, engine=engine, stages=stages, cpu_towers=config.train.cpu_towers
+        )
+    )
 
 
 def resume(
@@ -157,10 +161,14 @@ def resume(
             f"{old.directory}: these weights ({origin.summary()}) have no optimizer and cannot be resumed; "
             f"start another run from them, with train.init_from={old.directory} and another `name`"
         )
-    config = load_config(old.directory / "config.toml", overrides)
+    config = old.config(overrides)
     command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
     session = _Session(old, config, observer, command, profile, resumes=True)
-    return session.train(start_engine(devices, simulate=simulate, engine=engine, stages=stages))
+    return session.train(
+        start_engine(
+            devices, simulate=simulate, engine=engine, stages=stages, cpu_towers=config.train.cpu_towers
+        )
+    )
 
 
 def run_directory(config: Config, name: str) -> Path:

@@ -25,6 +25,7 @@ SETTINGS = [
     "train.checkpoint_s=0.15",
     "train.tensorboard_utterances=1",
     "augment.noise=coloured",
+    "train.cpu_towers=2",
     "augment.gain_db_max=6.0",
 ]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import ROOT
 
+from asr.base.config import dump_config, load_config
 from asr.cli.main import main
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.run import Run
@@ -67,6 +68,32 @@ def test_training_on_several_devices_equals_training_on_one(config, on_one_devic
     assert ("/CPU:2, /CPU:1" if "2,1" in options else "/CPU:0, /CPU:1") in output.out
     assert "devices:" in output.err
     assert_same_weights(run, on_one_device)
+
+
+def test_towers_that_share_the_cpu_train_as_one_device(config, on_one_device, capsys):
+    run = train(config, f"{config.stem}-towers", *SAME_STEPS, "--set=train.cpu_towers=2")
+    output = capsys.readouterr()
+    assert "on the CPU, whose cores 2 towers share (train.cpu_towers)" in output.out
+    assert "devices:" not in output.err
+    assert_same_weights(run, on_one_device)
+    for one, other in zip(values(run), values(on_one_device), strict=True):
+        if not np.array_equal(one, other):
+            return  # sums of two towers are rounded differently
+    pytest.fail("no tower was used")
+
+
+def test_run_of_before_towers_is_resumed_without_them(clip_config, capsys):
+    run = train(clip_config, "old", "--set=train.epochs=1")
+    file = run / "config.toml"
+    text = file.read_text().replace("epochs = 1\n", "epochs = 2\n")
+    assert "cpu_towers = 1\n" in text
+    file.write_text(text.replace("cpu_towers = 1\n", ""))
+    capsys.readouterr()
+    assert main(["train", str(run), "--resume"]) == 0
+    output = capsys.readouterr().out
+    assert "epoch   2/2" in output
+    assert "towers" not in output
+    assert "cpu_towers = 2" in dump_config(load_config(file))  # what it would be for a new run
 
 
 @pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED, STAGES])

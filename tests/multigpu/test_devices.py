@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from multigpu import devices
-from multigpu.devices import available_devices, parse_devices, short_name, simulate_devices
+from multigpu.devices import available_devices, parse_devices, share_cpu, short_name, simulate_devices
 from multigpu.errors import DeviceError
 
 ALL = ("/CPU:0", "/CPU:1", "/CPU:2")  # as tests/conftest.py simulates them
@@ -30,6 +30,7 @@ ALL = ("/CPU:0", "/CPU:1", "/CPU:2")  # as tests/conftest.py simulates them
         (["/CPU:1", "cpu:2", 0], ("/CPU:1", "/CPU:2", "/CPU:0")),
         ("/CPU:1,/CPU:2", ALL[1:]),
         (["/job:localhost/replica:0/task:0/device:CPU:1"], ("/CPU:1",)),
+        (share_cpu(2), ("/CPU:0", "/CPU:0")),
     ],
 )
 def test_device_specification_is_parsed_into_names(spec, expected):
@@ -44,6 +45,8 @@ def test_device_specification_is_parsed_into_names(spec, expected):
         ("/GPU:0", "/GPU:0 requested"),
         ([0, 1, 0], "/CPU:0 named more than once"),
         ([1, "/CPU:1"], "/CPU:1 named more than once"),
+        (["/CPU:1", "/CPU:1"], "/CPU:1 named more than once"),
+        ("0,0", "/CPU:0 named more than once"),
         (-1, "at least 1 device"),
         ("-1", "at least 1 device"),
         ([0, -1], "ids from 0, received -1"),
@@ -101,6 +104,22 @@ except DeviceError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "before the first tensor" in done.stdout
+
+
+def test_towers_that_share_the_cpu_divide_its_threads():
+    program = """
+import os
+os.cpu_count = lambda: 6
+from multigpu.quiet import start_devices
+assert start_devices("1", simulate=False, cpu_towers=2) == ("/CPU:0", "/CPU:0")
+import tensorflow as tf
+assert tf.config.threading.get_intra_op_parallelism_threads() == 3
+from multigpu import data_parallelism
+assert data_parallelism(("/CPU:0",) * 2, lambda x: x + 1.0, tf.zeros(3)).numpy().tolist() == [1, 1, 1]
+assert start_devices("1", simulate=False, cpu_towers=3) == ("/CPU:0",) * 3  # with the threads that there are
+assert start_devices("1", simulate=False) == ("/CPU:0",)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 class Machine:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from multigpu.devices import available_devices
+from multigpu.devices import available_devices, share_cpu
 from multigpu.engines import make_engine
 from multigpu.errors import DeviceError
 
@@ -73,7 +73,18 @@ def test_engines_equal_one_device_over_twenty_steps(name, num_devices, on_one_de
     clip_norm, expected = on_one_device
     engine = make_engine(name, available_devices()[:num_devices])
     assert engine.num_devices == num_devices
-    losses, outputs, values = train(engine, 20, clip_norm)
+    assert_equal(train(engine, 20, clip_norm), expected)
+
+
+def test_towers_on_one_cpu_equal_one_device_over_twenty_steps(on_one_device):
+    clip_norm, expected = on_one_device
+    engine = make_engine("", share_cpu(2))
+    assert (engine.name, engine.num_devices) == ("parallel-model", 1)
+    assert_equal(train(engine, 20, clip_norm), expected)
+
+
+def assert_equal(trained, expected):
+    losses, outputs, values = trained
     np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
     for own, other in zip([*outputs, *values], [*expected[1], *expected[2]], strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)

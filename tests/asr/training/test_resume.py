@@ -33,13 +33,19 @@ CONFIG = Config(
     model=ModelConfig(family=TINY, dropout=0.2),
     # a checkpoint after every step, and none is removed
     train=TrainConfig(
-        epochs=2, batch_s=2.5, ema_decay=0.9, checkpoint_s=1e-9, keep_last=1000, tensorboard_utterances=0
+        epochs=2,
+        batch_s=2.5,
+        cpu_towers=1,
+        ema_decay=0.9,
+        checkpoint_s=1e-9,
+        keep_last=1000,
+        tensorboard_utterances=0,
     ),
 )
 
 
 def make_trainer(clips, directory, config=CONFIG):
-    engine = make_engine("", ["/CPU:0"])
+    engine = make_engine("", ["/CPU:0"] * config.train.cpu_towers)
     vocabulary = Vocabulary.of_utterances(clips)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     train_data = Dataset(clips, vocabulary, config.train.batch_clips_s, augmenter)
@@ -58,16 +64,21 @@ def move(trainer, run):
 
 
 @pytest.fixture(
-    scope="module", params=[(TINY, 0.2), pytest.param(("separable", 0.0), marks=pytest.mark.slow)], ids=str
+    scope="module",
+    params=[(TINY, 0.2, 1), (TINY, 0.0, 2), pytest.param(("separable", 0.0, 2), marks=pytest.mark.slow)],
+    ids=str,
 )
 def trainer(request, clips, tmp_path_factory):
-    family, consistency = request.param
+    family, consistency, cpu_towers = request.param
     config = dataclasses.replace(
         CONFIG,
         model=dataclasses.replace(CONFIG.model, family=family),
         # the same clips in each batch
         train=dataclasses.replace(
-            CONFIG.train, consistency=consistency, batch_s=2.5 * (2 if consistency else 1)
+            CONFIG.train,
+            consistency=consistency,
+            batch_s=2.5 * (2 if consistency else 1),
+            cpu_towers=cpu_towers,
         ),
     )
     trainer = make_trainer(clips[:10], tmp_path_factory.mktemp("whole") / "run", config)
