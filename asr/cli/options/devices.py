@@ -14,7 +14,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
         dest="devices",
         metavar="DEVICES",
         help="the number of devices, such as 2; or their indices, such as 0,2 (only index 2: '2,'); or all "
-        "(default: 1)",
+        "(default: 1; training without a GPU divides the CPU, see train.cpu_towers)",
     )
     parser.add_argument(
         "--simulate",
