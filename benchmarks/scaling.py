@@ -5,8 +5,8 @@
 
 The first compares two simulated devices (on a CPU one core each, on a machine with a GPU two halves of it)
 with one; on a CPU, the one is pinned to a core. The second compares `train.cpu_towers` = 2, the default
-without a GPU, with 1, by which each operation uses all cores. Every engine runs in a process of its own, on the same
-clips; they run in turn, so that each pair sees the same load of the machine.
+without a GPU, with 1, by which each operation uses all cores. Every engine runs in a process of its own, on
+the same clips; they run in turn, so that each pair sees the same load of the machine.
 """
 
 from __future__ import annotations
