@@ -213,6 +213,10 @@ class TrainConfig:
     weight_decay: Share = 1e-2
     # Clip the gradients to this global norm.
     clip_norm: Positive = 5.0
+    # Flat start, as of hidden Markov models: in this share of the steps, alignments in which the labels are
+    # spread evenly over the clip are preferred, less and less. Without it, a network whose receptive field
+    # covers a clip may learn to write all labels in the clip's first frames. 0 for none.
+    flat_start: Share = 0.2
     # Share of the losses of `model.intermediate_ctc` in the whole loss.
     intermediate_weight: Share = 0.3
     # Consistency regularisation (CR-CTC; Yao et al., 2024, arXiv:2410.05101): the model processes two views
@@ -273,7 +277,7 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
-BEFORE_THEIR_KEYS = Config(train=TrainConfig(cpu_towers=1))
+BEFORE_THEIR_KEYS = Config(train=TrainConfig(cpu_towers=1, flat_start=0.0))
 """What runs did from before a key existed: their configuration names all keys but those."""
 
 

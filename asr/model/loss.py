@@ -13,8 +13,10 @@ from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import BLANK_ID
 from asr.model.alignment_sums import alignment_sums
 
+EVEN_DEVIATION = 0.2  # share of the clip
 
-def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
+
+def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tensor | float = 0.0) -> Tensor:
     """Return the negative natural log probability of each label sequence.
 
     A sequence that does not fit its frames has no alignment; its loss and gradient are set to 0, so that the
@@ -24,6 +26,8 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
         logits: (B, T, V) values, float32 or float64, and (B,) frames.
         labels: (B, U) int32; padding is ignored.
         num_labels: (B,) int32.
+        evenness: () float32, weight of the scores of `even_spread`, by which alignments whose labels are
+            spread evenly over their clip count more. 0 for the plain loss.
 
     Returns:
         (B,) of the logits' type.
@@ -35,13 +39,13 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
     @tf.custom_gradient
     def losses_of(values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         # stopped: an eager tape would differentiate the compiled loop, which XLA refuses
-        return _losses_and_gradient(tf.stop_gradient(values), num_frames, labels, num_labels)
+        return _losses_and_gradient(tf.stop_gradient(values), num_frames, labels, num_labels, evenness)
 
     return losses_of(values)
 
 
 def _losses_and_gradient(
-    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor
+    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor, evenness: Tensor | float
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the losses, (B,), and a function from their gradient to that of the logits, (B, T, V)."""
     _, num_padded_frames, num_outputs = tf.unstack(tf.shape(values))
@@ -51,6 +55,9 @@ def _losses_and_gradient(
     labels = tf.where(is_label, labels, BLANK_ID)
     blanks = values[..., BLANK_ID]
     label_scores = tf.gather(values, labels, axis=2, batch_dims=1) - blanks[..., None]
+    if not isinstance(evenness, float) or evenness:
+        spread = even_spread(num_frames, num_labels, num_padded_frames, tf.shape(labels)[1])
+        label_scores += tf.cast(evenness * spread, values.dtype)
     sums = alignment_sums(label_scores, labels, num_labels, num_frames)
 
     probabilities = tf.nn.softmax(values)
@@ -68,6 +75,30 @@ def _losses_and_gradient(
         return weights * probabilities - tf.matmul(weights * sums.shares, outputs)
 
     return tf.where(fits, -log_likelihoods, 0), gradient
+
+
+def even_spread(
+    num_frames: Tensor, num_labels: Tensor, num_padded_frames: Tensor, num_columns: Tensor
+) -> Tensor:
+    """Return how near each frame is to each label's place, (B, T, U) float32: 0 there, less elsewhere.
+
+    The places of a clip's labels are spread evenly over its frames. It is the natural logarithm of a normal
+    distribution around each of them, whose top is 1, with a standard deviation of EVEN_DEVIATION.
+
+    Args:
+        num_frames: (B,) int32.
+        num_labels: (B,) int32.
+        num_padded_frames: () int32, T.
+        num_columns: () int32, U.
+    """
+    frames, columns = (_middles(num_frames, num_padded_frames), _middles(num_labels, num_columns))
+    return -tf.square((frames[..., None] - columns[:, None]) / EVEN_DEVIATION) / 2
+
+
+def _middles(count: Tensor, num_padded: Tensor) -> Tensor:
+    """Return the middle of each of `count` equal parts of a clip, (B, num_padded), as shares of the clip."""
+    middles = tf.range(tf.cast(num_padded, tf.float32)) + 0.5
+    return middles / tf.maximum(tf.cast(count, tf.float32), 1.0)[:, None]
 
 
 def frames_needed(labels: npt.ArrayLike) -> int:

@@ -1,6 +1,6 @@
 """Compute what training minimizes: the CTC loss, with the terms that a configuration adds to it.
 
-objective = make_objective(config.train, optimizer, warmup_steps)
+objective = make_objective(config.train, optimizer, warmup_steps, flat_steps_of(config.train, num_steps))
 loss, path = objective(model, *batch)
 """
 
@@ -21,18 +21,36 @@ Objective: TypeAlias = Callable[..., tuple[Tensor, BestPath]]
 """(model, audio, num_samples, labels, num_labels) -> (mean loss over the rows, best path through each)."""
 
 
-def make_objective(config: TrainConfig, optimizer: Any, warmup_steps: int) -> Objective:
+def flat_steps_of(config: TrainConfig, num_steps: int) -> int:
+    """Return the number of steps of the flat start.
+
+    Args:
+        config: of the run.
+        num_steps: of the whole run.
+    """
+    return round(config.flat_start * num_steps)
+
+
+def make_objective(
+    config: TrainConfig, optimizer: Any, warmup_steps: int = 0, flat_steps: int = 0
+) -> Objective:
     """Return the objective of a configuration.
 
     Args:
         config: of the run.
         optimizer: its `iterations` are the number of steps so far, on which weights of terms depend.
         warmup_steps: number of steps in which the weight of the consistency rises; 0 if it is whole at once.
+        flat_steps: number of steps in which the preference for an even spread of labels falls to 0.
     """
 
     def consistency_weight() -> Tensor:
         step = tf.cast(optimizer.iterations, tf.float32)
         return config.consistency * (tf.minimum(step / warmup_steps, 1.0) if warmup_steps else 1.0)
+
+    def evenness() -> Tensor | float:
+        if not flat_steps:
+            return 0.0
+        return tf.maximum(1.0 - tf.cast(optimizer.iterations, tf.float32) / flat_steps, 0.0)
 
     def objective(
         model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
@@ -40,7 +58,7 @@ def make_objective(config: TrainConfig, optimizer: Any, warmup_steps: int) -> Ob
         logits: Logits | DeepLogits = model(audio, num_samples, training=True)
         if config.consistency:  # both views have the same labels
             labels, num_labels = tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0)
-        loss = _ctc_loss(logits, labels, num_labels, config.intermediate_weight)
+        loss = _ctc_loss(logits, labels, num_labels, config.intermediate_weight, evenness())
         last = Logits(*logits[:2])
         if not config.consistency:
             return loss, best_path(last)
@@ -52,13 +70,17 @@ def make_objective(config: TrainConfig, optimizer: Any, warmup_steps: int) -> Ob
 
 
 def _ctc_loss(
-    logits: Logits | DeepLogits, labels: Tensor, num_labels: Tensor, intermediate_weight: float
+    logits: Logits | DeepLogits,
+    labels: Tensor,
+    num_labels: Tensor,
+    intermediate_weight: float,
+    evenness: Tensor | float,
 ) -> Tensor:
     """Return the mean CTC loss of some rows, in which losses in the middle of the network have a share."""
-    loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels))
+    loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, evenness))
     if not isinstance(logits, DeepLogits):
         return loss
-    others = [tf.reduce_mean(ctc_loss(each, labels, num_labels)) for each in logits.intermediate]
+    others = [tf.reduce_mean(ctc_loss(each, labels, num_labels, evenness)) for each in logits.intermediate]
     return (1 - intermediate_weight) * loss + intermediate_weight * tf.add_n(others) / len(others)
 
 

@@ -30,7 +30,12 @@ Step: TypeAlias = Callable[[Batch, int], StepResult]
 
 
 def make_step(
-    engine: Engine, model: AcousticModel, optimizer: Any, config: TrainConfig, warmup_steps: int = 0
+    engine: Engine,
+    model: AcousticModel,
+    optimizer: Any,
+    config: TrainConfig,
+    warmup_steps: int = 0,
+    flat_steps: int = 0,
 ) -> Step:
     """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result.
 
@@ -40,6 +45,7 @@ def make_step(
         optimizer: built for the model.
         config: of the run.
         warmup_steps: number of steps of the warm-up.
+        flat_steps: number of steps of the flat start.
     """
 
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
@@ -48,7 +54,7 @@ def make_step(
         kept, norm = clip(gradients, config.clip_norm * scale)
         return kept, norm / scale
 
-    objective = make_objective(config, optimizer, warmup_steps)
+    objective = make_objective(config, optimizer, warmup_steps, flat_steps)
     compiled = engine.train_step(model, optimizer, objective, clipped, BATCH_SIGNATURE, config.accumulate)
 
     def step(batch: Batch, num_rows: int) -> StepResult:

@@ -39,6 +39,7 @@ from asr.runs.stage_record import write_stages
 from asr.training.callbacks import Callbacks
 from asr.training.engine import Engine
 from asr.training.moving_average import MovingAverage
+from asr.training.objective import flat_steps_of
 from asr.training.observer import TrainingObserver
 from asr.training.optimizer import (
     learning_rate_of,
@@ -151,6 +152,7 @@ class Trainer:
             compiled = engine.has_weights_on_one_device and num_steps >= STEPS_WORTH_COMPILING
             self.optimizer = make_optimizer(config.train, num_steps, compiled)
             self.optimizer.build(model.trainable_variables)
+        self._flat_steps = flat_steps_of(config.train, num_steps)
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay)
@@ -424,7 +426,12 @@ class Trainer:
     @functools.cached_property
     def _compiled_step(self) -> Step:
         return make_step(
-            self.engine, self.placed, self.optimizer, self.config.train, self.trouble.warmup_steps
+            self.engine,
+            self.placed,
+            self.optimizer,
+            self.config.train,
+            self.trouble.warmup_steps,
+            self._flat_steps,
         )
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:

@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from asr.base.types import Logits
 from asr.model import alignment_sums
-from asr.model.loss import ctc_loss, frames_needed
+from asr.model.loss import EVEN_DEVIATION, ctc_loss, frames_needed
 from asr.recognition.decoding.greedy import collapse
 
 
@@ -70,7 +70,33 @@ def test_ctc_loss_equals_the_sum_over_all_alignments(labels, dtype):
     )
 
 
-def test_gradient_in_double_precision_equals_the_slope_of_the_loss():
+def test_even_spread_weighs_every_alignment_by_the_places_of_its_labels():
+    rng, labels, num_frames, evenness = np.random.default_rng(4), [2, 1, 1], 6, 0.7
+    logits = rng.normal(size=(num_frames, 3))
+    log_probs, total = log_softmax(logits, axis=-1), 0.0
+    for path in itertools.product(range(3), repeat=num_frames):
+        if collapse(np.array(path))[0].tolist() != labels:
+            continue
+        score, index = 0.0, -1
+        for frame, output in enumerate(path):
+            index += output != 0 and (frame == 0 or path[frame - 1] != output)
+            score += log_probs[frame, output]
+            if output:
+                apart = (frame + 0.5) / num_frames - (index + 0.5) / len(labels)
+                score -= evenness * (apart / EVEN_DEVIATION) ** 2 / 2
+        total += np.exp(score)
+    values = np.concatenate([logits, 9 * np.ones((2, 3))])[None]
+    row = (
+        Logits(values, np.array([num_frames], np.int32)),
+        np.array([[*labels, 2]], np.int32),
+        np.array([3], np.int32),
+    )
+    np.testing.assert_allclose(ctc_loss(*row, evenness=tf.constant(evenness)), [-np.log(total)], rtol=1e-6)
+    np.testing.assert_array_equal(ctc_loss(*row, evenness=tf.constant(0.0)), ctc_loss(*row))
+
+
+@pytest.mark.parametrize("evenness", [0.0, 0.7])
+def test_gradient_in_double_precision_equals_the_slope_of_the_loss(evenness):
     rng = np.random.default_rng(3)
     values = rng.normal(size=(3, 7, 5))
     num_frames, num_labels = np.array([7, 6, 4], np.int32), np.array([3, 0, 2], np.int32)
@@ -78,12 +104,12 @@ def test_gradient_in_double_precision_equals_the_slope_of_the_loss():
     weights = np.array([0.3, 2.0, -1.0])
 
     def weighted(values):
-        return np.sum(weights * ctc_loss(Logits(values, num_frames), labels, num_labels))
+        return np.sum(weights * ctc_loss(Logits(values, num_frames), labels, num_labels, evenness))
 
     tensor = tf.constant(values)
     with tf.GradientTape() as tape:
         tape.watch(tensor)
-        total = tf.reduce_sum(weights * ctc_loss(Logits(tensor, num_frames), labels, num_labels))
+        total = tf.reduce_sum(weights * ctc_loss(Logits(tensor, num_frames), labels, num_labels, evenness))
     gradient = tape.gradient(total, tensor).numpy()
     step = 1e-5
     for _ in range(20):

@@ -1,6 +1,7 @@
 """Test the terms that a configuration adds to the CTC loss: values, gradients, and each engine's step."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -14,7 +15,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
 from asr.model.loss import ctc_loss
 from asr.training.data import training_data
-from asr.training.objective import consistency_loss, make_objective, views_of
+from asr.training.objective import consistency_loss, flat_steps_of, make_objective, views_of
 from asr.training.optimizer import make_optimizer
 from asr.training.step import make_step
 from data_pipeline.dataset import pad_batch
@@ -102,10 +103,23 @@ def test_views_have_more_time_masks_than_single_clips():
 def test_without_consistency_the_objective_is_the_mean_ctc_loss():
     config = Config(model=ModelConfig(family=TINY, dropout=0.0), train=TrainConfig())
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
-    loss, path = make_objective(config.train, None, 0)(model, *BATCH)
+    loss, path = make_objective(config.train, None)(model, *BATCH)
     logits = model(BATCH.audio, BATCH.num_samples, training=True)
     np.testing.assert_array_equal(loss, np.mean(ctc_loss(logits, BATCH.labels, BATCH.num_labels)))
     assert path.frame_ids.shape[0] == 4
+
+
+def test_flat_start_prefers_an_even_spread_less_and_less():
+    config = Config(model=ModelConfig(family=TINY, dropout=0.0), train=TrainConfig(flat_start=0.2))
+    flat_steps = flat_steps_of(config.train, 50)
+    assert flat_steps == 10
+    model = make_acoustic_model(config, VOCABULARY, for_training=True)
+    logits = model(BATCH.audio, BATCH.num_samples, training=True)
+    for step, evenness in ((0, 1.0), (4, 0.6), (10, 0.0), (11, 0.0)):
+        optimizer = SimpleNamespace(iterations=tf.constant(step))
+        loss, _ = make_objective(config.train, optimizer, flat_steps=flat_steps)(model, *BATCH)
+        expected = ctc_loss(logits, BATCH.labels, BATCH.num_labels, tf.constant(evenness))
+        np.testing.assert_allclose(loss, np.mean(expected), rtol=1e-6)
 
 
 def test_losses_in_the_middle_of_the_network_have_their_share():
@@ -116,7 +130,7 @@ def test_losses_in_the_middle_of_the_network_have_their_share():
         train=TrainConfig(intermediate_weight=0.3),
     )
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
-    loss, _ = make_objective(config.train, None, 0)(model, *BATCH)
+    loss, _ = make_objective(config.train, None)(model, *BATCH)
     logits = model(BATCH.audio, BATCH.num_samples, training=True)
     first, second, third = (
         np.mean(ctc_loss(each, BATCH.labels, BATCH.num_labels)) for each in logits.intermediate
@@ -145,7 +159,7 @@ class Steps:
         model: after these steps.
     """
 
-    def __init__(self, name="single", num_devices=1, warmup_steps=WARMUP_STEPS, **train):
+    def __init__(self, name="single", num_devices=1, warmup_steps=WARMUP_STEPS, flat_steps=3, **train):
         train = dataclasses.replace(CONFIG.train, **train)
         config = dataclasses.replace(CONFIG, train=train)
         engine = make_engine(name, [f"/CPU:{index}" for index in range(num_devices)])
@@ -156,7 +170,7 @@ class Steps:
             placed = engine.place(self.model, self.model.sample(2, 1.0))
             optimizer = make_optimizer(train, 10)
             optimizer.build(self.model.trainable_variables)
-        step = make_step(engine, placed, optimizer, train, warmup_steps)
+        step = make_step(engine, placed, optimizer, train, warmup_steps, flat_steps)
         results = [step(Batch(*map(tf.constant, BATCH)), 4) for _ in range(4)]
         assert all(result.path.frame_ids.shape[0] == 4 for result in results)
         self.losses = [float(result.loss) for result in results]
@@ -171,7 +185,7 @@ def single():
 def test_weight_of_the_consistency_rises_during_the_warm_up(single):
     ctc_alone = Steps(learning_rate=1e-9, consistency=1e-9)
     assert single.losses[0] == pytest.approx(ctc_alone.losses[0], rel=1e-6)
-    still = Steps(learning_rate=1e-9)  # so that only the weight changes
+    still = Steps(learning_rate=1e-9, flat_steps=0)  # so that only the weight changes
     first, *others = np.diff(still.losses)
     assert first > 1e-4
     np.testing.assert_allclose(others, [first, 0.0], rtol=1e-3, atol=1e-6)

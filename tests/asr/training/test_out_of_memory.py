@@ -107,7 +107,7 @@ from asr.base.vocabulary import Vocabulary
 from data_pipeline.dataset import pad_batch
 
 model = make_acoustic_model(Config(), Vocabulary(["a"]))
-objective = make_objective(Config().train, None, 0)
+objective = make_objective(Config().train, None)
 @tf.function
 def step(*batch):
     with tf.GradientTape() as tape:
