@@ -168,6 +168,11 @@ class ModelConfig:
     # Self-conditioned CTC (Nozaki & Komatsu, 2021, arXiv:2104.02724): layers behind an intermediate output
     # get its probabilities, in decoding as well.
     self_conditioned: bool = False
+    # Of the conformer family: seconds of the chunks in which streams and recordings are recognized, a
+    # multiple of 0.08, such as 0.64; a frame then depends on nothing behind its chunk. Half of the batches of
+    # training see whole clips (dynamic chunk training; Zhang et al., 2020, arXiv:2012.05481). 0 for whole
+    # clips alone. Set features.normalize = false with it, as normalisation looks at the whole clip.
+    chunk_s: Annotated[float, Range(0.0, 10.0)] = 0.0
     # Normalise by the statistics of the whole batch where several devices share it; otherwise each device
     # uses the statistics of its own rows.
     synchronized_batch_norm: bool = False

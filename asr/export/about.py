@@ -21,7 +21,8 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
 
     Returns:
         rates, frames, the blank, the unit of the tokens, the run and its settings, and how many samples
-        before and after sample `frame_samples` t its logits t depend on (null for the whole clip).
+        before and after sample `frame_samples` t its logits t, or their chunk, depend on (null for the whole
+        clip).
     """
     model, vocabulary = recognizer.model, recognizer.vocabulary
     assert recognizer.origin is not None

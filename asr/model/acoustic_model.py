@@ -125,7 +125,8 @@ class AcousticModel(BuiltByCall, keras.Model):
         features, network = self.features.receptive_field(), self.network.receptive_field()
         if features is None or network is None:
             return None
-        return ReceptiveField(HOP * network.before + features.before, HOP * network.after + features.after)
+        before, after = HOP * network.before + features.before, HOP * network.after + features.after
+        return ReceptiveField(before, after, network.chunk)
 
     def call(self, audio: Tensor, num_samples: Tensor, training: bool = False) -> Logits | DeepLogits:
         """Map audio, (B, S) int16, and num_samples, (B,) int32, to logits."""

@@ -30,10 +30,18 @@ Reduce: TypeAlias = Callable[..., Any]
 
 
 class ReceptiveField(NamedTuple):
-    """Holds how many inputs before its own place, and behind it, an output depends on."""
+    """Holds which inputs an output depends on.
+
+    Attributes:
+        before: inputs before the place of the output, of the first one if several are a chunk.
+        after: inputs behind the place of the output, of the last one if several are a chunk.
+        chunk: number of outputs that depend on the same inputs. Where it is above 1, a model has to get its
+            inputs from a place on that is a multiple of this number of outputs.
+    """
 
     before: int
     after: int
+    chunk: int = 1
 
 
 class AudioModel(Protocol):

@@ -62,7 +62,7 @@ class FieldLogits:
 
     Args:
         infer: runs the model.
-        field: samples before and after sample `frame_samples` t that frame t depends on.
+        field: samples before and after sample `frame_samples` t that frame t depends on, or its chunk.
         frame_samples: from one frame to the next.
 
     Attributes:
@@ -73,14 +73,17 @@ class FieldLogits:
         self.ends_in_blank = True
         self._infer, self._field, self._frame_samples = infer, field, frame_samples
         self._held = np.zeros(0, np.int16)
-        self._begin = 0  # of the samples held, in samples; a multiple of a frame
+        self._begin = 0  # of the samples held, in samples; a multiple of a chunk
+        self._chunk_samples = field.chunk * frame_samples
         self._num_settled = 0  # frames
         self._ahead = infer(self._held)
 
     def feed(self, samples: Waveform) -> Iterator[LogProbs]:
         """Yield the log probabilities that further samples settle."""
         self._held = np.concatenate([self._held, samples])
-        window = sum(self._field) + round(BULK_S * SAMPLE_RATE_HZ)
+        # the samples held may begin up to a chunk before what the next one needs
+        bulk = max(round(BULK_S * SAMPLE_RATE_HZ), 2 * self._chunk_samples)
+        window = self._field.before + self._field.after + bulk
         while len(self._held) > window:
             yield self._settle(window)
         yield self._settle(len(self._held))
@@ -97,13 +100,14 @@ class FieldLogits:
         log_probs = self._infer(self._held[:window])[self._num_settled - self._begin // self._frame_samples :]
         # the field of the other frames reaches into padding where more sound may come
         num_complete = (self._begin + window - 1 - self._field.after) // self._frame_samples + 1
+        num_complete -= num_complete % self._field.chunk
         num_new = min(max(0, num_complete - self._num_settled), len(log_probs))
         self._num_settled += num_new
         if num_new:
             self.ends_in_blank = _is_blank(log_probs[num_new - 1])
         self._ahead = log_probs[num_new:]
         needed_from = self._num_settled * self._frame_samples - self._field.before
-        drop = max(0, needed_from // self._frame_samples * self._frame_samples - self._begin)
+        drop = max(0, needed_from // self._chunk_samples * self._chunk_samples - self._begin)
         self._held, self._begin = self._held[drop:].copy(), self._begin + drop
         return log_probs[:num_new]
 

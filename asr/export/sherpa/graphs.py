@@ -112,9 +112,10 @@ def stream_window(model: AcousticModel) -> Window | None:
     if field is None or model.features.normalize:
         return None
     frame = model.network.SUBSAMPLING
-    shift = -(-STREAM_SHIFT // frame) * frame
+    chunk = field.chunk * frame
+    shift = -(-STREAM_SHIFT // chunk) * chunk
     last = shift - frame  # the frame around which the last of the returned logits is
-    return Window(max(1, -(-field.before // frame)) * frame, shift, max(shift, last + field.after + 1))
+    return Window(max(1, -(-field.before // chunk)) * chunk, shift, max(shift, last + field.after + 1))
 
 
 def stream_model(

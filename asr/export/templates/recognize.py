@@ -132,9 +132,10 @@ class Stream:
                 "has gates; train one with features.normalize = false, of the sizes xs or s"
             )
         self._recognizer, self._before, self._after = recognizer, field["before"], field["after"]
+        self._chunk: int = field.get("chunk", 1)  # frames that depend on the same samples
         self._frame: int = recognizer.about["frame_samples"]
         self._held = np.zeros(0, np.int16)
-        self._begin = 0  # of the samples held; a multiple of a frame
+        self._begin = 0  # of the samples held; a multiple of a chunk
         self._settled = np.zeros((0, len(recognizer.tokens)), np.float32)
         self._ahead = self._settled  # frames that may change
 
@@ -144,10 +145,12 @@ class Stream:
         num_settled = len(self._settled)
         new = self._recognizer.log_probs(self._held)[num_settled - self._begin // self._frame :]
         num_complete = (self._begin + len(self._held) - 1 - self._after) // self._frame + 1
+        num_complete -= num_complete % self._chunk
         num_new = min(max(0, num_complete - num_settled), len(new))
         self._settled, self._ahead = np.concatenate([self._settled, new[:num_new]]), new[num_new:]
         needed = (num_settled + num_new) * self._frame - self._before
-        drop = max(0, needed // self._frame * self._frame - self._begin)
+        chunk = self._chunk * self._frame
+        drop = max(0, needed // chunk * chunk - self._begin)
         self._held, self._begin = self._held[drop:], self._begin + drop
         return self._recognizer.decode(np.concatenate([self._settled, self._ahead]))
 

@@ -37,6 +37,11 @@ def make_network(
             f"model.intermediate_ctc: networks of model.family={config.family} have no outputs in the "
             "middle; choose separable or conformer, or leave it out"
         )
+    if config.chunk_s and not family.HAS_CHUNKS:
+        raise UserError(
+            f"model.chunk_s: networks of model.family={config.family} have no chunks; choose conformer, or "
+            "leave it out"
+        )
     if config.self_conditioned and not config.intermediate_ctc:
         raise UserError(
             "model.self_conditioned: needs an output in the middle of the network, and "

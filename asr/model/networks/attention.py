@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras import ops
 
 from asr.base.types import Tensor
+from asr.model.networks.chunks import Chunks, in_chunks, joined
 
 LONGEST_AT_ONCE = 512
 """Frames (41 s) up to which a clip's scores are computed at once; of longer clips, for that many queries."""
@@ -77,6 +78,21 @@ def attend_to_clip(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) 
     )
 
 
+def attend_by_chunks(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, chunks: Chunks) -> Tensor:
+    """Attend from each frame to those of its chunk and of the chunks before it; no others are computed.
+
+    Args:
+        queries: (B, T, H, D), as in `attend`; so are the others.
+        keys: (B, T, H, D).
+        values: (B, T, H, D).
+        mask: (B, T).
+        chunks: how clips are cut.
+    """
+    before = chunks.before * chunks.size
+    seen = [in_chunks(part, chunks.size, before) for part in (keys, values, mask)]
+    return joined(attend(in_chunks(queries, chunks.size), *seen), queries)
+
+
 def attend_in_blocks(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, size: int = LONGEST_AT_ONCE
 ) -> Tensor:
@@ -107,7 +123,7 @@ def attend_in_blocks(
             (0, outputs),
             parallel_iterations=1,
         )
-        return _joined(outputs.stack(), queries), gradient
+        return _joined_blocks(outputs.stack(), queries), gradient
 
     attention: Tensor = attended(queries, keys, values, mask)
     return attention
@@ -133,20 +149,14 @@ def _gradient_in_blocks(
     _, of_queries, *sums = tf.while_loop(
         lambda block, *_: block < tf.shape(blocks)[0], step, (0, of_queries, *zeros), parallel_iterations=1
     )
-    return (_joined(of_queries.stack(), queries), *(tf.cast(total, queries.dtype) for total in sums))
+    return (_joined_blocks(of_queries.stack(), queries), *(tf.cast(total, queries.dtype) for total in sums))
 
 
 def _in_blocks(frames: Tensor, size: int) -> Tensor:
     """Cut (B, T, H, D) into blocks (N, B, size, H, D), the last of which is filled up with zeros."""
-    shape = tf.shape(frames)
-    num_blocks = -(-shape[1] // size)
-    padded = tf.pad(frames, [[0, 0], [0, num_blocks * size - shape[1]], [0, 0], [0, 0]])
-    blocks = tf.reshape(padded, (shape[0], num_blocks, size, *frames.shape[2:]))
-    return tf.transpose(blocks, [1, 0, 2, 3, 4])
+    return tf.transpose(in_chunks(frames, size), [1, 0, 2, 3, 4])
 
 
-def _joined(blocks: Tensor, like: Tensor) -> Tensor:
+def _joined_blocks(blocks: Tensor, like: Tensor) -> Tensor:
     """Join blocks (N, B, size, H, D) to the shape of `like`, (B, T, H, D)."""
-    shape = tf.shape(like)
-    joined = tf.reshape(tf.transpose(blocks, [1, 0, 2, 3, 4]), (shape[0], -1, *like.shape[2:]))
-    return tf.ensure_shape(joined[:, : shape[1]], like.shape)
+    return tf.ensure_shape(joined(tf.transpose(blocks, [1, 0, 2, 3, 4]), like), like.shape)

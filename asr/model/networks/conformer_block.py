@@ -13,7 +13,8 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.attention import attend_to_clip, rotated
+from asr.model.networks.attention import attend_by_chunks, attend_to_clip, rotated
+from asr.model.networks.chunks import Chunks, either, in_chunks, joined
 from asr.model.networks.layers import BuiltByCall
 
 
@@ -23,10 +24,15 @@ class BlockSize(NamedTuple):
     channels: int
     heads: int
     dropout: float
+    residual: float  # share of the usual size that the last weights of a module have initially
+    chunks: Chunks  # into which clips are cut
+    chunk_seed: int  # the same for all blocks, so that they draw the same
 
 
+MODULES = 4  # of a block, each added to what came in
 FACTOR = 4  # channels within a feed-forward, per channel of a frame
 KERNEL = 9  # frames of a convolution, as in Fast Conformer
+WHOLE_SHARE = 0.5  # of the batches, in training with chunks
 
 
 def frame_norm() -> keras.layers.LayerNormalization:
@@ -34,10 +40,17 @@ def frame_norm() -> keras.layers.LayerNormalization:
     return keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
 
 
-def dense(units: int, seed: int, name: str, use_bias: bool = True) -> keras.layers.Dense:
-    """Return a dense layer whose initial weights follow from a seed."""
-    initializer = keras.initializers.GlorotUniform(seed)
-    return keras.layers.Dense(units, use_bias=use_bias, kernel_initializer=initializer, name=name)
+def dense(units: int, seed: int, name: str, share: float = 1.0) -> keras.layers.Dense:
+    """Return a dense layer whose initial weights follow from a seed.
+
+    Args:
+        units: channels of its outputs.
+        seed: seed of the initial weights.
+        name: of the layer.
+        share: factor of the usual size of the initial weights (Glorot & Bengio, 2010).
+    """
+    initializer = keras.initializers.VarianceScaling(share**2, "fan_avg", "uniform", seed)
+    return keras.layers.Dense(units, kernel_initializer=initializer, name=name)
 
 
 class Block(BuiltByCall, keras.layers.Layer):
@@ -55,6 +68,8 @@ class Block(BuiltByCall, keras.layers.Layer):
         self._convolution = ConvolutionModule(size, seed + 20, name="convolution")
         self._behind = FeedForward(size, seed + 30, name="feed_forward1")
         self._norm = frame_norm()
+        self._chunks = size.chunks
+        self._draws = keras.random.SeedGenerator(size.chunk_seed) if size.chunks.size else None
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         """Map (B, T, C) to the same shape, 0 on padding.
@@ -62,13 +77,20 @@ class Block(BuiltByCall, keras.layers.Layer):
         Args:
             inputs: frames.
             mask: (B, T, 1), 1 on real frames and 0 on padding.
-            training: whether to drop activations.
+            training: whether to drop activations, and to draw between the whole clip and chunks.
         """
+        whole = self._sees_whole_clip(training)
         hidden = inputs + 0.5 * self._before(inputs, training=training)
-        hidden = hidden + self._attention(hidden, mask, training=training)
-        hidden = hidden + self._convolution(hidden, mask, training=training)
+        hidden = hidden + self._attention(hidden, mask, whole=whole, training=training)
+        hidden = hidden + self._convolution(hidden, mask, whole=whole, training=training)
         hidden = hidden + 0.5 * self._behind(hidden, training=training)
         return self._norm(hidden) * mask
+
+    def _sees_whole_clip(self, training: bool) -> Any:
+        """Return whether frames depend on the whole clip: True or False, or () bool, drawn for the batch."""
+        if self._draws is None or not training:
+            return self._draws is None
+        return keras.random.uniform((), seed=self._draws) < WHOLE_SHARE
 
 
 class FeedForward(BuiltByCall, keras.layers.Layer):
@@ -78,7 +100,7 @@ class FeedForward(BuiltByCall, keras.layers.Layer):
         super().__init__(**kwargs)
         self._norm = frame_norm()
         self._wide = dense(FACTOR * size.channels, seed, "wide")
-        self._narrow = dense(size.channels, seed + 1, "narrow")
+        self._narrow = dense(size.channels, seed + 1, "narrow", size.residual)
         self._dropouts = [
             keras.layers.Dropout(size.dropout, seed=seed + 2 + index, name=f"dropout{index}")
             for index in range(2)
@@ -92,25 +114,30 @@ class FeedForward(BuiltByCall, keras.layers.Layer):
 
 
 class SelfAttention(BuiltByCall, keras.layers.Layer):
-    """Attends from each frame to the frames of its clip, by several heads."""
+    """Attends from each frame to the frames of its clip, or to chunks of it, by several heads."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.heads = size.heads
+        self.heads, self._chunks = size.heads, size.chunks
         self._norm = frame_norm()
         self._qkv = dense(3 * size.channels, seed, "qkv")  # queries, keys and values of all heads
-        self._mix = dense(size.channels, seed + 1, "mix")
+        self._mix = dense(size.channels, seed + 1, "mix", size.residual)
         self._dropout = keras.layers.Dropout(size.dropout, seed=seed + 2, name="dropout")
 
-    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding."""
+    def call(self, inputs: Tensor, mask: Tensor, whole: Any, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding, `whole` is as in `either`."""
         batch, channels = ops.shape(inputs)[0], inputs.shape[-1]
         queries, keys, values = (
             ops.reshape(part, (batch, -1, self.heads, channels // self.heads))
             for part in ops.split(self._qkv(self._norm(inputs)), 3, axis=-1)
         )  # (B, T, H, D) each
         queries = rotated(queries * (channels // self.heads) ** -0.5)
-        attended = attend_to_clip(queries, rotated(keys), values, mask[..., 0])
+        inputs_of_heads = (queries, rotated(keys), values, mask[..., 0])
+        attended = either(
+            whole,
+            lambda: attend_to_clip(*inputs_of_heads),
+            lambda: attend_by_chunks(*inputs_of_heads, self._chunks),
+        )
         mixed = self._mix(ops.reshape(attended, (batch, -1, channels)))
         return self._dropout(mixed, training=training)
 
@@ -120,6 +147,7 @@ class ConvolutionModule(BuiltByCall, keras.layers.Layer):
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._chunks = size.chunks
         self._norm = frame_norm()
         self._gated = dense(2 * size.channels, seed, "gated")
         self._depthwise = keras.layers.DepthwiseConv1D(
@@ -130,12 +158,21 @@ class ConvolutionModule(BuiltByCall, keras.layers.Layer):
             name="depthwise",
         )
         self._filtered_norm = keras.layers.LayerNormalization(epsilon=1e-5, name="filtered_norm")
-        self._mix = dense(size.channels, seed + 2, "mix")
+        self._mix = dense(size.channels, seed + 2, "mix", size.residual)
         self._dropout = keras.layers.Dropout(size.dropout, seed=seed + 3, name="dropout")
 
-    def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding."""
+    def call(self, inputs: Tensor, mask: Tensor, whole: Any, training: bool = False) -> Tensor:
+        """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding, `whole` is as in `either`."""
         values, gates = ops.split(self._gated(self._norm(inputs)), 2, axis=-1)
-        filtered = self._depthwise(values * ops.sigmoid(gates) * mask)
+        gated = values * ops.sigmoid(gates) * mask
+        filtered = either(whole, lambda: self._depthwise(gated), lambda: self._filtered_by_chunk(gated))
         hidden = ops.silu(self._filtered_norm(filtered))
         return self._dropout(self._mix(hidden), training=training)
+
+    def _filtered_by_chunk(self, frames: Tensor) -> Tensor:
+        """Filter (B, T, C) as if nothing were behind each chunk (Li et al., 2023, arXiv:2304.09325)."""
+        reach = KERNEL // 2
+        chunks = in_chunks(frames, self._chunks.size, reach)  # (B, N, reach + size, C)
+        rows = ops.reshape(chunks, (-1, *chunks.shape[2:]))
+        filtered = ops.reshape(self._depthwise(rows), ops.shape(chunks))[:, :, reach:]
+        return joined(filtered, frames)

@@ -27,6 +27,9 @@ class Network(BuiltByCall, keras.Model):
     SUBSAMPLING: int
     """Feature frames from one frame of logits to the next."""
 
+    HAS_CHUNKS = False
+    """Whether `of` uses `model.chunk_s`."""
+
     HAS_INTERMEDIATE = False
     """Whether `of` uses `model.intermediate_ctc` and `model.self_conditioned`."""
 
@@ -52,7 +55,8 @@ class Network(BuiltByCall, keras.Model):
         """Return the feature frames that logits t depend on, around frame SUBSAMPLING * t.
 
         None means the whole clip and is right for any network. With a bounded field, results of streams
-        equal those of whole recordings.
+        equal those of whole recordings. A network whose frames depend on each other in chunks says so in
+        `ReceptiveField.chunk`, and its clips always begin with a chunk.
         """
         return None
 

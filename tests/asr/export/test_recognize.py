@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import soundfile
 from helpers.recognize import recognize
+from helpers.small_conformer import use_small_conformer
 
 from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import speech_pieces
+from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.folder import SCRIPTS
 from asr.language.hanzi.converter import Converter
+from asr.model.acoustic_model import make_acoustic_model
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 
@@ -185,6 +189,34 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     assert len(stream._held) < len(waveform)
     done = recognize(folder, "--stream", "-", "--tokens", data=waveform.tobytes())
     assert done.stdout.decode().splitlines()[-1] == whole.text
+
+
+def test_stream_of_a_model_with_chunks_gives_the_result_of_the_whole_recording(monkeypatch, clips, scripts):
+    use_small_conformer(monkeypatch)
+    import recognize as script
+
+    config = Config(
+        model=ModelConfig(family="conformer", chunk_s=0.32), features=FeatureConfig(normalize=False)
+    )
+    model = make_acoustic_model(config, Vocabulary("abcdefg"))
+    recognizer = object.__new__(script.Recognizer)  # no exported folder: the model itself
+    recognizer.tokens, recognizer._converter = ["<blank>", *"abcdefg"], None
+    recognizer._model = lambda samples: np.array(
+        model((samples * 32768)[None], np.array([len(samples)], np.int32)).values[0]
+    )
+    recognizer.about = {
+        "receptive_field_samples": model.receptive_field()._asdict(),
+        "frame_samples": model.frame_samples,
+        "frame_s": model.frame_s,
+        "blank_id": 0,
+    }
+    waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:8]])
+    stream = script.Stream(recognizer)
+    for begin in range(0, len(waveform), 5120):
+        stream.feed(waveform[begin : begin + 5120])
+    assert len(stream._held) < len(waveform) - model.frame_samples
+    log_probs = np.concatenate([stream._settled, stream._ahead])
+    np.testing.assert_allclose(log_probs, recognizer.log_probs(waveform), rtol=1e-3, atol=1e-3)
 
 
 def test_model_of_the_whole_recording_refuses_to_stream(exported, clips):

@@ -77,4 +77,4 @@ def test_a_model_that_uses_the_whole_clip_has_no_bounded_field():
 
 @pytest.mark.parametrize(("size", "reach"), [("xs", 62), ("s", 122)])
 def test_the_field_of_small_networks_is_about_a_second_to_each_side(size, reach):
-    assert Separable(size, num_outputs=5).receptive_field() == (reach, reach)
+    assert Separable(size, num_outputs=5).receptive_field() == (reach, reach, 1)

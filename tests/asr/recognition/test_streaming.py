@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.small_conformer import use_small_conformer
 from scipy.special import log_softmax
 
 from asr.audio.recording import read_audio
@@ -21,8 +22,9 @@ VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
 SECOND = 16000
 
 
-def recognizer_of(family="separable", size="xs", kind="log_mel", normalize=False):
-    features, model = FeatureConfig(kind=kind, normalize=normalize), ModelConfig(family=family, size=size)
+def recognizer_of(family="separable", size="xs", kind="log_mel", normalize=False, chunk_s=0.0):
+    features = FeatureConfig(kind=kind, normalize=normalize)
+    model = ModelConfig(family=family, size=size, chunk_s=chunk_s)
     acoustic_model = make_acoustic_model(Config(features=features, model=model), VOCABULARY)
     kernel, bias = acoustic_model.network.trainable_weights[-2:]
     noise = np.random.default_rng(5).normal(0, 2000, SECOND).astype(np.int16)
@@ -89,7 +91,22 @@ def test_a_stream_of_single_samples_equals_the_whole_recording(bounded, speech):
     [("separable", "xs", "mfcc"), ("dcnn24", "xs", "spectrogram"), ("separable", "xs", "fbank")],
 )
 def test_streamed_logits_of_models_with_a_bounded_field_equal_the_whole_recording(family, size, kind, speech):
-    recognizer = StreamingRecognizer(recognizer_of(family, size, kind))
+    assert_same_streamed_logits(StreamingRecognizer(recognizer_of(family, size, kind)), speech)
+
+
+@pytest.mark.parametrize("chunk_s", [0.08, 0.64, 4.8])
+def test_streamed_logits_of_a_conformer_in_chunks_equal_the_whole_recording(chunk_s, speech, monkeypatch):
+    use_small_conformer(monkeypatch)
+    recognizer = StreamingRecognizer(recognizer_of("conformer", chunk_s=chunk_s))
+    assert recognizer.exact
+    field = recognizer.model.receptive_field()
+    assert field.chunk == round(chunk_s / 0.08)
+    recording = np.tile(speech, 4 if chunk_s > 1 else 1)
+    assert field.before < len(recording) // 2  # windows do not begin where the recording does
+    assert_same_streamed_logits(recognizer, recording)
+
+
+def assert_same_streamed_logits(recognizer, speech):
     for num_samples in (len(speech), 5 * SECOND + 700):
         waveform = speech[:num_samples]
         log_probs = []

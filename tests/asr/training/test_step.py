@@ -52,6 +52,7 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
             family=family,
             intermediate_ctc="0.7" if family in SIZED_NETWORKS else "",
             self_conditioned=family in SIZED_NETWORKS,
+            chunk_s=0.32 if family == "conformer" else 0.0,
         ),
         train=TrainConfig(consistency=0.2),
     )

@@ -102,6 +102,8 @@ def test_clip_without_frames_has_no_logits(sessions):
 
 def test_model_that_depends_on_the_whole_clip_has_no_stream():
     assert stream_window(model_of()) is None
+    in_chunks = model_of("features.normalize=false", 'model.family="conformer"', "model.chunk_s=0.64")
+    assert stream_window(in_chunks) == (6 * 3 * 64 + 64, 64, 64)  # each begins with a chunk
     assert stream_window(model_of("features.normalize=false", 'model.size="m"')) is None
 
 
