@@ -127,8 +127,13 @@ def weights_of(weights: str, names: Sequence[str]) -> dict[str, float]:
     """Return the weights that `data.weights` names, such as "keywords=0.2, thchs30=2".
 
     Raises:
-        UserError: a corpus is not among these names, or a weight is not a number above 0.
+        UserError: a corpus is not among these names, there is only one, or a weight is not a number above 0.
     """
+    if weights.strip() and len(names) < 2:
+        raise UserError(
+            f"data.weights: expected several corpora to weigh, received {weights!r} for a single one; leave "
+            "it out, or name several in data.corpus"
+        )
     found: dict[str, float] = {}
     for entry in _entries(weights):
         name, number = _named(entry, names, "data.weights")

@@ -120,12 +120,21 @@ def test_broken_settings_name_their_key(corpora, sources, message):
 
 def test_weights_are_positive_and_of_known_corpora():
     assert weights_of("one=2, two = 0.25", ["one", "two"]) == {"one": 2.0, "two": 0.25}
-    assert weights_of("", ["one"]) == {}
+    assert weights_of("", ["one", "two"]) == {}
     for broken in ("one=0", "one=-1", "one=nan", "one=x", "one=1e9"):
         with pytest.raises(UserError, match=r"data\.weights: one: expected a number above 0"):
-            weights_of(broken, ["one"])
-    with pytest.raises(UserError, match=r"data\.weights: on is not among the corpora one \(did you mean one"):
-        weights_of("on=1", ["one"])
+            weights_of(broken, ["one", "two"])
+    with pytest.raises(
+        UserError, match=r"data\.weights: on is not among the corpora one, two \(did you mean one"
+    ):
+        weights_of("on=1", ["one", "two"])
+
+
+@pytest.mark.parametrize("names", [[], ["demo"]])
+def test_weights_of_a_single_corpus_are_refused(names):
+    assert weights_of(" ", names) == {}
+    with pytest.raises(UserError, match=r"data.weights: expected several corpora .* received 'demo=2'"):
+        weights_of("demo=2", names)
 
 
 def test_long_names_give_one_folder_each():

@@ -70,9 +70,6 @@ class Feedback(keras.layers.Layer):
         super().__init__(**kwargs)
         self.parts = np.arange(num_outputs)[:, None] if parts is None else np.asarray(parts, np.int32)
         self.seed = seed
-        self._counts = np.sum(
-            np.eye(self.parts.max() + 1, dtype=np.float32)[self.parts], axis=1
-        )  # (V, parts)
 
     def build(self, probabilities_shape: Any, hidden_shape: Any) -> None:
         """Create the weights for probabilities (B, T, V) and hidden (B, T, C)."""
@@ -82,9 +79,7 @@ class Feedback(keras.layers.Layer):
 
     def call(self, probabilities: Tensor, hidden: Tensor) -> Tensor:
         """Map (B, T, V) to (B, T, C), the shape and the type of `hidden`."""
-        # a product instead of `take`, whose gradient is sparse: the same row of several devices would count
-        # several times in the norm of the gradients
-        kernel = ops.matmul(self._counts, ops.convert_to_tensor(self.rows))  # (V, C)
+        kernel = ops.sum(ops.take(self.rows, self.parts, axis=0), axis=1)  # (V, C)
         return ops.matmul(ops.cast(probabilities, hidden.dtype), ops.cast(kernel, hidden.dtype))
 
     @override
