@@ -17,6 +17,7 @@ import numpy.typing as npt
 from asr.base.types import UserError
 from asr.export.onnx.graph import FLOAT32, Graph, Value
 from asr.model.keras_internals import layers_directly_in
+from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
@@ -152,7 +153,7 @@ def add_conv2d(
     return _activated(graph, layer, convolved)
 
 
-@writes(keras.layers.DepthwiseConv1D)
+@writes(keras.layers.DepthwiseConv1D, DepthwiseConv1D)
 def add_depthwise_conv1d(graph: Graph, layer: keras.layers.DepthwiseConv1D, values: Value) -> Value:
     """Filter each channel of (B, C, 1, T)."""
     kernel = np.asarray(layer.kernel)  # (K, C, 1)

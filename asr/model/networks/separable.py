@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.listening import ReceptiveField
+from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
@@ -212,10 +213,8 @@ class SeparableConvolution(BuiltByCall, keras.layers.Layer):
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._depthwise = keras.layers.DepthwiseConv1D(
+        self._depthwise = DepthwiseConv1D(
             kernel,
-            padding="same",
-            use_bias=False,
             depthwise_initializer=keras.initializers.GlorotUniform(seed),
             name="depthwise",
         )
@@ -226,7 +225,7 @@ class SeparableConvolution(BuiltByCall, keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         """Map (B, T, C) to (B, T, channels)."""
-        mixed = self._pointwise(self._depthwise(inputs) * mask)
+        mixed = self._pointwise(self._depthwise(inputs, training=training) * mask)
         return self._norm(mixed, mask, training=training)
 
 
