@@ -13,10 +13,10 @@ it finds the best path, too, for the errors that training shows, and skips steps
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -45,6 +45,26 @@ EPSILON = 1e-7  # AdamW's in Keras
 PLAIN = ["model.dropout=0", "augment.frequency_warp=0", "augment.frequency_masks=0"]  # nothing is drawn
 
 
+class Way(NamedTuple):
+    """Describes a way to train in PyTorch."""
+
+    norm: str  # "masked" or "own"
+    mode: str  # "eager" or "compiled"
+    adamw: str  # "fused" or "foreach"
+
+    def __str__(self) -> str:
+        return f"{self.norm} norm, {self.mode}, {self.adamw} AdamW"
+
+
+WAYS = [
+    Way("masked", "eager", "foreach"),
+    Way("masked", "eager", "fused"),
+    Way("masked", "compiled", "fused"),
+    Way("own", "eager", "fused"),
+    Way("own", "compiled", "fused"),
+]
+
+
 def main() -> None:
     torch.set_num_threads(os.cpu_count() or 1)
     for size in sys.argv[1:] or SHAPES:
@@ -52,18 +72,16 @@ def main() -> None:
         batch = make_batch(num_clips, clip_s, num_outputs, num_labels)
         ours = training_step(size, num_outputs, batch, compiled=True)
         rows = differences(size, num_outputs, batch)
-        for plain_norm, compiled, adamw in itertools.product(
-            (False, True), (False, True), ("fused", "foreach")
-        ):
-            peer = pytorch_step(size, num_outputs, batch, plain_norm, compiled, adamw)
+        for way in WAYS:
+            peer = pytorch_step(size, num_outputs, batch, way)
             first_s = seconds(peer)
             steps = [repeated(step, CALLS[size]) for step in (ours, peer)]
             *runs_s, ratio = compare(*steps, RUNS[size])
-            norm, mode = "own" if plain_norm else "masked", "compiled" if compiled else "eager"
             ours_ms, peer_ms = (run_s / CALLS[size] * 1e3 for run_s in runs_s)
-            rows[f"{norm} norm, {mode}, {adamw} AdamW"] = (
+            rows[str(way)] = (
                 f"ours {ours_ms:.1f} ms, PyTorch {peer_ms:.1f} ms (first {first_s:.1f} s), ratio {ratio:.2f}"
             )
+            print(way, rows[str(way)], flush=True)  # it takes minutes
         title = f"a training step, separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs"
         show(f"{title}, PyTorch {torch.__version__}", rows)
 
@@ -76,16 +94,14 @@ def repeated(step: Callable[[], float], calls: int) -> Callable[[], None]:
     return run
 
 
-def pytorch_step(
-    size: str, num_outputs: int, batch: Batch, plain_norm: bool, compiled: bool, adamw: str
-) -> Callable[[], float]:
+def pytorch_step(size: str, num_outputs: int, batch: Batch, way: Way) -> Callable[[], float]:
     """Return a function that makes a training step in PyTorch, and returns its loss."""
     config = load_config("demo")
-    network = Network(size, num_outputs, config.augment, config.model.dropout, plain_norm).train()
-    optimizer = make_optimizer(network, config.train, adamw)
+    network = Network(size, num_outputs, config.augment, config.model.dropout, way.norm == "own").train()
+    optimizer = make_optimizer(network, config.train, way.adamw)
     parameters = list(network.parameters())
     tensors = [torch.from_numpy(np.asarray(each)) for each in batch]
-    run = torch.compile(network, dynamic=False) if compiled else network
+    run = torch.compile(network, dynamic=False) if way.mode == "compiled" else network
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
