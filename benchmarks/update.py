@@ -23,6 +23,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.training.optimizer import make_optimizer
 from asr.training.step import make_step
+from multigpu.devices import share_cpu
 from multigpu.engines import make_engine
 
 # size of the network: clips of a batch, seconds of each, outputs, labels of each
@@ -56,9 +57,11 @@ def make_batch(num_clips: int, clip_s: float, num_outputs: int, num_labels: int)
     )
 
 
-def training_step(size: str, num_outputs: int, batch: Batch, compiled: bool) -> Callable[[], float]:
+def training_step(
+    size: str, num_outputs: int, batch: Batch, compiled: bool, num_towers: int = 1
+) -> Callable[[], float]:
     config = load_config("demo", [f"model.size={size}", "model.factored_output=false"])
-    engine = make_engine("", ["/CPU:0"])
+    engine = make_engine("", share_cpu(num_towers))
     with engine.scope():
         keras.utils.set_random_seed(1)
         vocabulary = Vocabulary(f"t{index}" for index in range(num_outputs - 1))
