@@ -8,9 +8,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 
 VOCABULARY = Vocabulary(["ni3", "hao3", "shi4", "jie4"])
-FAMILIES = sorted(
-    name for name, where in NETWORKS.items() if where.startswith("asr.") and name != "conformer"
-)
+FAMILIES = sorted(name for name, where in NETWORKS.items() if where.startswith("asr."))
 SELF_CONDITIONED = ('model.intermediate_ctc="0.3, 0.7"', "model.self_conditioned=true")
 NUM_SAMPLES = [23_457, 7_000, 15_999]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
 from asr.export.onnx.graph import FLOAT32, TO_THE_END, Graph, Value
-from asr.export.onnx.layers import padding_mask
+from asr.export.onnx.layers import by_frame, padding_mask
 from asr.export.onnx.precise_spectrum import add_precise_magnitudes
 from asr.export.onnx.spectrum import add_power_spectrum, by_bin
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
@@ -67,7 +67,7 @@ def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -
 
 def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:
     power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, FFT_SIZE)
-    return _by_frame(graph, graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0))
+    return by_frame(graph, graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0))
 
 
 def _add_spectrogram(
@@ -85,11 +85,6 @@ def _add_filters(graph: Graph, power: Value, filters: npt.NDArray[np.float32]) -
     return graph.op("Conv", power, kernel, kernel_shape=[1, 1])
 
 
-def _by_frame(graph: Graph, values: Value) -> Value:
-    """Turn (B, F, 1, T) into (B, T, F)."""
-    return graph.op("Transpose", graph.op("Squeeze", values, [2]), perm=[0, 2, 1])
-
-
 def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_frames: Value) -> Value:
     first, rest = graph.slice(audio, 1, 0, 1), graph.slice(audio, 1, 1, None)
     before = graph.slice(audio, 1, 0, -1)
@@ -101,7 +96,7 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     # the first column is the energy of all bins
     every_bin = np.ones_like(layer.mel[:, :1])
     filters = (np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE).astype(np.float32)
-    energies = _by_frame(graph, _add_filters(graph, power, filters))  # (B, T, 1 + 26)
+    energies = by_frame(graph, _add_filters(graph, power, filters))  # (B, T, 1 + 26)
     floor = graph.op("Where", graph.op("Equal", energies, 0.0), EPSILON, energies)
     logs = graph.op("Log", floor)
     matrix = np.zeros((1 + layer.NUM_MELS, layer.NUM_CEPSTRA), np.float32)
@@ -121,7 +116,7 @@ def _add_fbank(graph: Graph, layer: Fbank, audio: Value, num_samples: Value, num
     means = graph.op("AveragePool", channel, kernel_shape=[1, WINDOW], strides=[1, HOP])  # (B, 1, 1, T)
     power = add_power_spectrum(graph, emphasised, layer.window, FFT_SIZE, means * rest)
     energies = _add_filters(graph, power, layer.mel)
-    return _by_frame(graph, graph.op("Log", graph.op("Max", energies, layer.FLOOR)))
+    return by_frame(graph, graph.op("Log", graph.op("Max", energies, layer.FLOOR)))
 
 
 def _mirrored(graph: Graph, audio: Value, num_samples: Value) -> Value:

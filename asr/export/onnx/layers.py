@@ -82,6 +82,16 @@ def padding_mask(graph: Graph, lengths: Value, values: Value, *, axis: int, rank
     return graph.op("Cast", graph.op("Less", places, lengths), to=FLOAT32)
 
 
+def by_row(graph: Graph, frames: Value) -> Value:
+    """Turn (B, T, C) into (B, C, 1, T)."""
+    return graph.op("Unsqueeze", graph.op("Transpose", frames, perm=[0, 2, 1]), [2])
+
+
+def by_frame(graph: Graph, row: Value) -> Value:
+    """Turn (B, C, 1, T) into (B, T, C)."""
+    return graph.op("Transpose", graph.op("Squeeze", row, [2]), perm=[0, 2, 1])
+
+
 class Affine(NamedTuple):
     """Holds what a batch normalisation computes: scale * x + shift, (C,) each."""
 
@@ -143,13 +153,28 @@ def add_conv1d(
 
 @writes(keras.layers.Conv2D)
 def add_conv2d(
-    graph: Graph, layer: keras.layers.Conv2D, values: Value, *, norm: MaskedBatchNorm | None = None
+    graph: Graph,
+    layer: keras.layers.Conv2D,
+    values: Value,
+    *,
+    pads: tuple[int, int] | None = None,
+    norm: MaskedBatchNorm | None = None,
 ) -> Value:
-    """Map (B, C, T, F) to (B, C', T', F'), and fold in a normalisation."""
+    """Map (B, C, T, F) to (B, C', T', F'); `pads` are those of both axes, `norm` is folded in."""
     kernel, bias = folded(layer, norm)  # (K, K', C, C')
-    (top, bottom), (left, right) = (_pads(layer, size) for size in layer.kernel_size)
-    pads = (top, left, bottom, right)
-    convolved = _conv(graph, values, kernel.transpose(3, 2, 0, 1), bias, strides=layer.strides, pads=pads)
+    sides = _pads_of_image(layer, pads)
+    convolved = _conv(graph, values, kernel.transpose(3, 2, 0, 1), bias, strides=layer.strides, pads=sides)
+    return _activated(graph, layer, convolved)
+
+
+@writes(keras.layers.DepthwiseConv2D)
+def add_depthwise_conv2d(
+    graph: Graph, layer: keras.layers.DepthwiseConv2D, values: Value, *, pads: tuple[int, int] | None = None
+) -> Value:
+    """Filter each channel of (B, C, T, F); `pads` are those of both axes."""
+    kernel, bias = folded(layer, None)  # (K, K', C, 1)
+    kernel, sides = kernel.transpose(2, 3, 0, 1), _pads_of_image(layer, pads)
+    convolved = _conv(graph, values, kernel, bias, strides=layer.strides, pads=sides, group=len(kernel))
     return _activated(graph, layer, convolved)
 
 
@@ -174,8 +199,17 @@ def add_dense(graph: Graph, layer: keras.layers.Dense, values: Value) -> Value:
     return _activated(graph, layer, mixed)
 
 
-def add_pointwise(graph: Graph, layer: keras.layers.Dense, values: Value, norm: MaskedBatchNorm) -> Value:
-    """Add a dense layer over the channels of (B, C, 1, T), as a convolution of one frame, with its norm."""
+@writes(keras.layers.LayerNormalization)
+def add_layer_norm(graph: Graph, layer: keras.layers.LayerNormalization, values: Value) -> Value:
+    """Normalise each frame of (..., C) by itself."""
+    weights = [graph.constant(name, np.asarray(getattr(layer, name))) for name in ("gamma", "beta")]
+    return graph.op("LayerNormalization", values, *weights, axis=-1, epsilon=layer.epsilon)
+
+
+def add_pointwise(
+    graph: Graph, layer: keras.layers.Dense, values: Value, norm: MaskedBatchNorm | None = None
+) -> Value:
+    """Add a dense layer over the channels of (B, C, T, F), as a convolution of one place, with its norm."""
     with graph.scope(layer.name):
         kernel, bias = folded(layer, norm)  # (C, C')
         convolved = _conv_of_row(graph, values, kernel.T[..., None], bias, (1,), (0, 0))
@@ -236,6 +270,12 @@ def _conv(
         pads=list(pads),
         group=group,
     )
+
+
+def _pads_of_image(layer: keras.layers.Layer, pads: tuple[int, int] | None) -> tuple[int, ...]:
+    """Return the zeros above, left, below and right of an image; `pads` replace those of the layer."""
+    rows, columns = (_pads(layer, size) if pads is None else pads for size in layer.kernel_size)
+    return rows[0], columns[0], rows[1], columns[1]
 
 
 def _pads(layer: keras.layers.Layer, kernel_size: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from asr.export.onnx import dcnn, separable  # noqa: F401  (they register what writes their layers)
+from asr.export.onnx import conformer, dcnn, intermediate, separable  # noqa: F401  (they register writers)
 from asr.export.onnx.features import add_features
 from asr.export.onnx.graph import Graph, Value
 from asr.export.onnx.layers import add_layer

@@ -6,11 +6,16 @@ often, that changes no real frame.
 
 from __future__ import annotations
 
-import numpy as np
-
 from asr.export.onnx.graph import FLOAT32, Graph, Value
-from asr.export.onnx.layers import add_layer, add_pointwise, inner_layers, padding_mask, writes
-from asr.model.networks.intermediate import Feedback, IntermediateOutput
+from asr.export.onnx.layers import (
+    add_layer,
+    add_pointwise,
+    by_frame,
+    by_row,
+    inner_layers,
+    padding_mask,
+    writes,
+)
 from asr.model.networks.separable import STEM_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
 
 
@@ -20,12 +25,11 @@ def add_separable(
 ) -> tuple[Value, Value]:
     """Map features (B, T, F) to logits (B, T', V), and the number of frames."""
     inner = inner_layers(network)
-    hidden = graph.op("Unsqueeze", graph.op("Transpose", features, perm=[0, 2, 1]), [2])  # (B, F, 1, T)
+    hidden = by_row(graph, features)  # (B, F, 1, T)
     for name in sorted(name for name in inner if name.startswith("stage")):
         hidden, num_frames = add_layer(graph, inner[name], hidden, num_frames)
     hidden = graph.op("Relu", add_layer(graph, inner["head"], hidden))
-    hidden = graph.op("Transpose", graph.op("Squeeze", hidden, [2]), perm=[0, 2, 1])  # (B, T', C)
-    return add_layer(graph, inner["output"], hidden), num_frames
+    return add_layer(graph, inner["output"], by_frame(graph, hidden)), num_frames
 
 
 @writes(Stage)
@@ -42,28 +46,8 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
         if isinstance(layer, Block):
             hidden = add_layer(graph, layer, hidden, mask, num_frames)
         else:
-            hidden = add_layer(graph, layer, hidden, mask)
+            hidden = add_layer(graph, layer, hidden, mask, rows=True)
     return hidden, num_frames
-
-
-@writes(IntermediateOutput)
-def add_intermediate_output(graph: Graph, output: IntermediateOutput, hidden: Value, mask: Value) -> Value:
-    """Add to (B, C, 1, T) what follows from its logits, if the network is self-conditioned."""
-    inner = inner_layers(output)
-    if "feedback" not in inner:
-        return hidden
-    frames = graph.op("Transpose", graph.op("Squeeze", hidden, [2]), perm=[0, 2, 1])  # (B, T, C)
-    probabilities = graph.op("Softmax", add_layer(graph, inner["output"], frames), axis=-1)  # (B, T, V)
-    added = graph.op("Transpose", add_layer(graph, inner["feedback"], probabilities), perm=[0, 2, 1])
-    return hidden + graph.op("Unsqueeze", added, [2]) * mask
-
-
-@writes(Feedback)
-def add_feedback(graph: Graph, feedback: Feedback, probabilities: Value) -> Value:
-    """Map (B, T, V) to (B, T, C) by the sums of rows, added up in advance."""
-    rows = np.asarray(feedback.rows, np.float64)
-    kernel = rows[feedback.parts].sum(axis=1).astype(np.float32)  # (V, C)
-    return graph.op("MatMul", probabilities, graph.constant("kernel", kernel))
 
 
 @writes(Block)

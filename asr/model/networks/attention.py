@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from keras import ops
 
@@ -22,6 +23,12 @@ IMPOSSIBLE = -1e9  # score of a key that is padding
 ROTARY_BASE = 10_000.0
 
 
+def rotary_rates(channels: int) -> npt.NDArray[np.float32]:
+    """Return the angles (D / 2,) from one frame to the next, by which heads of D channels are rotated."""
+    half = channels // 2
+    return ROTARY_BASE ** (-np.arange(half, dtype=np.float32) / half)
+
+
 def rotated(heads: Tensor) -> Tensor:
     """Rotate pairs of channels by angles that grow with the frame (Su et al., 2021, arXiv:2104.09864).
 
@@ -32,8 +39,8 @@ def rotated(heads: Tensor) -> Tensor:
         heads: (B, T, H, D), D even.
     """
     half = heads.shape[-1] // 2
-    rates = ROTARY_BASE ** (-np.arange(half, dtype=np.float32) / half)
-    angles = ops.cast(ops.arange(ops.shape(heads)[1]), "float32")[:, None, None] * rates  # (T, 1, D / 2)
+    frames = ops.cast(ops.arange(ops.shape(heads)[1]), "float32")[:, None, None]
+    angles = frames * rotary_rates(heads.shape[-1])  # (T, 1, D / 2)
     cosine, sine = (ops.cast(part, heads.dtype) for part in (ops.cos(angles), ops.sin(angles)))
     first, second = heads[..., :half], heads[..., half:]
     return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
