@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,10 +42,36 @@ from asr.runs.run import Run
 ROUNDS, BATCH = 5, 32
 FAMILY_CLIPS = 200
 EXPORTS = (("onnx", ""), ("onnx", "int8"), ("litert", ""), ("litert", "int8"), ("saved_model", ""))
+
+
+class Model(NamedTuple):
+    """Describes a model whose logits are compared; settings left out are those of the project."""
+
+    family: str
+    kind: str
+    size: str = ""
+    chunk_s: float = 0.0
+
+    @property
+    def overrides(self) -> list[str]:
+        size = [f'model.size="{self.size}"'] if self.size else []
+        chunks = [f"model.chunk_s={self.chunk_s}", "features.normalize=false"] if self.chunk_s else []
+        return [f'model.family="{self.family}"', f'features.kind="{self.kind}"', *size, *chunks]
+
+    def __str__(self) -> str:
+        chunks = f" in chunks of {self.chunk_s} s" if self.chunk_s else ""
+        return f"{self.family}{self.size and '-'}{self.size}{chunks}, {self.kind}"
+
+
 # every family with every kind of features
 MODELS = [
-    *((family, "", kind) for family in NETWORKS for kind in FEATURE_KINDS),
-    ("separable", "m", "log_mel"),
+    *(
+        Model(family, kind, "xs" if family == "conformer" else "")
+        for family in NETWORKS
+        for kind in FEATURE_KINDS
+    ),
+    Model("separable", "log_mel", "m"),
+    Model("conformer", "fbank", "xs", chunk_s=0.64),
 ]
 
 
@@ -65,7 +91,7 @@ def main() -> None:
         compare_speed(run.directory, waveforms)
         compare_speed(run.directory, waveforms, "int8")
     if arguments.only in (None, "families"):
-        models = [model for model in MODELS if arguments.family in (None, model[0])]
+        models = [model for model in MODELS if arguments.family in (None, model.family)]
         compare_families(models, waveforms[: arguments.family_clips], run.vocabulary())
 
 
@@ -119,17 +145,12 @@ def run_all(run_batch: Callable[[list[Any]], object], batches: list[list[Any]]) 
         run_batch(batch)
 
 
-def compare_families(
-    models: list[tuple[str, str, str]], waveforms: list[Any], vocabulary: Vocabulary
-) -> None:
+def compare_families(models: list[Model], waveforms: list[Any], vocabulary: Vocabulary) -> None:
     """Print how logits compare, with random weights and batch statistics, clip by clip and in batches."""
     batches = [waveforms[begin : begin + BATCH] for begin in range(0, len(waveforms), BATCH)]
-    for family, size, kind in models:
-        overrides = [f'model.family="{family}"', f'features.kind="{kind}"']
-        if size:
-            overrides.append(f'model.size="{size}"')
+    for described in models:
         model = with_random_statistics(
-            make_acoustic_model(load_config("base", overrides=overrides), vocabulary)
+            make_acoustic_model(load_config("base", overrides=described.overrides), vocabulary)
         )
         expected = [np.asarray(model(*pad_waveforms([clip]))[0])[0] for clip in waveforms]
         deviation = np.concatenate(expected).std()
@@ -143,7 +164,7 @@ def compare_families(
             difference = max(largest_difference(a, b) for a, both in clips for b in both)
             same = sum(all(greedy(a) == greedy(b) for b in both) for a, both in clips)
             print(
-                f"{family}{size and '-'}{size}, {kind}, {name}: largest logit difference {difference:.2g} "
+                f"{described}, {name}: largest logit difference {difference:.2g} "
                 f"(standard deviation {deviation:.2g}), same tokens in {same} of {len(waveforms)} clips",
                 flush=True,
             )

@@ -2,34 +2,19 @@
 
 import shutil
 
-import numpy as np
 import pytest
+from helpers.random_run import random_run
 
 from asr.base.config import load_config
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
-from asr.model.acoustic_model import make_acoustic_model
-from asr.runs.checkpoint import write_weights
-from asr.runs.progress import Progress
-from asr.runs.run import Run
 
 
 @pytest.fixture(scope="session")
 def separable_run(separable_config, clips, tmp_path_factory):
     """Return a run of the separable network whose weights are random, but its outputs clear."""
-    config, vocabulary = load_config(separable_config), Vocabulary.of_utterances(clips)
-    run = Run.create(tmp_path_factory.mktemp("separable") / "run", config, vocabulary)
-    model, rng = make_acoustic_model(config, vocabulary), np.random.default_rng(6)
-    weights = {weight.path: np.asarray(weight) for weight in model.weights}
-    for path, values in weights.items():
-        if path.endswith(("gamma", "moving_variance")):
-            weights[path] = rng.uniform(0.5, 1.5, values.shape).astype(np.float32)
-        elif path.endswith(("beta", "moving_mean")):
-            weights[path] = rng.normal(scale=0.3, size=values.shape).astype(np.float32)
-        elif path.startswith("network/output") or "/output/" in path:
-            weights[path] = values * 5
-    write_weights(run.epoch_checkpoint(1), weights, Progress())
-    return run.directory
+    vocabulary = Vocabulary.of_utterances(clips)
+    return random_run(load_config(separable_config), vocabulary, tmp_path_factory.mktemp("separable") / "run")
 
 
 @pytest.fixture(scope="session")

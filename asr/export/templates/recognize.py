@@ -128,8 +128,9 @@ class Stream:
         field = recognizer.about["receptive_field_samples"]
         if field is None:
             raise RecordingError(
-                "--stream: this model needs the whole recording, as it normalises its features over it or "
-                "has gates; train one with features.normalize = false, of the sizes xs or s"
+                "--stream: this model needs the whole recording, as its features are normalised over it or "
+                "its network sees all of it; train one with features.normalize = false, which is a conformer "
+                "with model.chunk_s or a separable network of the sizes xs or s"
             )
         self._recognizer, self._before, self._after = recognizer, field["before"], field["after"]
         self._chunk: int = field.get("chunk", 1)  # frames that depend on the same samples

@@ -7,6 +7,7 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
 from helpers.exports import (
+    CONFORMER,
     FAMILIES,
     NUM_SAMPLES,
     SELF_CONDITIONED,
@@ -15,6 +16,7 @@ from helpers.exports import (
     model_of,
     speech,
 )
+from helpers.small_conformer import use_small_conformer
 from helpers.tiny_network import Tiny
 
 from asr.base.registry import FEATURE_KINDS
@@ -22,6 +24,7 @@ from asr.base.types import UserError
 from asr.export.litert.flatbuffer import operators, read_flatbuffer
 from asr.export.litert.model import litert_model
 from asr.model.acoustic_model import AcousticModel
+from asr.model.networks.attention import LONGEST_AT_ONCE
 
 SIGNATURES = {"any_length": None, "fixed": 24_000}
 
@@ -76,7 +79,7 @@ def test_normalisation_of_each_convolution_is_folded():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_of_every_family_are_those_of_the_model(family):
-    assert_same_logits(model_of(f'model.family="{family}"'))
+    assert_same_logits(model_of(f'model.family="{family}"', 'model.size="xs"'))
 
 
 @pytest.mark.slow
@@ -92,6 +95,18 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
 
 def test_logits_of_self_conditioned_networks_are_those_of_the_model():
     assert_same_logits(model_of(*SELF_CONDITIONED))
+
+
+@pytest.mark.parametrize("chunk_s", [0.0, pytest.param(0.32, marks=pytest.mark.slow)])
+def test_logits_of_self_conditioned_conformers_are_those_of_the_model(monkeypatch, chunk_s):
+    use_small_conformer(monkeypatch)
+    model = model_of(*CONFORMER, *SELF_CONDITIONED, f"model.chunk_s={chunk_s}")
+    runner = signatures_of(assert_same_logits(model))["any_length"]
+    audio = np.resize(speech()[0], 45 * 16000)  # its attention is not computed at once
+    values, num_frames = run(runner, audio, len(audio))
+    assert num_frames > LONGEST_AT_ONCE
+    expected = np.asarray(model(audio[None], np.array([len(audio)], np.int32)).values)[0]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-3)
 
 
 def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):

@@ -5,6 +5,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from helpers.exports import (
+    CONFORMER,
     FAMILIES,
     NUM_SAMPLES,
     SELF_CONDITIONED,
@@ -13,12 +14,20 @@ from helpers.exports import (
     model_of,
     speech,
 )
+from helpers.small_conformer import use_small_conformer
 
 from asr.base.registry import FEATURE_KINDS
 from asr.base.types import UserError
 from asr.export.onnx.graph import Graph
 from asr.export.onnx.layers import add_layer
 from asr.export.onnx.model import onnx_model
+from asr.export.onnx.quantize import with_int8_weights
+from asr.model.networks.attention import LONGEST_AT_ONCE
+
+
+@pytest.fixture
+def small_conformer(monkeypatch):
+    use_small_conformer(monkeypatch)
 
 
 def session_of(model):
@@ -45,7 +54,7 @@ def assert_same_logits(model):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_of_every_family_are_those_of_the_model_alone_and_in_a_batch(family):
-    assert_same_logits(model_of(f'model.family="{family}"'))
+    assert_same_logits(model_of(f'model.family="{family}"', 'model.size="xs"'))
 
 
 @pytest.mark.parametrize("kind", sorted(FEATURE_KINDS))
@@ -57,9 +66,11 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 
 
+@pytest.mark.parametrize("family", ["separable", "conformer"])
 @pytest.mark.parametrize("factored", ["true", "false"])
-def test_logits_of_self_conditioned_networks_are_those_of_the_model(factored):
-    model = model_of(*SELF_CONDITIONED, f"model.factored_output={factored}")
+def test_logits_of_self_conditioned_networks_are_those_of_the_model(small_conformer, family, factored):
+    shape = f'model.family="{family}"', 'model.size="xs"', f"model.factored_output={factored}"
+    model = model_of(*SELF_CONDITIONED, *shape)
     assert_same_logits(model)
     before = expected_logits(model)
     for weight in model.weights:
@@ -68,20 +79,49 @@ def test_logits_of_self_conditioned_networks_are_those_of_the_model(factored):
     assert np.abs(expected_logits(model)[0] - before[0]).max() > 0.01  # they depend on it
 
 
+@pytest.mark.parametrize("chunk_s", [0.08, 0.24, 0.32, 0.64])
+def test_logits_of_conformers_in_chunks_are_those_of_the_model(small_conformer, chunk_s):
+    model = model_of(*CONFORMER, f"model.chunk_s={chunk_s}", 'features.kind="spectrogram"')
+    assert model.network.receptive_field().chunk == round(chunk_s / 0.08)
+    assert_same_logits(model)
+
+
+def test_conformers_of_clips_longer_than_those_whose_attention_is_computed_at_once(small_conformer):
+    model = model_of(*CONFORMER)
+    audio = np.resize(speech()[0], 45 * 16000)
+    (logits,), (num_frames,) = run(session_of(model), audio[None], [len(audio)])
+    assert num_frames > LONGEST_AT_ONCE
+    expected = np.asarray(model(audio[None], np.array([len(audio)], np.int32)).values)[0]
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-3)
+
+
 def test_intermediate_outputs_that_decoding_does_without_are_not_exported():
     names = [one.name for one in onnx_model(model_of(SELF_CONDITIONED[0]), 5).graph.initializer]
     assert names
     assert not any("intermediate" in name for name in names)
 
 
-def test_clips_of_any_length_have_the_frames_that_the_model_gives_them():
-    model = model_of('features.kind="mfcc"')
+@pytest.mark.parametrize("overrides", [(), CONFORMER, (*CONFORMER, "model.chunk_s=0.32")])
+def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small_conformer, overrides):
+    model = model_of('features.kind="mfcc"', *overrides)
     session = session_of(model)
     for num_samples in (0, 1, 399, 400, 401, 560, 719, 720, 3000):
         logits, (num_frames,) = run(session, np.zeros((1, num_samples), np.int16), [num_samples])
         assert num_frames == max(0, model.num_output_frames(num_samples))
         assert logits.shape[1] >= num_frames
         assert np.isfinite(logits).all()
+
+
+def test_conformer_in_8_bits_is_a_third_of_the_size_and_nearly_the_same():
+    model = model_of(*CONFORMER)
+    written = onnx_model(model, len(VOCABULARY))
+    quantized = with_int8_weights(written)
+    assert quantized.ByteSize() < written.ByteSize() / 2.5
+    session = onnxruntime.InferenceSession(quantized.SerializeToString())
+    logits, _ = run(session, speech(), NUM_SAMPLES)
+    for row, expected in zip(logits, expected_logits(model), strict=True):
+        difference = np.abs(row[: len(expected)] - expected).max()
+        assert 0 < difference < 0.1 * np.abs(expected).max()
 
 
 def test_nodes_are_named_after_layers_and_equal_constants_are_stored_once():
