@@ -10,7 +10,7 @@ from asr.model.acoustic_model import make_acoustic_model
 VOCABULARY = Vocabulary(["ni3", "hao3", "shi4", "jie4"])
 FAMILIES = sorted(name for name, where in NETWORKS.items() if where.startswith("asr."))
 CONFORMER = ('model.family="conformer"', 'model.size="xs"')
-SELF_CONDITIONED = ('model.intermediate_ctc="0.3, 0.7"', "model.self_conditioned=true")
+SELF_CONDITIONED = ('model.intermediate_ctc="0.3, 0.8"', "model.self_conditioned=true")
 NUM_SAMPLES = [23_457, 7_000, 15_999]
 
 
