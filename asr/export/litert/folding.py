@@ -1,7 +1,7 @@
-"""Fold batch normalisation into the layers before it.
+"""Fold batch normalisation, and constant factors, into the layers before them.
 
 The signatures of a LiteRT file share their weights only if the converter computes the same ones for all of
-them. It folds normalisation where it knows the length of the clips, and not where it does not.
+them. It folds where it knows the length of the clips, and not where it does not.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import numpy as np
 
 from asr.model.acoustic_model import AcousticModel
 from asr.model.keras_internals import layers_directly_in, layers_of
+from asr.model.networks.conformer_block import Block
 from asr.model.networks.dcnn import Dcnn
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.separable import SeparableConvolution, Stage
 
 
-def copy_with_folded_norms(model: AcousticModel) -> AcousticModel:
-    """Return a copy of a model that computes the same with normalisation by 1.
+def folded_copy(model: AcousticModel) -> AcousticModel:
+    """Return a copy of a model that computes the same with normalisation by 1, and with factors of 1.
 
     In networks that this module does not know, normalisation stays.
     """
@@ -27,6 +28,8 @@ def copy_with_folded_norms(model: AcousticModel) -> AcousticModel:
         inner = {one.name: one for one in layers_directly_in(layer)}
         for before, norm in _pairs(layer, inner):
             _fold(inner[norm], inner[before])
+        if isinstance(layer, Block):
+            _fold_share(layer, [inner["feed_forward0"], inner["feed_forward1"]])
     return copy
 
 
@@ -52,3 +55,12 @@ def _fold(norm: MaskedBatchNorm, before: keras.Layer) -> None:
     norm.gamma.assign(np.ones_like(scale))
     norm.moving_mean.assign(np.zeros_like(scale))
     norm.moving_variance.assign(np.full_like(scale, 1.0 - norm.epsilon))
+
+
+def _fold_share(block: Block, feed_forwards: list[keras.Layer]) -> None:
+    """Let feed-forwards compute the share of their outputs that the block of a Conformer adds."""
+    for feed_forward in feed_forwards:
+        (narrow,) = (layer for layer in layers_directly_in(feed_forward) if layer.name == "narrow")
+        for weight in narrow.weights:
+            weight.assign(weight.numpy() * block.feed_forward_share)
+    block.feed_forward_share = 1.0

@@ -16,7 +16,7 @@ from asr.base.types import UserError
 from asr.base.wording import listed
 from asr.export.litert.features import features_for_litert
 from asr.export.litert.flatbuffer import MODEL_NAME, read_flatbuffer, short_name, shrink, write_flatbuffer
-from asr.export.litert.folding import copy_with_folded_norms
+from asr.export.litert.folding import folded_copy
 from asr.export.litert.quantization import quantize
 from asr.export.quiet import silent_stderr
 from asr.export.serving_graph import logits_of, save_with_signatures, variables_of
@@ -48,7 +48,7 @@ def litert_model(
     Raises:
         UserError: LiteRT has no operator for a layer, which the message names; the temporary folder is full.
     """
-    folded = copy_with_folded_norms(model)
+    folded = folded_copy(model)
     features = features_for_litert(folded.features)
     converted = AcousticModel(features, folded.spec_augment, folded.network, name=MODEL_NAME)
     file = read_flatbuffer(_convert(converted, signatures))

@@ -106,19 +106,20 @@ def add_striding(graph: Graph, layer: Striding, features: Value, num_frames: Val
 def add_block(graph: Graph, block: Block, inputs: Value, frames: Frames) -> Value:
     """Map (B, T, C) to the same shape, 0 on padding."""
     inner = inner_layers(block)
-    hidden = inputs + add_layer(graph, inner["feed_forward0"], inputs)
+    share = block.feed_forward_share
+    hidden = inputs + add_layer(graph, inner["feed_forward0"], inputs) * share
     hidden += add_layer(graph, inner["attention"], hidden, frames)
     hidden += add_layer(graph, inner["convolution"], hidden, frames)
-    hidden += add_layer(graph, inner["feed_forward1"], hidden)
+    hidden += add_layer(graph, inner["feed_forward1"], hidden) * share
     return add_layer(graph, inner["norm"], hidden) * frames.mask
 
 
 @writes(FeedForward)
 def add_feed_forward(graph: Graph, layer: FeedForward, inputs: Value) -> Value:
-    """Map (B, T, C) to half of what the layer computes, which is what a block adds."""
+    """Map (B, T, C) to the same shape."""
     inner = inner_layers(layer)
     wide = add_layer(graph, inner["wide"], add_layer(graph, inner["norm"], inputs))
-    return add_layer(graph, inner["narrow"], swish(graph, wide)) * 0.5
+    return add_layer(graph, inner["narrow"], swish(graph, wide))
 
 
 @writes(SelfAttention)

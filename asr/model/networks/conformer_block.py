@@ -68,6 +68,7 @@ class Block(BuiltByCall, keras.layers.Layer):
         self._convolution = ConvolutionModule(size, seed + 20, name="convolution")
         self._behind = FeedForward(size, seed + 30, name="feed_forward1")
         self._norm = frame_norm()
+        self.feed_forward_share = 0.5  # of what each of the two computes, which is added
         self._chunks = size.chunks
         self._draws = keras.random.SeedGenerator(size.chunk_seed) if size.chunks.size else None
 
@@ -80,10 +81,10 @@ class Block(BuiltByCall, keras.layers.Layer):
             training: whether to drop activations, and to draw between the whole clip and chunks.
         """
         whole = self._sees_whole_clip(training)
-        hidden = inputs + 0.5 * self._before(inputs, training=training)
+        hidden = inputs + self.feed_forward_share * self._before(inputs, training=training)
         hidden = hidden + self._attention(hidden, mask, whole=whole, training=training)
         hidden = hidden + self._convolution(hidden, mask, whole=whole, training=training)
-        hidden = hidden + 0.5 * self._behind(hidden, training=training)
+        hidden = hidden + self.feed_forward_share * self._behind(hidden, training=training)
         return self._norm(hidden) * mask
 
     def _sees_whole_clip(self, training: bool) -> Any:

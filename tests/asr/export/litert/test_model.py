@@ -121,6 +121,13 @@ def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):
             assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
+def test_signatures_of_conformers_share_their_weights():
+    model = model_of(*CONFORMER, 'features.kind="spectrogram"')
+    num_bytes = 4 * sum(weight.numpy().size for weight in model.trainable_weights)
+    assert num_bytes < len(litert_model(model, signatures=SIGNATURES)) < 1.15 * num_bytes
+
+
 def test_signatures_share_their_weights(small):
     model, content = small
     num_bytes = 4 * sum(weight.numpy().size for weight in model.trainable_weights)
