@@ -67,6 +67,7 @@ def test_formats_with_weights_in_8_bits_are_within_their_bounds(conformer_run, t
     assert not exported.parity.beyond(exported.bounds)
 
 
+@pytest.mark.slow
 def test_sherpa_recognizes_the_same_on_whole_clips_and_streams(conformer_run, tmp_path):
     parity = export(conformer_run, tmp_path / "out", "sherpa").parity
     assert_same(parity)

@@ -97,7 +97,8 @@ def test_logits_of_self_conditioned_networks_are_those_of_the_model():
     assert_same_logits(model_of(*SELF_CONDITIONED))
 
 
-@pytest.mark.parametrize("chunk_s", [0.0, pytest.param(0.32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk_s", [0.0, 0.32])
 def test_logits_of_self_conditioned_conformers_are_those_of_the_model(monkeypatch, chunk_s):
     use_small_conformer(monkeypatch)
     model = model_of(*CONFORMER, *SELF_CONDITIONED, f"model.chunk_s={chunk_s}")

@@ -19,7 +19,11 @@ from asr.export.serving_graph import save_with_signatures
 
 
 @pytest.mark.parametrize(
-    "overrides", [('model.size="xs"',), (*CONFORMER, "model.chunk_s=0.32")], ids=["separable", "conformer"]
+    "overrides",
+    [
+        pytest.param(('model.size="xs"',), id="separable"),
+        pytest.param((*CONFORMER, "model.chunk_s=0.32"), id="conformer", marks=pytest.mark.slow),
+    ],
 )
 def test_saved_logits_of_self_conditioned_networks_are_those_of_the_model(tmp_path, monkeypatch, overrides):
     use_small_conformer(monkeypatch)
