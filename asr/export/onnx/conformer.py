@@ -111,7 +111,8 @@ def add_block(graph: Graph, block: Block, inputs: Value, frames: Frames) -> Valu
     hidden += add_layer(graph, inner["attention"], hidden, frames)
     hidden += add_layer(graph, inner["convolution"], hidden, frames)
     hidden += add_layer(graph, inner["feed_forward1"], hidden) * share
-    return add_layer(graph, inner["norm"], hidden) * frames.mask
+    normalized: Value = add_layer(graph, inner["norm"], hidden)
+    return normalized * frames.mask
 
 
 @writes(FeedForward)
@@ -119,7 +120,8 @@ def add_feed_forward(graph: Graph, layer: FeedForward, inputs: Value) -> Value:
     """Map (B, T, C) to the same shape."""
     inner = inner_layers(layer)
     wide = add_layer(graph, inner["wide"], add_layer(graph, inner["norm"], inputs))
-    return add_layer(graph, inner["narrow"], swish(graph, wide))
+    narrow: Value = add_layer(graph, inner["narrow"], swish(graph, wide))
+    return narrow
 
 
 @writes(SelfAttention)
@@ -139,7 +141,8 @@ def add_attention(graph: Graph, layer: SelfAttention, inputs: Value, frames: Fra
     attended = _attended(graph, queries, keys_and_values, layer, all_channels, frames.impossible)
     if chunks.size:
         attended = joined(graph, attended, all_channels, inputs)
-    return add_layer(graph, inner["mix"], attended)
+    mixed: Value = add_layer(graph, inner["mix"], attended)
+    return mixed
 
 
 def _attended(
@@ -185,7 +188,8 @@ def add_convolution(graph: Graph, layer: ConvolutionModule, inputs: Value, frame
     if size:
         filtered = joined(graph, graph.slice(filtered, 1, reach, None), channels, inputs)
     hidden = swish(graph, add_layer(graph, inner["filtered_norm"], filtered))
-    return add_layer(graph, inner["mix"], hidden)
+    mixed: Value = add_layer(graph, inner["mix"], hidden)
+    return mixed
 
 
 def swish(graph: Graph, values: Value) -> Value:
