@@ -26,7 +26,9 @@ ROTARY_BASE = 10_000.0
 def rotary_rates(channels: int) -> npt.NDArray[np.float32]:
     """Return the angles (D / 2,) from one frame to the next, by which heads of D channels are rotated."""
     half = channels // 2
-    rates: npt.NDArray[np.float32] = ROTARY_BASE ** (-np.arange(half, dtype=np.float32) / half)
+    rates: npt.NDArray[np.float32] = np.power(
+        np.float32(ROTARY_BASE), -np.arange(half, dtype=np.float32) / half
+    )
     return rates
 
 
