@@ -58,7 +58,7 @@ def add_conformer(
 
 
 def _frames(graph: Graph, hidden: Value, num_frames: Value, channels: int, chunks: Chunks) -> Frames:
-    """Return what blocks need to know of (B, T, C), for heads of so many channels."""
+    """Return what blocks need to know of (B, T, C), for heads with that number of channels."""
     with graph.scope("frames"):
         mask = padding_mask(graph, num_frames, hidden, axis=1, rank=3)
         keys = _with_chunks_before(graph, mask, 1, chunks)  # (N, K, 1)
@@ -166,7 +166,7 @@ def _attended(
 
 
 def _rotated(graph: Graph, values: Value, heads: int, channels: int, frames: Frames) -> Value:
-    """Rotate pairs of the channels of so many heads, (B, T, H * D), by the angles of their frames."""
+    """Rotate pairs of the channels of heads, (B, T, H * D), by the angles of their frames."""
     half = channels // 2
     by_head = graph.op("Reshape", values, [0, 0, heads, channels])
     swapped = [graph.slice(by_head, 3, half, None), graph.slice(by_head, 3, 0, half)]
