@@ -5,10 +5,17 @@
     python benchmarks/accuracy.py digits ../shared/data/fsdd --seeds 5
     python benchmarks/accuracy.py --lm lm                                # with beam search as well
 
+Two networks at equal training time, the Conformer and the separable network of size xs:
+
+    python benchmarks/accuracy.py hsk_words FOLDER --minutes 15 --out runs/separable --set model.size=xs
+    python benchmarks/accuracy.py hsk_words FOLDER --minutes 15 --out runs/conformer --set model.size=xs \
+        --set model.family=conformer
+
 Runs `python train.py CONFIG` once for each seed, one after the other. Each leaves its run directory in the
 folder of `--out` (`runs/accuracy`): a seed that is there is not trained again, one that was stopped resumes,
 and a larger `--seeds` adds to those that are there. `--lm` is a folder of `asr lm train`: the runs are also
 decoded by beam search of width 16, in which the general model chooses, and with this model, tuned on dev.
+`--minutes` sets the number of epochs by the time of the second one of a run that is made for it.
 """
 
 from __future__ import annotations
@@ -45,6 +52,9 @@ def main() -> None:
     if arguments.source:
         overrides.append(f"data.source={arguments.source.resolve()}")
     name = Path(arguments.config).stem
+    if arguments.minutes:
+        epochs = epochs_in(arguments.minutes, out / f"{name}-pace", arguments, overrides)
+        overrides.append(f"train.epochs={epochs}")
     measured = [
         measure(out / f"{name}-seed-{seed}", arguments, [*overrides, f"train.seed={seed}"])
         for seed in range(1, arguments.seeds + 1)
@@ -62,11 +72,24 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="number of runs; their seeds are 1, 2, ...")
     parser.add_argument("--out", type=Path, default=Path("runs/accuracy"), help="folder of the runs")
     parser.add_argument("--lm", type=Path, help="folder of `asr lm train`, to decode with as well")
+    parser.add_argument("--minutes", type=float, help="train for about this long, whatever the epochs")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
     if arguments.seeds < 1:
         parser.error(f"--seeds: expected at least 1, received {arguments.seeds}")
     return arguments
+
+
+def epochs_in(minutes: float, directory: Path, arguments: argparse.Namespace, overrides: list[str]) -> int:
+    """Return the number of epochs that take this long, by the second one of a run of two."""
+    run = Run(directory)
+    settings = [*overrides, "train.epochs=2"]
+    if not run.exists:
+        words = [word for override in settings for word in ("--set", override)]
+        run_command([str(TRAIN), arguments.config, "--name", directory.name, *words])
+    require_same(run, load_config(arguments.config, settings))
+    first, second = (metrics.train_s for metrics in run.metrics())
+    return max(1, round(60 * minutes / (second - first)))
 
 
 def measure(directory: Path, arguments: argparse.Namespace, overrides: list[str]) -> Measured:

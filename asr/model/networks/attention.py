@@ -62,7 +62,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
         (..., Q, H, D).
     """
     queries, keys, values = (ops.swapaxes(part, -3, -2) for part in (queries, keys, values))
-    scores = ops.cast(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), "float32")  # (..., H, Q, K)
+    scores = ops.cast(tf.matmul(queries, keys, transpose_b=True), "float32")  # (..., H, Q, K)
     scores = scores + (1.0 - ops.cast(mask, "float32"))[..., None, None, :] * IMPOSSIBLE
     weights = ops.cast(tf.nn.softmax(scores), values.dtype)
     return ops.swapaxes(ops.matmul(weights, values), -3, -2)
