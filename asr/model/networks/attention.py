@@ -88,6 +88,32 @@ def attend_to_clip(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) 
     )
 
 
+def attend_to_clip_or_chunks(
+    whole: Any, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, chunks: Chunks
+) -> Tensor:
+    """Attend to the whole clip or to chunks, as was drawn.
+
+    Args:
+        whole: whether it is the clip: True or False, or () bool where that was drawn.
+        queries: (B, T, H, D), as in `attend`; so are the others.
+        keys: (B, T, H, D).
+        values: (B, T, H, D).
+        mask: (B, T).
+        chunks: how clips are cut.
+    """
+    inputs = (queries, keys, values, mask)
+    if isinstance(whole, bool):
+        return attend_to_clip(*inputs) if whole else attend_by_chunks(*inputs, chunks)
+    # one choice of three: TensorFlow has no gradient of `attend_in_blocks` within two branches
+    of_clip = tf.where(tf.shape(queries)[1] <= LONGEST_AT_ONCE, 0, 1)
+    ways = [
+        lambda: attend(*inputs),
+        lambda: attend_in_blocks(*inputs),
+        lambda: attend_by_chunks(*inputs, chunks),
+    ]
+    return tf.switch_case(tf.where(whole, of_clip, 2), ways)
+
+
 def attend_by_chunks(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, chunks: Chunks) -> Tensor:
     """Attend from each frame to those of its chunk and of the chunks before it; no others are computed.
 

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.attention import attend_by_chunks, attend_to_clip, rotated
+from asr.model.networks.attention import attend_to_clip_or_chunks, rotated
 from asr.model.networks.chunks import Chunks, either, in_chunks, joined
 from asr.model.networks.layers import BuiltByCall
 
@@ -130,12 +130,7 @@ class SelfAttention(BuiltByCall, keras.layers.Layer):
             for part in ops.split(self._qkv(self._norm(inputs)), 3, axis=-1)
         )  # (B, T, H, D) each
         queries = rotated(queries * (channels // self.heads) ** -0.5)
-        inputs_of_heads = (queries, rotated(keys), values, mask[..., 0])
-        attended = either(
-            whole,
-            lambda: attend_to_clip(*inputs_of_heads),
-            lambda: attend_by_chunks(*inputs_of_heads, self._chunks),
-        )
+        attended = attend_to_clip_or_chunks(whole, queries, rotated(keys), values, mask[..., 0], self._chunks)
         mixed = self._mix(ops.reshape(attended, (batch, -1, channels)))
         return self._dropout(mixed, training=training)
 
