@@ -181,16 +181,26 @@ def free_ports(number):
     return ports
 
 
+METHODS = [
+    "--set=train.consistency=0.5",
+    '--set=model.intermediate_ctc="0.7"',
+    "--set=model.self_conditioned=true",
+]
+
+
 @pytest.mark.slow
-def test_training_in_two_processes_equals_training_in_one(separable_config):
-    alone = train(separable_config, "alone", *SAME_STEPS)
-    chief, other = start_workers(separable_config, "workers", *SAME_STEPS)
+@pytest.mark.parametrize("methods", [[], METHODS], ids=["plain", "methods"])
+def test_training_in_two_processes_equals_training_in_one(separable_config, methods):
+    options = [*SAME_STEPS, *methods, "--set=train.batch_s=12.0"]
+    one, two = (f"{name}-{len(methods)}" for name in ("alone", "workers"))
+    alone = train(separable_config, one, *options)
+    chief, other = start_workers(separable_config, two, *options)
     output, errors = chief.communicate(timeout=200)
     assert chief.returncode == 0, errors
     assert "of each of 2 workers (multi-worker)" in output
     assert "epoch" not in other.communicate(timeout=60)[0]
     assert other.returncode == 0
-    assert_same_weights(separable_config.parent / "runs" / "workers", alone)
+    assert_same_weights(separable_config.parent / "runs" / two, alone)
 
 
 @pytest.mark.slow
