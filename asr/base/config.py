@@ -221,7 +221,7 @@ class TrainConfig:
     # Flat start, as of hidden Markov models: in this share of the steps, alignments in which the labels are
     # spread evenly over the clip are preferred, less and less. Without it, a network whose receptive field
     # covers a clip may learn to write all labels in the clip's first frames. 0 for none.
-    flat_start: Share = 0.2
+    flat_start: Share = 0.1
     # Share of the losses of `model.intermediate_ctc` in the whole loss.
     intermediate_weight: Share = 0.3
     # Consistency regularisation (CR-CTC; Yao et al., 2024, arXiv:2410.05101): the model processes two views
