@@ -82,12 +82,13 @@ def test_towers_that_share_the_cpu_train_as_one_device(config, on_one_device, ca
     pytest.fail("no tower was used")
 
 
-def test_run_of_before_towers_is_resumed_without_them(clip_config, capsys):
+def test_run_of_before_towers_and_flat_starts_is_resumed_without_them(clip_config, capsys):
     run = train(clip_config, "old", "--set=train.epochs=1")
     file = run / "config.toml"
     text = file.read_text().replace("epochs = 1\n", "epochs = 2\n")
     assert "cpu_towers = 1\n" in text
-    file.write_text(text.replace("cpu_towers = 1\n", ""))
+    file.write_text(text.replace("cpu_towers = 1\n", "").replace("flat_start = 0.1\n", ""))
+    assert Run(run).config().train.flat_start == 0
     capsys.readouterr()
     assert main(["train", str(run), "--resume"]) == 0
     output = capsys.readouterr().out

@@ -109,8 +109,11 @@ def test_without_consistency_the_objective_is_the_mean_ctc_loss():
     assert path.frame_ids.shape[0] == 4
 
 
-def test_flat_start_prefers_an_even_spread_less_and_less():
-    config = Config(model=ModelConfig(family=TINY, dropout=0.0), train=TrainConfig(flat_start=0.2))
+def test_flat_start_prefers_an_even_spread_less_and_less_in_all_losses():
+    config = Config(
+        model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5"),
+        train=TrainConfig(flat_start=0.2, intermediate_weight=0.3),
+    )
     flat_steps = flat_steps_of(config.train, 50)
     assert flat_steps == 10
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
@@ -118,8 +121,11 @@ def test_flat_start_prefers_an_even_spread_less_and_less():
     for step, evenness in ((0, 1.0), (4, 0.6), (10, 0.0), (11, 0.0)):
         optimizer = SimpleNamespace(iterations=tf.constant(step))
         loss, _ = make_objective(config.train, optimizer, flat_steps=flat_steps)(model, *BATCH)
-        expected = ctc_loss(logits, BATCH.labels, BATCH.num_labels, tf.constant(evenness))
-        np.testing.assert_allclose(loss, np.mean(expected), rtol=1e-6)
+        last, middle = (
+            np.mean(ctc_loss(Logits(*each[:2]), BATCH.labels, BATCH.num_labels, tf.constant(evenness)))
+            for each in (logits, *logits.intermediate)
+        )
+        np.testing.assert_allclose(loss, 0.7 * last + 0.3 * middle, rtol=1e-6)
 
 
 def test_losses_in_the_middle_of_the_network_have_their_share():
