@@ -1,6 +1,6 @@
 """Shows where the time of a training step goes, by kind of operation and by part of the step.
 
-    python benchmarks/profile_step.py [xs] [m]
+    python benchmarks/profile_step.py [xs] [m] [--towers 1]
 
 The steps are whole ones: features, SpecAugment, forward, CTC, backward, clipping, AdamW. TensorFlow's
 profiler records when each thread works on which operation; the columns add that up, in milliseconds.
@@ -15,7 +15,6 @@ import collections
 import os
 import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
 from common import seconds, show
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
-from update import SHAPES, make_batch, training_step
+from update import SHAPES, make_batch, sizes_and_towers, title_of, training_step
 
 RUNS = {"xs": 60, "m": 12}
 WARM_UP = 5
@@ -49,11 +48,11 @@ KINDS = {
 }
 OTHER, COMPILED, STARTING = "other operations", "compiled by XLA", "starting operations"
 KIND_OF = {operation: kind for kind, operations in KINDS.items() for operation in operations.split()}
-PARTS = {  # of a step, by the names of their operations
-    "input": re.compile(r"\w+/(features|spec_augment)"),
-    "forward": re.compile(r"\w+/network"),
+PARTS = {  # of a step, by what is in the names of their operations; the first that fits
+    "update": re.compile(r"global_norm"),
     "backward": re.compile(r"gradient|AddN"),
-    "update": re.compile(r"global_norm|clip_by_global_norm"),
+    "input": re.compile(r"/(features|spec_augment)"),
+    "forward": re.compile(r"/network"),
 }
 LOSS = "loss"  # and the tokens that are recognized: what belongs to no other part
 COLUMNS = ("input", "forward", LOSS, "backward", "update")
@@ -82,14 +81,14 @@ class Spent(NamedTuple):
 
 
 def main() -> None:
-    for size in sys.argv[1:] or SHAPES:
+    sizes, num_towers = sizes_and_towers("Where the time of a training step goes.")
+    for size in sizes:
         num_clips, clip_s, num_outputs, num_labels = SHAPES[size]
         batch = make_batch(num_clips, clip_s, num_outputs, num_labels)
-        step = training_step(size, num_outputs, batch, compiled=True)
+        step = training_step(size, num_outputs, batch, compiled=True, num_towers=num_towers)
         for _ in range(WARM_UP):
             step()
-        title = f"a training step, separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs"
-        show(title, {**measured(step, RUNS[size]), **profiled(step, RUNS[size])})
+        show(title_of(size, num_towers), {**measured(step, RUNS[size]), **profiled(step, RUNS[size])})
 
 
 def measured(step: Callable[[], object], runs: int) -> dict[str, str]:
@@ -181,7 +180,7 @@ def spent_in(events: Sequence[Event]) -> Iterator[Spent]:
 
 def part_of(name: str) -> str:
     """Return the part of a step that an operation belongs to."""
-    return next((part for part, names in PARTS.items() if names.match(name)), LOSS)
+    return next((part for part, names in PARTS.items() if names.search(name)), LOSS)
 
 
 def rows(spent: Iterable[Spent], runs: int) -> dict[str, str]:

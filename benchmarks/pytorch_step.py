@@ -1,6 +1,6 @@
 """Compares training steps with the same network, features, augmentation and optimiser in PyTorch.
 
-    python benchmarks/pytorch_step.py [xs] [m]      # needs torch, without its triton
+    python benchmarks/pytorch_step.py [xs] [m] [--towers 1]      # needs torch, without its triton
 
 With Triton, which PyTorch for GPUs brings, a process that has TensorFlow cannot compile PyTorch's networks:
 `pip install torch --index-url https://download.pytorch.org/whl/cpu`, or `pip uninstall triton`.
@@ -14,7 +14,6 @@ it finds the best path, too, for the errors that training shows, and skips steps
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from common import compare, seconds, show
 from pytorch_network import Network
 from torch import Tensor
 from torch.nn import functional
-from update import SHAPES, make_batch, training_step
+from update import SHAPES, make_batch, sizes_and_towers, title_of, training_step
 
 from asr.base.config import TrainConfig, load_config
 from asr.base.types import Batch
@@ -67,10 +66,11 @@ WAYS = [
 
 def main() -> None:
     torch.set_num_threads(os.cpu_count() or 1)
-    for size in sys.argv[1:] or SHAPES:
+    sizes, num_towers = sizes_and_towers("A training step, and the same in PyTorch.")
+    for size in sizes:
         num_clips, clip_s, num_outputs, num_labels = SHAPES[size]
         batch = make_batch(num_clips, clip_s, num_outputs, num_labels)
-        ours = training_step(size, num_outputs, batch, compiled=True)
+        ours = training_step(size, num_outputs, batch, compiled=True, num_towers=num_towers)
         rows = differences(size, num_outputs, batch)
         for way in WAYS:
             peer = pytorch_step(size, num_outputs, batch, way)
@@ -82,8 +82,7 @@ def main() -> None:
                 f"ours {ours_ms:.1f} ms, PyTorch {peer_ms:.1f} ms (first {first_s:.1f} s), ratio {ratio:.2f}"
             )
             print(way, rows[str(way)], flush=True)  # it takes minutes
-        title = f"a training step, separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs"
-        show(f"{title}, PyTorch {torch.__version__}", rows)
+        show(f"{title_of(size, num_towers)}, PyTorch {torch.__version__}", rows)
 
 
 def repeated(step: Callable[[], float], calls: int) -> Callable[[], None]:

@@ -7,6 +7,7 @@ Both are whole steps of training: features, SpecAugment, forward, CTC, backward,
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable
 
@@ -17,7 +18,7 @@ import numpy as np
 from common import compare, seconds, show
 
 from asr.audio.recording import SAMPLE_RATE_HZ
-from asr.base.config import load_config
+from asr.base.config import TrainConfig, load_config
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
@@ -37,7 +38,7 @@ def main() -> None:
         first_s = {compiled: seconds(step) for compiled, step in steps.items()}
         compiled_s, plain_s, ratio = compare(steps[True], steps[False], runs=60 if size == "xs" else 12)
         show(
-            f"a training step, separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs",
+            title_of(size, num_towers=1),
             {
                 "compiled update": f"{compiled_s * 1000:.1f} ms, the first step {first_s[True]:.1f} s",
                 "weight by weight": f"{plain_s * 1000:.1f} ms, the first step {first_s[False]:.1f} s",
@@ -55,6 +56,21 @@ def make_batch(num_clips: int, clip_s: float, num_outputs: int, num_labels: int)
         rng.integers(1, num_outputs, (num_clips, num_labels)).astype(np.int32),
         np.full(num_clips, num_labels, np.int32),
     )
+
+
+def title_of(size: str, num_towers: int) -> str:
+    num_clips, clip_s, num_outputs, _ = SHAPES[size]
+    network = f"separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs"
+    return f"a training step, {network}, {num_towers} tower{'s' * (num_towers > 1)}"
+
+
+def sizes_and_towers(description: str) -> tuple[list[str], int]:
+    """Return what a benchmark of steps is to measure: sizes of networks, and towers that share the CPU."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("sizes", nargs="*", default=list(SHAPES), help="(default: %(default)s)")
+    parser.add_argument("--towers", type=int, default=TrainConfig().cpu_towers, help="(default: %(default)s)")
+    arguments = parser.parse_args()
+    return arguments.sizes, arguments.towers
 
 
 def training_step(
