@@ -1,9 +1,10 @@
 """Compares training steps with the same network, features, augmentation and optimiser in PyTorch.
 
-    python benchmarks/pytorch_step.py [xs] [m] [--towers 1]      # needs torch, without its triton
+    pip install -e ".[benchmarks]"
+    python benchmarks/pytorch_step.py [xs] [m] [--towers 1]
 
-With Triton, which PyTorch for GPUs brings, a process that has TensorFlow cannot compile PyTorch's networks:
-`pip install torch --index-url https://download.pytorch.org/whl/cpu`, or `pip uninstall triton`.
+Where TensorFlow and Triton, which PyTorch for GPUs brings, are in one process, LLVM ends it when a network is
+compiled: on a CPU, `pip uninstall triton`.
 
 PyTorch gets several ways to do it: batch normalisation that leaves out padding, as ours does, or its own and
 faster one, which does not; eager or compiled; either of its fast AdamWs. Before that, both networks get the
