@@ -1,4 +1,4 @@
-"""Test the export of a Conformer's run with chunks and a self-conditioned output."""
+"""Test the export of a Conformer's run in every format, with chunks and a self-conditioned output."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,19 @@ def assert_same(parity):
     assert parity.exported == parity.trained
     assert parity.exported.errors
     assert parity.max_logit_difference is None or parity.max_logit_difference < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["litert", "saved_model"])
+def test_other_formats_have_the_logits_of_the_run(conformer_run, tmp_path, name):
+    assert_same(export(conformer_run, tmp_path / "out", name).parity)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["onnx", "litert", "sherpa"])
+def test_formats_with_weights_in_8_bits_are_within_their_bounds(conformer_run, tmp_path, name):
+    exported = export(conformer_run, tmp_path / "out", name, quantize="int8")
+    assert not exported.parity.beyond(exported.bounds)
 
 
 @pytest.mark.slow
