@@ -98,9 +98,10 @@ def test_logits_of_self_conditioned_networks_are_those_of_the_model():
 
 
 @pytest.mark.slow
-def test_logits_of_self_conditioned_conformers_are_those_of_the_model(monkeypatch):
+@pytest.mark.parametrize("chunk_s", [0.0, 0.32])
+def test_logits_of_self_conditioned_conformers_are_those_of_the_model(monkeypatch, chunk_s):
     use_small_conformer(monkeypatch)
-    model = model_of(*CONFORMER, *SELF_CONDITIONED)
+    model = model_of(*CONFORMER, *SELF_CONDITIONED, f"model.chunk_s={chunk_s}")
     runner = signatures_of(assert_same_logits(model))["any_length"]
     audio = np.resize(speech()[0], 45 * 16000)  # its attention is not computed at once
     values, num_frames = run(runner, audio, len(audio))
@@ -119,6 +120,13 @@ def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):
             assert num_frames == max(0, model.num_output_frames(num_samples))
             assert len(values) >= num_frames
             assert np.isfinite(values).all()
+
+
+@pytest.mark.slow
+def test_signatures_of_conformers_share_their_weights():
+    model = model_of(*CONFORMER, 'features.kind="spectrogram"')
+    num_bytes = 4 * sum(weight.numpy().size for weight in model.trainable_weights)
+    assert num_bytes < len(litert_model(model, signatures=SIGNATURES)) < 1.15 * num_bytes
 
 
 def test_signatures_share_their_weights(small):
