@@ -91,6 +91,7 @@ def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, co
     assert results[0][0]
 
 
+@pytest.mark.slow
 def test_script_of_the_folder_recognizes_files_and_streams_as_the_run(folder, conformer_run, clips):
     expected = Recognizer.load(conformer_run, write_hanzi=False).transcribe(clips[4].audio_path)
     whole = recognize(folder, "--tokens", clips[4].audio_path)

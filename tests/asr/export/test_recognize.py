@@ -191,6 +191,7 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     assert done.stdout.decode().splitlines()[-1] == whole.text
 
 
+@pytest.mark.slow
 def test_stream_of_a_model_with_chunks_gives_the_result_of_the_whole_recording(monkeypatch, clips, scripts):
     use_small_conformer(monkeypatch)
     import recognize as script

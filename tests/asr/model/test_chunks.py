@@ -152,7 +152,8 @@ def test_training_draws_whole_clips_or_chunks_by_its_seed_and_can_be_resumed(inp
     assert all(one != different for one, different in zip(new, other, strict=True))
 
 
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_compiled_step_in_chunks_has_the_loss_and_gradients_of_an_eager_one(
     jit_compile, inputs, monkeypatch
 ):

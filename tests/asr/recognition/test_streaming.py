@@ -94,7 +94,9 @@ def test_streamed_logits_of_models_with_a_bounded_field_equal_the_whole_recordin
     assert_same_streamed_logits(StreamingRecognizer(recognizer_of(family, size, kind)), speech)
 
 
-@pytest.mark.parametrize("chunk_s", [0.08, 0.64, 4.8])
+@pytest.mark.parametrize(
+    "chunk_s", [0.64, *(pytest.param(chunk_s, marks=pytest.mark.slow) for chunk_s in (0.08, 4.8))]
+)
 def test_streamed_logits_of_a_conformer_in_chunks_equal_the_whole_recording(chunk_s, speech, monkeypatch):
     use_small_conformer(monkeypatch)
     recognizer = StreamingRecognizer(recognizer_of("conformer", chunk_s=chunk_s))

@@ -24,7 +24,12 @@ CONDITION = re.compile(r"\s*[<>=;\[].*")
 SERVE = """
 import sys
 from asr.cli.main import main
-sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
+missing = sys.argv[1].split(",")
+class NotInstalled:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NotInstalled)
 main(["serve", sys.argv[2], "--port", "0", "--no-browser"])
 """
 

@@ -131,6 +131,7 @@ def test_bug_in_a_worker_is_not_taken_for_lack_of_memory():
         worker.try_size(30.0)
 
 
+@pytest.mark.slow
 def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config, capsys):
     before = sorted(separable_config.parent.rglob("*"))
     assert main(["tune-batch", str(separable_config), "--set", "train.batch_s=200.0"]) == 0

@@ -65,7 +65,11 @@ def move(trainer, run):
 
 @pytest.fixture(
     scope="module",
-    params=[(TINY, 0.2, 1), (TINY, 0.0, 2), pytest.param(("separable", 0.0, 2), marks=pytest.mark.slow)],
+    params=[
+        (TINY, 0.2, 2),
+        pytest.param((TINY, 0.0, 1), marks=pytest.mark.slow),
+        pytest.param(("separable", 0.0, 2), marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def trainer(request, clips, tmp_path_factory):

@@ -47,6 +47,7 @@ class Alive(keras.layers.Layer):
         return x + 1.0
 
 
+@pytest.mark.slow
 def test_measuring_releases_what_no_later_layer_takes():
     """Otherwise one device would hold the outputs of all layers, and a model larger than it has no room."""
     layers = [Alive(name=f"layer{place}") for place in range(5)]

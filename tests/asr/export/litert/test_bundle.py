@@ -66,6 +66,7 @@ def test_model_that_differs_is_not_written_and_the_status_is_1(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_int8_model_is_a_third_of_the_size_and_its_cost_is_measured(separable_run, exported, tmp_path):
     small = export(separable_run, tmp_path / "out", "litert", quantize="int8")
     assert small.parity.size_bytes < exported.parity.size_bytes / 2.9

@@ -18,11 +18,12 @@ from asr.export.saved_model.signatures import ServedModel
 from asr.export.serving_graph import save_with_signatures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
         pytest.param(('model.size="xs"',), id="separable"),
-        pytest.param((*CONFORMER, "model.chunk_s=0.32"), id="conformer", marks=pytest.mark.slow),
+        pytest.param((*CONFORMER, "model.chunk_s=0.32"), id="conformer"),
     ],
 )
 def test_saved_logits_of_self_conditioned_networks_are_those_of_the_model(tmp_path, monkeypatch, overrides):
