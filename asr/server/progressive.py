@@ -10,6 +10,7 @@ from asr.recognition.decoding.decoder import Decoder
 from asr.recognition.long_audio import Segment
 from asr.recognition.recognized import Recognized
 from asr.server.admission import Ticket
+from asr.server.receiving import drop
 from asr.server.service import RecognitionService
 
 
@@ -31,6 +32,4 @@ async def recognized_progressively(
             yield segment
         yield job.result()
     finally:
-        if not job.done():
-            job.cancel()
-            await asyncio.wait((job,))  # the request counts until its job is cancelled
+        await drop(job)

@@ -129,9 +129,15 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
         return job.result()
     finally:
         gone.cancel()
-        if not job.done():
-            job.cancel()
-            await asyncio.wait((job,))  # the request counts until its job is cancelled
+        await drop(job)
+
+
+async def drop(job: asyncio.Future[Any]) -> None:
+    """Cancel a job whose result nobody needs, and wait until it ends; until then its request counts."""
+    job.cancel()
+    await asyncio.wait((job,))
+    if not job.cancelled():
+        job.exception()  # an error that nobody reads would be logged as a failure of the server
 
 
 async def _disconnected(request: Request) -> None:
