@@ -16,7 +16,7 @@ from asr.model.alignment_sums import alignment_sums
 EVEN_DEVIATION = 0.2  # share of the clip
 
 
-def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tensor | float = 0.0) -> Tensor:
+def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tensor | None = None) -> Tensor:
     """Return the negative natural log probability of each label sequence.
 
     A sequence that does not fit its frames has no alignment; its loss and gradient are set to 0, so that the
@@ -27,7 +27,7 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tenso
         labels: (B, U) int32; padding is ignored.
         num_labels: (B,) int32.
         evenness: () float32, weight of the scores of `even_spread`, by which alignments whose labels are
-            spread evenly over their clip count more. 0 for the plain loss.
+            spread evenly over their clip count more. None for the plain loss.
 
     Returns:
         (B,) of the logits' type.
@@ -45,7 +45,7 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tenso
 
 
 def _losses_and_gradient(
-    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor, evenness: Tensor | float
+    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor, evenness: Tensor | None
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the losses, (B,), and a function from their gradient to that of the logits, (B, T, V)."""
     _, num_padded_frames, num_outputs = tf.unstack(tf.shape(values))
@@ -55,7 +55,7 @@ def _losses_and_gradient(
     labels = tf.where(is_label, labels, BLANK_ID)
     blanks = values[..., BLANK_ID]
     label_scores = tf.gather(values, labels, axis=2, batch_dims=1) - blanks[..., None]
-    if not isinstance(evenness, float) or evenness:
+    if evenness is not None:
         spread = even_spread(num_frames, num_labels, num_padded_frames, tf.shape(labels)[1])
         label_scores += tf.cast(evenness * spread, values.dtype)
     sums = alignment_sums(label_scores, labels, num_labels, num_frames)
@@ -91,7 +91,7 @@ def even_spread(
         num_padded_frames: () int32, T.
         num_columns: () int32, U.
     """
-    frames, columns = (_middles(num_frames, num_padded_frames), _middles(num_labels, num_columns))
+    frames, columns = _middles(num_frames, num_padded_frames), _middles(num_labels, num_columns)
     return -tf.square((frames[..., None] - columns[:, None]) / EVEN_DEVIATION) / 2
 
 

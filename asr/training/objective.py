@@ -47,9 +47,9 @@ def make_objective(
         step = tf.cast(optimizer.iterations, tf.float32)
         return config.consistency * (tf.minimum(step / warmup_steps, 1.0) if warmup_steps else 1.0)
 
-    def evenness() -> Tensor | float:
+    def evenness() -> Tensor | None:
         if not flat_steps:
-            return 0.0
+            return None
         return tf.maximum(1.0 - tf.cast(optimizer.iterations, tf.float32) / flat_steps, 0.0)
 
     def objective(
@@ -74,7 +74,7 @@ def _ctc_loss(
     labels: Tensor,
     num_labels: Tensor,
     intermediate_weight: float,
-    evenness: Tensor | float,
+    evenness: Tensor | None,
 ) -> Tensor:
     """Return the mean CTC loss of some rows, in which losses in the middle of the network have a share."""
     loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, evenness))

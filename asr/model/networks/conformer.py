@@ -20,7 +20,7 @@ from asr.model.networks.conformer_block import KERNEL, MODULES, Block, BlockSize
 from asr.model.networks.layers import make_output
 from asr.model.networks.parts import Part, Passed
 from asr.model.networks.sized import SizedNetwork, block_parts
-from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding, halved
+from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding
 
 
 class Size(NamedTuple):
@@ -84,12 +84,6 @@ class Conformer(SizedNetwork):
     @override
     def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
         return {"chunk_s": config.chunk_s}
-
-    def num_output_frames(self, num_frames: Any) -> Any:
-        """Return the frames after three convolutions of stride 2, which keep an odd last frame."""
-        for _ in range(NUM_HALVINGS):
-            num_frames = halved(num_frames)
-        return num_frames
 
     @override
     def receptive_field(self) -> ReceptiveField | None:

@@ -25,6 +25,11 @@ class BuiltByCall:
         """Do nothing; the inner layers are built by their first call."""
 
 
+def halved(num_frames: Any) -> Any:
+    """Return the frames after a convolution of stride 2, which keeps an odd last frame."""
+    return (num_frames + 1) // 2
+
+
 def frame_mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
     """Return (B, T, 1), 1 on real frames of hidden (B, T, ...) and 0 on padding, of its type."""
     return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]

@@ -19,7 +19,7 @@ from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.listening import ReceptiveField
 from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.intermediate import IntermediateOutput
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, make_output
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
 
@@ -79,12 +79,6 @@ class Separable(SizedNetwork):
     @override
     def num_blocks(cls, size: str) -> int:
         return sum(SIZES[size].blocks)
-
-    def num_output_frames(self, num_frames: Any) -> Any:
-        """Return the frames after three convolutions of stride 2, which keep an odd last frame."""
-        for _ in self._stages:
-            num_frames = (num_frames + 1) // 2
-        return num_frames
 
     def receptive_field(self) -> ReceptiveField | None:
         """Return the feature frames that logits t depend on, around frame 8 t; None with gates."""
@@ -181,7 +175,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         padded = ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]])
         # otherwise LiteRT's converter would not know the number of channels
         hidden = self._down(ops.reshape(padded, (ops.shape(inputs)[0], -1, inputs.shape[-1])))
-        num_frames = (num_frames + 1) // 2
+        num_frames = halved(num_frames)
         mask = frame_mask(hidden, num_frames)
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
 

@@ -14,7 +14,7 @@ from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor, UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
-from asr.model.networks.layers import frame_mask
+from asr.model.networks.layers import frame_mask, halved
 from asr.model.networks.network import Network
 from asr.model.networks.parts import Part, Passed, run_parts
 
@@ -91,6 +91,13 @@ class SizedNetwork(Network):
         """Map features (B, T, F) and num_frames (B,) to logits with about T / 8 frames."""
         logits = run_parts(self.parts(), features, num_frames, training)
         return logits if isinstance(logits, DeepLogits) else Logits(*logits)
+
+    @override
+    def num_output_frames(self, num_frames: Any) -> Any:
+        """Return the frames after convolutions of stride 2, each of which keeps an odd last frame."""
+        for _ in range(self.SUBSAMPLING.bit_length() - 1):
+            num_frames = halved(num_frames)
+        return num_frames
 
     def intermediate_output(self, block: int) -> IntermediateOutput | None:
         """Return the output behind a block, if it has one."""

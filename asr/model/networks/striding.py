@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.layers import BuiltByCall, frame_mask
+from asr.model.networks.layers import BuiltByCall, frame_mask, halved
 
 NUM_HALVINGS = 3
 REACH = 2**NUM_HALVINGS - 1  # frames of features to each side
@@ -79,11 +79,6 @@ class Striding(BuiltByCall, keras.layers.Layer):
         side = KERNEL // 2
         padded = ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]])
         return convolution(padded), halved(num_frames)
-
-
-def halved(num_frames: Any) -> Any:
-    """Return the frames after a convolution of stride 2, which keeps an odd last frame."""
-    return (num_frames + 1) // 2
 
 
 def _active(hidden: Tensor, num_frames: Tensor) -> Tensor:
