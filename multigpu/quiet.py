@@ -57,9 +57,10 @@ def start_devices(spec: str, *, simulate: bool, cpu_towers: int = 1) -> tuple[st
     Raises:
         DeviceError: a device does not exist.
     """
-    shared: list[str] = []
+    names: tuple[str, ...] = ()
 
     def prepare() -> None:
+        nonlocal names
         from multigpu.devices import (
             allow_memory_growth,
             has_gpus,
@@ -71,12 +72,10 @@ def start_devices(spec: str, *, simulate: bool, cpu_towers: int = 1) -> tuple[st
         if simulate:
             simulate_devices(num_to_simulate(spec))
         elif cpu_towers > 1 and not has_gpus():
-            shared.extend(share_cpu(cpu_towers))
+            names = share_cpu(cpu_towers)
         allow_memory_growth()
 
     import_tensorflow(prepare)
-    if shared:
-        return tuple(shared)
     from multigpu.devices import parse_devices
 
-    return parse_devices(spec)
+    return names or parse_devices(spec)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.types import UserError, Utterance
@@ -31,7 +31,7 @@ from asr.training.batch_search import (
     worst_batches,
 )
 from asr.training.data import with_manifests
-from asr.training.engine import start_engine
+from asr.training.engine import DeviceChoice, start_engine
 
 if TYPE_CHECKING:
     from asr.base.types import Batch
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
 
 TIMED_S = 1.0  # each size is timed for at least this long
 NUM_TYPICAL = 3  # batches that are timed in addition to the worst
-
-
-class DeviceChoice(NamedTuple):
-    """Says on which devices batches are tried; see `asr.training.train.train`."""
-
-    devices: str | int | None = None
-    simulate: bool = False
-    engine: str = ""
-    stages: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,13 +159,7 @@ def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder
 
 def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
     """Make the trainer that `asr train` would make, without checking every recording."""
-    engine = start_engine(
-        devices.devices,
-        simulate=devices.simulate,
-        engine=devices.engine,
-        stages=devices.stages,
-        cpu_towers=config.train.cpu_towers,
-    )
+    engine = start_engine(devices, config.train.cpu_towers)
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
     from asr.training.data import make_vocabulary

@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from asr.base.types import Tensor, UserError
 from asr.model.devices import ModelEngine, device_errors_as_user_errors, engine_of_stages, start_devices
@@ -66,21 +66,27 @@ class Engine(ModelEngine, Protocol):
         """Wait until every process has called this method."""
 
 
-def start_engine(
-    devices: str | int | None = None,
-    *,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
-    cpu_towers: int = 1,
-) -> Engine:
-    """Start TensorFlow, and return the engine that trains on some devices.
+class DeviceChoice(NamedTuple):
+    """Says on which devices to train, and how they share the work.
 
-    Args:
+    Attributes:
         devices: how many, which, or "all"; see `asr.model.devices.start_devices`.
         simulate: whether to split the machine's single device into that many.
         engine: one of `multigpu.ENGINES`; empty for the default for that many devices.
         stages: number of stages of the engine "stages", which it implies; 0 for one a device.
+    """
+
+    devices: str | int | None = None
+    simulate: bool = False
+    engine: str = ""
+    stages: int = 0
+
+
+def start_engine(choice: DeviceChoice, cpu_towers: int = 1) -> Engine:
+    """Start TensorFlow, and return the engine that trains on the chosen devices.
+
+    Args:
+        choice: the devices, and how they share the work.
         cpu_towers: number of towers that share the CPU where there is no GPU, and neither devices nor an
             engine is chosen.
 
@@ -88,19 +94,19 @@ def start_engine(
         UserError: a device does not exist, they cannot be divided into that many stages, or the processes of
             a multi-worker run cannot connect.
     """
-    engine, devices = engine_of_stages(engine, devices, stages)
+    engine, devices = engine_of_stages(choice.engine, choice.devices, choice.stages)
     if engine == "multi-worker":
-        if devices is not None or simulate:
+        if devices is not None or choice.simulate:
             raise UserError(
                 "`engine=multi-worker`: uses all GPUs that its process sees; choose them with "
                 "CUDA_VISIBLE_DEVICES instead of `devices` and `simulate`"
             )
         return _join_workers()
-    names = start_devices(devices, simulate=simulate, cpu_towers=1 if engine else cpu_towers)
+    names = start_devices(devices, simulate=choice.simulate, cpu_towers=1 if engine else cpu_towers)
     from multigpu.engines import make_engine
 
-    with device_errors_as_user_errors("stages" if stages else "engine"):
-        return make_engine(engine, names, stages)
+    with device_errors_as_user_errors("stages" if choice.stages else "engine"):
+        return make_engine(engine, names, choice.stages)
 
 
 def _join_workers() -> Engine:

@@ -23,7 +23,7 @@ from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.stage_record import read_stages
 from asr.runs.state import track_state
-from asr.training.engine import Engine, start_engine
+from asr.training.engine import DeviceChoice, Engine, start_engine
 from asr.training.observer import TrainingObserver, TrainingStart
 
 if TYPE_CHECKING:
@@ -114,13 +114,8 @@ def train(
         raise UserError(f"train.runs_dir: expected a folder, {directory.parent} is a file; name another")
     if engine != "multi-worker":  # with which another process may have created it already
         Run.refuse_existing(directory)
-    command = resume_command(directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
-    session = _Session(Run(directory), config, observer, command, profile, resumes=False)
-    return session.train(
-        start_engine(
-            devices, simulate=simulate, engine=engine, stages=stages, cpu_towers=config.train.cpu_towers
-        )
-    )
+    chosen = DeviceChoice(devices, simulate, engine, stages)
+    return _Session(Run(directory), config, chosen, observer, profile, resumes=False).train()
 
 
 def resume(
@@ -162,13 +157,8 @@ def resume(
             f"start another run from them, with train.init_from={old.directory} and another `name`"
         )
     config = old.config(overrides)
-    command = resume_command(old.directory, devices=devices, simulate=simulate, engine=engine, stages=stages)
-    session = _Session(old, config, observer, command, profile, resumes=True)
-    return session.train(
-        start_engine(
-            devices, simulate=simulate, engine=engine, stages=stages, cpu_towers=config.train.cpu_towers
-        )
-    )
+    chosen = DeviceChoice(devices, simulate, engine, stages)
+    return _Session(old, config, chosen, observer, profile, resumes=True).train()
 
 
 def run_directory(config: Config, name: str) -> Path:
@@ -189,16 +179,18 @@ class _Session:
         self,
         run: Run,
         config: Config,
+        devices: DeviceChoice,
         observer: TrainingObserver | None,
-        command: str,
         profile: bool,
         resumes: bool,
     ) -> None:
-        self.run, self.config, self.observer = run, config, observer or TrainingObserver()
-        self.command, self.profile, self.resumes = command, profile, resumes
+        self.run, self.config, self.devices = run, config, devices
+        self.observer, self.profile, self.resumes = observer or TrainingObserver(), profile, resumes
+        self.command = resume_command(run.directory, **devices._asdict())
 
-    def train(self, engine: Engine) -> Trained:
-        """Train what is left of the run on an engine."""
+    def train(self) -> Trained:
+        """Train what is left of the run."""
+        engine = start_engine(self.devices, self.config.train.cpu_towers)
         # after the engine has started: that of several workers sets a signal handler of its own
         with (
             stop_signals(self.observer.on_stop_requested) as stop,

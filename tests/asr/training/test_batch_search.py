@@ -23,7 +23,8 @@ from asr.training.batch_search import (
     search,
     worst_batches,
 )
-from asr.training.batch_tuning import DeviceChoice, serve, tune_batch
+from asr.training.batch_tuning import serve, tune_batch
+from asr.training.engine import DeviceChoice
 from data_pipeline.manifest import write_manifest
 
 ONE_DEVICE = DeviceChoice()
