@@ -63,8 +63,7 @@ class Conformer(SizedNetwork):
             channels,
             heads,
             self.dropout,
-            # what all modules add up to has the size of what one adds (GPT-2; Radford et al., 2019); after
-            # four epochs of the demo, the loss is a quarter of that with the usual initial weights
+            # what all modules add up to has the size of what one adds (GPT-2; Radford et al., 2019)
             residual=(MODULES * num_blocks) ** -0.5,
             chunks=self._chunks,
             chunk_seed=self.seed * 1000 + 900,

@@ -15,6 +15,7 @@ from keras import ops
 from asr.base.types import Tensor
 from asr.model.networks.attention import attend_to_clip_or_chunks, rotated
 from asr.model.networks.chunks import Chunks, either, in_chunks, joined
+from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.layers import BuiltByCall
 
 
@@ -125,12 +126,11 @@ class SelfAttention(BuiltByCall, keras.layers.Layer):
     def call(self, inputs: Tensor, mask: Tensor, whole: Any, training: bool = False) -> Tensor:
         """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding, `whole` is as in `either`."""
         batch, channels = ops.shape(inputs)[0], inputs.shape[-1]
-        queries, keys, values = (
-            ops.reshape(part, (batch, -1, self.heads, channels // self.heads))
-            for part in ops.split(self._qkv(self._norm(inputs)), 3, axis=-1)
-        )  # (B, T, H, D) each
-        queries = rotated(queries * (channels // self.heads) ** -0.5)
-        attended = attend_to_clip_or_chunks(whole, queries, rotated(keys), values, mask[..., 0], self._chunks)
+        size = channels // self.heads
+        heads = ops.reshape(self._qkv(self._norm(inputs)), (batch, -1, 3 * self.heads, size))
+        queries, keys = ops.split(rotated(heads[:, :, : 2 * self.heads]), 2, axis=2)
+        queries, values = queries * size**-0.5, heads[:, :, 2 * self.heads :]  # (B, T, H, D)
+        attended = attend_to_clip_or_chunks(whole, queries, keys, values, mask[..., 0], self._chunks)
         mixed = self._mix(ops.reshape(attended, (batch, -1, channels)))
         return self._dropout(mixed, training=training)
 
@@ -143,12 +143,8 @@ class ConvolutionModule(BuiltByCall, keras.layers.Layer):
         self._chunks = size.chunks
         self._norm = frame_norm()
         self._gated = dense(2 * size.channels, seed, "gated")
-        self._depthwise = keras.layers.DepthwiseConv1D(
-            KERNEL,
-            padding="same",
-            use_bias=False,
-            depthwise_initializer=keras.initializers.GlorotUniform(seed + 1),
-            name="depthwise",
+        self._depthwise = DepthwiseConv1D(
+            KERNEL, depthwise_initializer=keras.initializers.GlorotUniform(seed + 1), name="depthwise"
         )
         self._filtered_norm = keras.layers.LayerNormalization(epsilon=1e-5, name="filtered_norm")
         self._mix = dense(size.channels, seed + 2, "mix", size.residual)
@@ -158,14 +154,18 @@ class ConvolutionModule(BuiltByCall, keras.layers.Layer):
         """Map (B, T, C) to the same shape; mask (B, T, 1) is 0 on padding, `whole` is as in `either`."""
         values, gates = ops.split(self._gated(self._norm(inputs)), 2, axis=-1)
         gated = values * ops.sigmoid(gates) * mask
-        filtered = either(whole, lambda: self._depthwise(gated), lambda: self._filtered_by_chunk(gated))
+        filtered = either(
+            whole,
+            lambda: self._depthwise(gated, training=training),
+            lambda: self._filtered_by_chunk(gated, training),
+        )
         hidden = ops.silu(self._filtered_norm(filtered))
         return self._dropout(self._mix(hidden), training=training)
 
-    def _filtered_by_chunk(self, frames: Tensor) -> Tensor:
+    def _filtered_by_chunk(self, frames: Tensor, training: bool) -> Tensor:
         """Filter (B, T, C) as if nothing were behind each chunk (Li et al., 2023, arXiv:2304.09325)."""
         reach = KERNEL // 2
         chunks = in_chunks(frames, self._chunks.size, reach)  # (B, N, reach + size, C)
         rows = ops.reshape(chunks, (-1, *chunks.shape[2:]))
-        filtered = ops.reshape(self._depthwise(rows), ops.shape(chunks))[:, :, reach:]
-        return joined(filtered, frames)
+        filtered = ops.reshape(self._depthwise(rows, training=training), ops.shape(chunks))
+        return joined(filtered[:, :, reach:], frames)
