@@ -1,4 +1,4 @@
-"""Measures training throughput of the demo model, with its data pipeline and augmentation.
+"""Measures training throughput of the demo model, with its data pipeline and augmentation, as `train.py` trains it.
 
     python benchmarks/throughput.py
 
@@ -23,13 +23,12 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
 from asr.runs.run import Run
+from asr.training.engine import DeviceChoice, start_engine
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
-from multigpu.devices import parse_devices
-from multigpu.engines import make_engine
 
 RUNS = 5
 
@@ -43,10 +42,11 @@ def main() -> None:
     data = dataset.Dataset(
         utterances, vocabulary, config.train.batch_s, Augmenter.load(config.augment, config.train.seed)
     )
-    model = make_acoustic_model(config, vocabulary)
+    engine = start_engine(DeviceChoice(), config.train.cpu_towers)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, vocabulary)
-        engine = make_engine("", parse_devices(1))
         trainer = Trainer(engine, TrainingSetup(config, vocabulary, model, data, data), run)
         bucketed = dataset.plan_epoch
 

@@ -107,7 +107,7 @@ class AugmentConfig:
     """Describes how training clips are varied, differently in every epoch; dev and test are not."""
 
     # Lowest factor of speed and pitch, which change together; 1.0 and 1.0 for none. Factors are drawn
-    # uniformly: 0.9 and 1.1 replace the usual three steps, 0.9, 1.0 and 1.1.
+    # log-uniformly: 0.9 and 1.1 replace the usual three steps, 0.9, 1.0 and 1.1.
     speed_min: Speed = 1.0
     # Highest factor of speed and pitch.
     speed_max: Speed = 1.0
