@@ -1,4 +1,4 @@
-"""Measures training throughput of the demo model, with its data pipeline and augmentation, as `train.py` trains it.
+"""Measures the throughput of training the demo, with its data pipeline and augmentation.
 
     python benchmarks/throughput.py
 
