@@ -107,6 +107,7 @@ def digits(tmp_path_factory):
             for index in (0, 7):
                 level = 0.02 * (digit + 1)
                 wave = level * np.sin(2 * np.pi * 300 * np.arange(2000) / 8000)
+                wave[:480] /= 10 ** (30 / 20)  # a quiet consonant of 60 ms
                 soundfile.write(root / "source" / f"{digit}_{speaker}_{index}.wav", wave, 8000)
                 lengths[speaker] = 4000  # at 16 kHz
     with pytest.MonkeyPatch.context() as patch:
@@ -129,6 +130,20 @@ def test_digit_strings_contain_the_digits_of_their_labels(digits):
         assert tuple(WORDS[round(level) - 1] for level in levels) == utterance.tokens
         num_read += 1
     assert num_read > 50
+
+
+def test_digits_of_train_alone_are_cut_at_random_levels(digits):
+    whole_s, without_consonant_s = 0.25, 0.19
+    for split in ("train", "dev", "test"):
+        lengths_s = []
+        for utterance in digits[split]:
+            if len(utterance.tokens) == 1 and WORDS.index(utterance.tokens[0]) >= 5:  # louder than the gaps
+                wave = np.abs(read_audio(utterance.audio_path).astype(float))
+                heard = np.flatnonzero(np.convolve(wave, np.ones(160) / 160, "same") > 20)
+                lengths_s.append((heard[-1] - heard[0]) / 16000)
+        kinds = {min(whole_s, without_consonant_s, key=lambda kind: abs(kind - s)) for s in lengths_s}
+        assert kinds == ({whole_s, without_consonant_s} if split == "train" else {whole_s})
+        assert all(min(abs(whole_s - s), abs(without_consonant_s - s)) < 0.03 for s in lengths_s)
 
 
 def test_preparing_another_source_into_the_same_target_raises(digits, tmp_path):
