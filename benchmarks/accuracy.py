@@ -1,8 +1,8 @@
 """Measures the error rates of a configuration: the mean of several seeds, their spread, and each.
 
     python benchmarks/accuracy.py                                        # the demo
-    python benchmarks/accuracy.py hsk_words ../shared/data/hsk_words
-    python benchmarks/accuracy.py digits ../shared/data/fsdd --seeds 5
+    python benchmarks/accuracy.py hsk_words FOLDER
+    python benchmarks/accuracy.py digits FOLDER --seeds 5
     python benchmarks/accuracy.py --lm lm                                # with beam search as well
 
 Two networks at equal training time, the Conformer and the separable network of size xs:
