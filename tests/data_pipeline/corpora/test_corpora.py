@@ -139,8 +139,8 @@ def test_digits_of_train_alone_are_cut_at_random_levels(digits):
         for utterance in digits[split]:
             if len(utterance.tokens) == 1 and WORDS.index(utterance.tokens[0]) >= 5:  # louder than the gaps
                 wave = np.abs(read_audio(utterance.audio_path).astype(float))
-                heard = np.flatnonzero(np.convolve(wave, np.ones(160) / 160, "same") > 20)
-                lengths_s.append((heard[-1] - heard[0]) / 16000)
+                audible = np.flatnonzero(np.convolve(wave, np.ones(160) / 160, "same") > 20)
+                lengths_s.append((audible[-1] - audible[0]) / 16000)
         kinds = {min(whole_s, without_consonant_s, key=lambda kind: abs(kind - s)) for s in lengths_s}
         assert kinds == ({whole_s, without_consonant_s} if split == "train" else {whole_s})
         assert all(min(abs(whole_s - s), abs(without_consonant_s - s)) < 0.03 for s in lengths_s)
