@@ -30,6 +30,7 @@ Settings = TypeVar("Settings", bound=Any)
 ASR = Path(__file__).resolve().parents[1]
 BUILT_IN = next(folder for folder in (ASR / "configs", ASR.parent / "configs") if folder.is_dir())
 """The folder of the built-in configurations: within `asr` where it is installed, beside it in a checkout."""
+OWN_RATE, OWN_RATES = 3e-3, {"conformer": 1e-3}  # learning rates of the networks
 
 
 class Range(NamedTuple):
@@ -200,8 +201,9 @@ class TrainConfig:
     cpu_towers: Annotated[int, Range(1, 64)] = 2
     # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
-    # Peak learning rate, reached at the end of the warm-up.
-    learning_rate: Positive = 2e-3
+    # Peak learning rate, reached at the end of the warm-up; 0 for the network's own: 1e-3 of a Conformer and
+    # 3e-3 of the others.
+    learning_rate: Annotated[float, Range(0.0, 1e9)] = 2e-3
     # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1
     # Learning rate after the warm-up: cosine (down to zero), constant, noam (falls with the square root of
@@ -301,7 +303,13 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
     loaded = _apply(defaults or Config(), _read_toml(path, ()))
     for override in overrides:
         loaded = _apply(loaded, [(f"`overrides={override}`", _parse_override(override))])
-    return loaded
+    return loaded if loaded.train.learning_rate else _with_own_rate(loaded)
+
+
+def _with_own_rate(config: Config) -> Config:
+    """Return the configuration with the learning rate that its network learns well with."""
+    rate = OWN_RATES.get(config.model.family, OWN_RATE)
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, learning_rate=rate))
 
 
 def find_config(name: str) -> Path:

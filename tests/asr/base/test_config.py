@@ -61,6 +61,20 @@ def test_malformed_overrides_are_refused(override):
         load_config(BUILT_IN / "demo.toml", [override])
 
 
+@pytest.mark.parametrize(
+    ("overrides", "rate"),
+    [
+        ([], 3e-3),
+        (["model.family=conformer"], 1e-3),
+        (["model.family=conformer", "train.learning_rate=0.2"], 0.2),
+    ],
+)
+def test_learning_rate_is_the_networks_own_unless_one_is_set(overrides, rate):
+    loaded = load_config("demo", overrides)
+    assert loaded.train.learning_rate == rate
+    assert f"learning_rate = {rate}" in dump_config(loaded)
+
+
 def test_every_built_in_configuration_loads():
     for path in BUILT_IN.glob("*.toml"):
         assert isinstance(load_config(path), Config)
