@@ -24,6 +24,7 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifest import holds_utterances, read_manifest, write_manifest
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.prepared import OWN_UNITS, PreparedCorpus, write_prepared
+from data_pipeline.strings import joined_utterances
 from data_pipeline.types import SPLITS
 
 LONGEST_NAME = 120  # of a folder, in bytes
@@ -149,16 +150,20 @@ def weights_of(weights: str, names: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def folder_of(parts: Sequence[Part], prepared_dir: Path, held_out_speakers: str = "") -> Path:
-    """Return the folder of the manifests; no other corpora or held-out speakers have the same.
+def folder_of(
+    parts: Sequence[Part], prepared_dir: Path, held_out_speakers: str = "", strings: str = ""
+) -> Path:
+    """Return the folder of the manifests; no other corpora, held-out speakers or strings have the same.
 
     Args:
         parts: the corpora.
         prepared_dir: folder of all prepared corpora.
         held_out_speakers: names, separated by commas.
+        strings: corpora whose training set is joined to strings, separated by commas.
     """
-    speakers = _entries(held_out_speakers)
-    name = "+".join(part.name for part in parts) + "".join(f"-without-{speaker}" for speaker in speakers)
+    name = "+".join(part.name for part in parts)
+    name += "".join(f"-without-{speaker}" for speaker in _entries(held_out_speakers))
+    name += "".join(f"-strings-{corpus}" for corpus in _entries(strings))
     encoded = name.encode()
     if len(encoded) > LONGEST_NAME or Path(name).name != name:
         name = f"{parts[0].name}+{len(parts) - 1}-{zlib.crc32(encoded):08x}"
@@ -170,18 +175,21 @@ def prepare_joint(
     prepared_dir: Path,
     units: Unit | None = None,
     held_out_speakers: str = "",
+    strings: str = "",
     on_progress: OnProgress = ignore_progress,
 ) -> JointCorpora:
     """Prepare corpora, and join their manifests.
 
     Utterances of held-out speakers are in the test set alone, where they replace their corpus's own. One
-    corpus without held-out speakers keeps its own manifests.
+    corpus without held-out speakers and strings keeps its own manifests.
 
     Args:
         parts: the corpora.
         prepared_dir: folder of all prepared corpora.
         units: of the labels; see `prepare_corpus`.
         held_out_speakers: names, separated by commas; "mine-a" for speaker `a` of `mine` alone.
+        strings: corpora whose training set is joined to strings, separated by commas; see
+            `data_pipeline.strings`.
         on_progress: receives the progress of preparation.
 
     Raises:
@@ -189,12 +197,14 @@ def prepare_joint(
             exist, or nothing is left to train on.
     """
     speakers = _entries(held_out_speakers)
-    target = folder_of(parts, prepared_dir, held_out_speakers)
+    target = folder_of(parts, prepared_dir, held_out_speakers, strings)
+    names = [part.name for part in parts]
+    with_strings = [_known(name, names, "data.strings") for name in _entries(strings)]
     prepared = [
         prepare_corpus(part.corpus, part.source, prepared_dir / part.name, units, on_progress=on_progress)
         for part in parts
     ]
-    if len(parts) == 1 and not speakers:
+    if len(parts) == 1 and not speakers and not with_strings:
         return JointCorpora(target, prepared[0].manifests, prepared)
     sets: dict[str, Sets] = {
         part.name: {
@@ -204,6 +214,9 @@ def prepare_joint(
     }
     _refuse_different_units(sets)
     sets = _with_held_out(sets, speakers)
+    for name in with_strings:
+        train = joined_utterances(sets[name].get("train", []), target / "strings" / name, on_progress)
+        sets[name] = {**sets[name], "train": train}
     joint = {
         split: [utterance for of_part in sets.values() for utterance in of_part.get(split, [])]
         for split in SPLITS
@@ -216,6 +229,7 @@ def prepare_joint(
         "source": "",
         "units": units or OWN_UNITS,
         "held_out_speakers": ", ".join(speakers),
+        "strings": ", ".join(with_strings),
     }
     manifests = {split: target / f"{split}.jsonl" for split in SPLITS if joint[split]}
     with exclusive_lock(target, "joining corpora"):
@@ -240,11 +254,15 @@ def _named(entry: str, names: Sequence[str], key: str) -> tuple[str, str]:
     name, equals, value = (text.strip() for text in entry.partition("="))
     if not (equals and value):
         raise UserError(f"{key}: expected NAME=VALUE, separated by commas, received {entry!r}")
+    return _known(name, names, key), value
+
+
+def _known(name: str, names: Sequence[str], key: str) -> str:
     if name not in names:
         raise UserError(
             f"{key}: {name} is not among the corpora {', '.join(names)}{did_you_mean(name, names)}"
         )
-    return name, value
+    return name
 
 
 def _read(manifest: Path, name: str) -> list[Utterance]:

@@ -71,6 +71,9 @@ class DataConfig:
     weights: str = ""
     # Speakers who are never trained on, separated by commas; they become the test set of their corpus.
     held_out_speakers: str = ""
+    # Corpora of words or syllables whose training recordings are joined to strings of up to 6 s by one
+    # speaker, separated by commas: names of `corpus`. Words alone teach little about sentences.
+    strings: str = ""
     # Units that the text is split into: syllables, characters or words; "" for the labels that the corpus
     # contains, or else the units that it is usually labelled with.
     units: Literal["", "syllables", "characters", "words"] = ""

@@ -46,7 +46,9 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
         units = data.units or None
-        joint = prepare_joint(parts, Path(data.prepared_dir), units, data.held_out_speakers, on_progress)
+        joint = prepare_joint(
+            parts, Path(data.prepared_dir), units, data.held_out_speakers, data.strings, on_progress
+        )
         for line in joint.lines(weights):
             logger.info("%s", line)
         for split in missing:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, write_wav
+from asr.audio.recording import Waveform, read_audio, write_wav
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.strings import cut_at_silence, pause
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.work import reported
 
@@ -29,7 +30,6 @@ NUM_STRINGS = {"train": 4000, "dev": 200, "test": 300}
 MAX_DIGITS = 7
 MAX_GAP_S = 0.4
 CUT_DB = (10.0, 60.0)  # below the loudest frame; few recordings have anything 60 dB below
-FRAME_SAMPLES = 160  # 10 ms
 SEED = 7
 
 Pool = dict[str, list[tuple[int, Waveform]]]  # speaker -> (digit, recording)
@@ -90,32 +90,15 @@ def _join(
     """Write a string of random recordings of a speaker, each cut at random levels if `cuts` draws them."""
     recordings = pool[speaker]
     chosen = [recordings[i] for i in rng.integers(len(recordings), size=rng.integers(1, MAX_DIGITS + 1))]
-    pieces = [_gap(rng)]
+    pieces = [pause(MAX_GAP_S, rng)]
     for _, waveform in chosen:
-        pieces += [waveform if cuts is None else _cut(waveform, cuts), _gap(rng)]
+        waveform = waveform if cuts is None else cut_at_silence(waveform, CUT_DB, cuts)
+        pieces += [waveform, pause(MAX_GAP_S, rng)]
     waveform = np.concatenate(pieces)
     wav = target / "audio" / f"{name}.wav"
     write_wav(wav, waveform)
     tokens = tuple(WORDS[digit] for digit, _ in chosen)
     return Recording(name, str(wav), " ".join(tokens), speaker)
-
-
-def _cut(waveform: Waveform, rng: np.random.Generator) -> Waveform:
-    """Return a recording from the first to the last frame above a random level, drawn for each end."""
-    whole = waveform[: len(waveform) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
-    powers = np.mean(np.square(whole, dtype=np.float64), axis=1)
-    if not len(powers):
-        return waveform
-    begin_level, end_level = powers.max() * 10 ** (-rng.uniform(*CUT_DB, 2) / 10)
-    begin = np.flatnonzero(powers >= begin_level)[0]
-    end = np.flatnonzero(powers >= end_level)[-1] + 1
-    return waveform[begin * FRAME_SAMPLES : end * FRAME_SAMPLES]
-
-
-def _gap(rng: np.random.Generator) -> Waveform:
-    """Return up to 0.4 s of faint noise: digital silence would reveal where recordings begin."""
-    num_samples = rng.integers(int(MAX_GAP_S * SAMPLE_RATE_HZ))
-    return rng.normal(0, 3, num_samples).round().astype(np.int16)
 
 
 CORPUS = Corpus(

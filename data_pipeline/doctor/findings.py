@@ -232,7 +232,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     paths = list(manifests) or [Path(path) for path in (data.train, data.dev, data.test) if path]
     if not paths and data.corpus:
         parts = parts_of(data.corpus, data.source)
-        folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers)
+        folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)
         paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
