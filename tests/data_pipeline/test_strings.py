@@ -11,7 +11,7 @@ from asr.audio.recording import read_audio
 from asr.base.types import UserError, Utterance
 from data_pipeline.joint import parts_of, prepare_joint
 from data_pipeline.manifest import read_manifest
-from data_pipeline.strings import MAX_STRING_S, cut_at_silence, joined_utterances
+from data_pipeline.strings import MAX_PAUSE_S, MAX_STRING_S, cut_at_silence, joined_utterances
 
 SYLLABLES = ("ba1", "ma3", "ti4", "wo3")
 
@@ -49,6 +49,8 @@ def test_strings_contain_the_words_of_their_labels_without_their_silence(words, 
             continue
         wave = read_audio(Path(string.audio_path)).astype(float)
         assert len(wave) / 16000 == pytest.approx(string.duration_s)
+        num_words = len(string.tokens)
+        assert string.duration_s < 0.31 * num_words + MAX_PAUSE_S * (num_words - 1)
         tone = np.convolve(np.abs(wave), np.ones(160) / 160, "same") > 300
         assert np.sum(tone) / 16000 == pytest.approx(0.3 * len(string.tokens), rel=0.06)
         levels = wave[tone].reshape(-1)
