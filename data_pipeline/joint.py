@@ -215,8 +215,9 @@ def prepare_joint(
     _refuse_different_units(sets)
     sets = _with_held_out(sets, speakers)
     for name in with_strings:
-        train = joined_utterances(sets[name].get("train", []), target / "strings" / name, on_progress)
-        sets[name] = {**sets[name], "train": train}
+        words = sets[name].get("train", [])
+        joined = joined_utterances(words, target / "strings" / name, on_progress)
+        sets[name] = {**sets[name], "train": joined}
     joint = {
         split: [utterance for of_part in sets.values() for utterance in of_part.get(split, [])]
         for split in SPLITS
