@@ -1,8 +1,8 @@
 """Join short recordings of a speaker to strings, which are as long as sentences.
 
-What a network learns from words alone helps little with sentences, whose syllables stand between others: of
+What a network learns from words alone helps little with sentences, whose syllables are spoken together: of
 an unknown speaker's sentences, 96 % of the syllables were wrong that training had in words alone, and 66 % of
-those that it had in sentences (benchmarks/README.md). Joined words stand between others, too.
+those that it had in sentences (benchmarks/README.md). In strings, words are spoken together, too.
 """
 
 from __future__ import annotations
