@@ -214,15 +214,7 @@ def prepare_joint(
     }
     _refuse_different_units(sets)
     sets = _with_held_out(sets, speakers)
-    for name in with_strings:
-        words = sets[name].get("train", [])
-        joined = joined_utterances(words, target / "strings" / name, on_progress)
-        sets[name] = {**sets[name], "train": joined}
-    joint = {
-        split: [utterance for of_part in sets.values() for utterance in of_part.get(split, [])]
-        for split in SPLITS
-    }
-    if not joint["train"]:
+    if not any(of_part.get("train") for of_part in sets.values()):
         raise UserError("data.held_out_speakers: no utterance is left to train on; name fewer speakers")
     labels = prepared[0].labels if len({one.labels for one in prepared}) == 1 else None
     origin = {
@@ -232,8 +224,16 @@ def prepare_joint(
         "held_out_speakers": ", ".join(speakers),
         "strings": ", ".join(with_strings),
     }
-    manifests = {split: target / f"{split}.jsonl" for split in SPLITS if joint[split]}
     with exclusive_lock(target, "joining corpora"):
+        for name in with_strings:  # no other process removes what is being written
+            words = sets[name].get("train", [])
+            joined = joined_utterances(words, target / "strings" / name, on_progress)
+            sets[name] = {**sets[name], "train": joined}
+        joint = {
+            split: [utterance for of_part in sets.values() for utterance in of_part.get(split, [])]
+            for split in SPLITS
+        }
+        manifests = {split: target / f"{split}.jsonl" for split in SPLITS if joint[split]}
         for split, path in manifests.items():
             if not holds_utterances(path, joint[split]):  # a changed file would be checked again
                 write_manifest(path, joint[split])

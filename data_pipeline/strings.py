@@ -7,6 +7,7 @@ those that it had in sentences (benchmarks/README.md). In strings, words are spo
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_duration_s, read_audio, write_wav
+from asr.audio.recording import (
+    FRAME_SAMPLES,
+    SAMPLE_RATE_HZ,
+    Waveform,
+    audio_duration_s,
+    read_audio,
+    write_wav,
+)
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.work import reported
@@ -23,7 +31,6 @@ MAX_STRING_S = 6.0  # of recordings, which a last one may exceed
 WORD_CUT_DB = (20.0, 45.0)
 CONNECTED_SHARE = 0.6  # of the recordings that follow each other without a pause
 MAX_PAUSE_S = 0.3
-FRAME_SAMPLES = 160  # 10 ms
 PAUSE_DEVIATION = 3.0  # of the noise in pauses, in steps of 16 bits
 
 
@@ -100,11 +107,11 @@ def _string(group: Sequence[Utterance], folder: Path) -> Utterance:
     if len(group) == 1:
         return first
     contents = "\n".join(f"{one.audio_path} {one.duration_s}" for one in group)
-    seed = zlib.crc32(contents.encode())
-    path = folder / f"{seed:08x}.wav"
+    name = hashlib.blake2b(contents.encode(), digest_size=16).hexdigest()
+    path = folder / f"{name}.wav"
     if not path.exists():
         unfinished = path.with_name(f".{path.name}")  # removed as no string's, if the process is killed here
-        write_wav(unfinished, _joined(group, np.random.default_rng(seed)))
+        write_wav(unfinished, _joined(group, np.random.default_rng(int(name, 16))))
         unfinished.replace(path)
     return Utterance(
         id=f"{first.id}+{len(group) - 1}",

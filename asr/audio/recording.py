@@ -27,6 +27,7 @@ from asr.base.types import UserError
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
+FRAME_SAMPLES = 160  # 10 ms
 INT16_SCALE = 32768.0
 BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20

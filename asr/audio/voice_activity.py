@@ -16,12 +16,11 @@ import numpy.typing as npt
 import scipy.fft
 import scipy.ndimage
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 
 BLOCK_S = 30.0  # noise levels are estimated over a block and its two neighbours
 MAX_PIECE_S = 25.0
 OVERLAP_S = 4.0
-FRAME_SAMPLES = 160  # 10 ms
 
 # With 12 bands and 2.5 dB, on demo sentences and words in white and pink noise, every pause of 0.6 s was
 # found and 0 to 2 % of the speech was missed; WebRTC's detector classified all noise at 5 dB as speech.

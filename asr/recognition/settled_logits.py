@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, Piece, SpeechDetector
+from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
+from asr.audio.voice_activity import Cutter, Piece, SpeechDetector
 from asr.base.vocabulary import BLANK_ID
 from asr.model.listening import AudioListener, LogProbs, ReceptiveField, RunClip
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.signal
 
 from asr.audio import voice_activity
-from asr.audio.recording import read_audio
-from asr.audio.voice_activity import FRAME_SAMPLES, Cutter, SpeechDetector, speech_pieces
+from asr.audio.recording import FRAME_SAMPLES, read_audio
+from asr.audio.voice_activity import Cutter, SpeechDetector, speech_pieces
 
 GRID = 1280
 SECOND = 16000
