@@ -24,8 +24,8 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifest import holds_utterances, read_manifest, write_manifest
 from data_pipeline.prepare import prepare_corpus
 from data_pipeline.prepared import OWN_UNITS, PreparedCorpus, write_prepared
-from data_pipeline.strings import joined_utterances
 from data_pipeline.types import SPLITS
+from data_pipeline.word_strings import joined_utterances
 
 LONGEST_NAME = 120  # of a folder, in bytes
 NUM_NAMED = 8  # speakers in an error
@@ -189,7 +189,7 @@ def prepare_joint(
         units: of the labels; see `prepare_corpus`.
         held_out_speakers: names, separated by commas; "mine-a" for speaker `a` of `mine` alone.
         strings: corpora whose training set is joined to strings, separated by commas; see
-            `data_pipeline.strings`.
+            `data_pipeline.word_strings`.
         on_progress: receives the progress of preparation.
 
     Raises:

@@ -11,7 +11,7 @@ from asr.audio.recording import read_audio
 from asr.base.types import UserError, Utterance
 from data_pipeline.joint import parts_of, prepare_joint
 from data_pipeline.manifest import read_manifest
-from data_pipeline.strings import MAX_PAUSE_S, MAX_STRING_S, cut_at_silence, joined_utterances
+from data_pipeline.word_strings import MAX_PAUSE_S, MAX_STRING_S, cut_at_silence, joined_utterances
 
 SYLLABLES = ("ba1", "ma3", "ti4", "wo3")
 
