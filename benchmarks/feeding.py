@@ -19,21 +19,22 @@ import time
 from pathlib import Path
 
 import numpy as np
+import soundfile
 import tensorflow as tf
 from common import compare, show
 
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig, load_config
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import Progress
 from asr.runs.run import Run
+from asr.training.engine import DeviceChoice, start_engine
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
-from multigpu.devices import parse_devices
-from multigpu.engines import make_engine
 
 RUNS = 7
 NUM_MANY = 100_000
@@ -48,6 +49,7 @@ def main() -> None:
     plain = dataset.Dataset(utterances, vocabulary, config.train.batch_s)
     show("batches of 16 kHz WAV files in the page cache", throughput(plain))
     show("the same, augmented", augmented_throughput(plain, config.augment))
+    show("Ogg Opus, speed perturbation as in the demo", compressed_throughput(plain, config.augment))
     show("waiting for data while the demo model trains", waiting(plain, config))
     show(f"memory over an epoch of {NUM_MANY:,} utterances", memory(utterances, vocabulary))
 
@@ -77,6 +79,34 @@ def augmented_throughput(data: dataset.Dataset, demo: AugmentConfig) -> dict[str
             seconds.append(time.perf_counter() - started)
         rows[name] = f"{data.duration_s / statistics.median(seconds):8,.0f} s of audio per second"
     return rows
+
+
+def compressed_throughput(data: dataset.Dataset, demo: AugmentConfig) -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        utterances = []
+        for utterance in data.utterances:
+            path = Path(folder) / f"{utterance.id}.ogg"
+            waveform = read_audio(utterance.audio_path)
+            soundfile.write(path, waveform, SAMPLE_RATE_HZ, format="OGG", subtype="OPUS")
+            utterances.append(dataclasses.replace(utterance, audio_path=str(path)))
+        kept, decoded = (
+            dataclasses.replace(
+                data,
+                utterances=utterances,
+                augmenter=Augmenter.load(demo, 1),
+                recordings=dataset.DecodedRecordings(limit),
+            )
+            for limit in (dataset.KEPT_BYTES, 0)
+        )
+        drain(epoch(kept, 0))
+        kept_s, decoded_s, ratio = compare(
+            lambda: drain(epoch(kept, 1)), lambda: drain(epoch(decoded, 1)), RUNS
+        )
+    return {
+        "kept in memory": f"{data.duration_s / kept_s:8,.0f} s of audio per second",
+        "decoded again": f"{data.duration_s / decoded_s:8,.0f} s of audio per second",
+        "ratio": f"{ratio:.2f}",
+    }
 
 
 def epoch(data: dataset.Dataset, number: int):
@@ -112,10 +142,11 @@ def by_tensorflow(data: dataset.Dataset, plan: list[list[int]]):
 
 def waiting(data: dataset.Dataset, config) -> dict[str, str]:
     data = dataclasses.replace(data, augmenter=Augmenter.load(config.augment, config.train.seed))
-    model = make_acoustic_model(config, data.vocabulary)
+    engine = start_engine(DeviceChoice(), config.train.cpu_towers)
+    with engine.scope():
+        model = make_acoustic_model(config, data.vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", config, data.vocabulary)
-        engine = make_engine("", parse_devices(1))
         trainer = Trainer(engine, TrainingSetup(config, data.vocabulary, model, data, data), run)
         original = trainer._epoch
         shares: dict[str, list[float]] = {"ahead": [], "on demand": []}
@@ -148,7 +179,8 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
 
 
 def one_at_a_time(data: dataset.Dataset, plan, number: int):
-    speeds, _ = data._speeds_and_lengths(number, lambda num_samples, labels: True)
+    clips = data._clips(number, lambda num_samples, labels: True)
+    speeds = dict(zip(clips.places.tolist(), clips.speeds.tolist(), strict=True))
     for places in plan:
         yield tf.nest.map_structure(
             tf.constant,

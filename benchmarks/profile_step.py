@@ -1,6 +1,6 @@
 """Shows where the time of a training step goes, by kind of operation and by part of the step.
 
-    python benchmarks/profile_step.py [xs] [m] [--towers 1]
+    python benchmarks/profile_step.py [xs] [s] [m] [--towers 1]
 
 The steps are whole ones: features, SpecAugment, forward, CTC, backward, clipping, AdamW. TensorFlow's
 profiler records when each thread works on which operation; the columns add that up, in milliseconds.
@@ -28,7 +28,7 @@ from common import seconds, show
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from update import SHAPES, make_batch, sizes_and_towers, title_of, training_step
 
-RUNS = {"xs": 60, "m": 12}
+RUNS = {"xs": 60, "s": 60, "m": 12}
 WARM_UP = 5
 KINDS = {
     "matrix products": "MatMul FusedMatMul BatchMatMulV2",

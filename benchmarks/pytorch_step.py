@@ -1,7 +1,7 @@
 """Compares training steps with the same network, features, augmentation and optimiser in PyTorch.
 
     pip install -e ".[benchmarks]"
-    python benchmarks/pytorch_step.py [xs] [m] [--towers 1]
+    python benchmarks/pytorch_step.py [xs] [s] [m] [--towers 1]
 
 Where TensorFlow and Triton, which PyTorch for GPUs brings, are in one process, LLVM ends it when a network is
 compiled: on a CPU, `pip uninstall triton`.
@@ -37,9 +37,10 @@ from asr.training.optimizer import BETA_2, NOT_DECAYED
 
 CALLS = {
     "xs": 10,
+    "s": 10,
     "m": 2,
 }  # between the clock's readings: threads of one library wait for a while after a step
-RUNS = {"xs": 12, "m": 8}
+RUNS = {"xs": 12, "s": 12, "m": 8}
 TOLERANCE = 1e-3
 EPSILON = 1e-7  # AdamW's in Keras
 PLAIN = ["model.dropout=0", "augment.frequency_warp=0", "augment.frequency_masks=0"]  # nothing is drawn

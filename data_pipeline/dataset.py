@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
+KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPIES_APART, DRAWS_APART = 1 << 32, 1 << 48
 
@@ -47,6 +50,34 @@ class _Clips(NamedTuple):
     num_samples: npt.NDArray[np.int64]
 
 
+class DecodedRecordings:
+    """Reads recordings, and keeps in memory those that take long to decode, up to a limit.
+
+    What is kept stays: an epoch needs every recording once, so whatever made room for another would be needed
+    again before that one.
+
+    Args:
+        limit: bytes of samples that may be kept.
+    """
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._room = limit
+        self._kept: dict[str, Waveform] = {}
+        self._lock = threading.Lock()
+
+    def read(self, path: str) -> Waveform:
+        """Return the (S,) int16 samples of a recording, not to be changed; see `read_audio`."""
+        if path in self._kept:
+            return self._kept[path]
+        waveform = read_audio(path)
+        if Path(path).suffix.lower() != ".wav":  # a WAV is in the system's own cache
+            with self._lock:
+                if path not in self._kept and waveform.nbytes <= self._room:
+                    self._room -= waveform.nbytes
+                    self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
+        return waveform
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Yields batches of utterances that have been checked.
@@ -57,6 +88,7 @@ class Dataset:
         batch_s: seconds of audio in a batch, padding included.
         augmenter: changes clips in training; the default leaves them unchanged.
         weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
+        recordings: reads the recordings of an epoch.
     """
 
     utterances: Sequence[Utterance]
@@ -64,6 +96,7 @@ class Dataset:
     batch_s: float
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(), seed=0))
     weights: Mapping[str, float] = field(default_factory=dict)
+    recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
     @cached_property
     def labels(self) -> list[list[int]]:
@@ -128,7 +161,8 @@ class Dataset:
         def read(number: int) -> Waveform:
             place, speed = clips.places[number], float(clips.speeds[number])
             draw, key = int(clips.draws[number]), int(self.keys[place])
-            return self.augmenter.apply(self._read(place), draw, key, speed)
+            waveform = self.recordings.read(self.utterances[place].audio_path)
+            return self.augmenter.apply(waveform, draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
             return labels[clips.places[number]]

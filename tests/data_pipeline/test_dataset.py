@@ -1,17 +1,19 @@
 import collections
 import dataclasses
 import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
-from asr.audio.recording import read_audio
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batching import padded_length
-from data_pipeline.dataset import Dataset
+from data_pipeline.dataset import Dataset, DecodedRecordings
 
 FASTER = AugmentConfig(speed_min=0.8, speed_max=1.25)
 ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25)
@@ -191,3 +193,40 @@ def test_copies_of_a_clip_are_varied_differently(joint):
 def test_weights_of_one_change_nothing(joint):
     weighted = dataclasses.replace(joint, weights={"a": 1.0})
     assert weighted.epoch(2, 1, anything_fits)[0] == joint.epoch(2, 1, anything_fits)[0]
+
+
+@pytest.fixture
+def compressed(clips, tmp_path):
+    """Return clips as FLAC, which may be removed."""
+    utterances = []
+    for clip in clips[:4]:
+        path = tmp_path / f"{clip.id}.flac"
+        soundfile.write(path, read_audio(clip.audio_path), SAMPLE_RATE_HZ, subtype="PCM_16")
+        utterances.append(dataclasses.replace(clip, audio_path=str(path)))
+    return utterances
+
+
+def test_compressed_recordings_are_decoded_in_the_first_epoch_alone(compressed, clips):
+    dataset = augmented(Dataset(compressed, Vocabulary.of_utterances(compressed), 5.0), NOISY)
+    rows(*dataset.epoch(0, 1, anything_fits))
+    for utterance in compressed:
+        Path(utterance.audio_path).unlink()
+    unpacked = augmented(Dataset(clips[:4], dataset.vocabulary, 5.0), NOISY)
+    for epoch in (1, 2):
+        found, expected = (rows(*each.epoch(epoch, 1, anything_fits)) for each in (dataset, unpacked))
+        assert found.keys() == expected.keys()
+        for place, (audio, labels) in expected.items():
+            np.testing.assert_array_equal(found[place][0], audio)
+            assert found[place][1] == labels
+
+
+def test_no_more_recordings_are_kept_than_the_limit_allows(compressed):
+    first, second = (utterance.audio_path for utterance in compressed[:2])
+    waveforms = [read_audio(path) for path in (first, second)]
+    recordings = DecodedRecordings(limit=waveforms[0].nbytes + waveforms[1].nbytes - 1)
+    for path in (first, second):
+        recordings.read(path)
+        Path(path).unlink()
+    np.testing.assert_array_equal(recordings.read(first), waveforms[0])
+    with pytest.raises(UserError, match="cannot read this file"):
+        recordings.read(second)
