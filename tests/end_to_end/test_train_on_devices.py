@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from helpers import ROOT
+from helpers.small_conformer import use_small_conformer
 
 from asr.base.config import dump_config, load_config
 from asr.cli.main import main
@@ -26,6 +27,7 @@ SAME_STEPS = [
     "--set=augment.frequency_masks=0",
     "--set=model.synchronized_batch_norm=true",
 ]
+CONFORMER = ["--set=model.family=conformer"]
 
 
 def train(config, name, *options):
@@ -68,6 +70,16 @@ def test_training_on_several_devices_equals_training_on_one(config, on_one_devic
     assert ("/CPU:2, /CPU:1" if "2,1" in options else "/CPU:0, /CPU:1") in output.out
     assert "devices:" in output.err
     assert_same_weights(run, on_one_device)
+
+
+@pytest.mark.slow
+def test_conformer_trains_alike_on_every_engine(separable_config, monkeypatch):
+    use_small_conformer(monkeypatch)
+    options = [*SAME_STEPS, *CONFORMER]
+    one = train(separable_config, "conformer-one", *options)
+    for engine in ("parallel-model", "mirrored", "stages"):
+        run = train(separable_config, f"conformer-{engine}", *options, "--gpus=2", f"--engine={engine}")
+        assert_same_weights(run, one)
 
 
 def test_towers_that_share_the_cpu_train_as_one_device(config, on_one_device, capsys):
@@ -190,10 +202,14 @@ METHODS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("methods", [[], METHODS], ids=["plain", "methods"])
-def test_training_in_two_processes_equals_training_in_one(separable_config, methods):
-    options = [*SAME_STEPS, *methods, "--set=train.batch_s=12.0"]
-    one, two = (f"{name}-{len(methods)}" for name in ("alone", "workers"))
+@pytest.mark.parametrize(
+    "changes",
+    [[], METHODS, [*CONFORMER, "--set=train.epochs=1"]],
+    ids=["plain", "methods", "conformer"],
+)
+def test_training_in_two_processes_equals_training_in_one(separable_config, changes):
+    options = [*SAME_STEPS, *changes, "--set=train.batch_s=12.0"]
+    one, two = (f"{name}-{len(changes)}" for name in ("alone", "workers"))
     alone = train(separable_config, one, *options)
     chief, other = start_workers(separable_config, two, *options)
     output, errors = chief.communicate(timeout=200)
