@@ -1,8 +1,9 @@
 """Measures the throughput of training the demo, with its data pipeline and augmentation.
 
-    python benchmarks/throughput.py
+    python benchmarks/throughput.py [model.size=xs]
 
-The peer is the same loop with clips of the same set in random order, padded to the longest of their batch.
+Arguments change the demo's configuration, as `--set` of `train.py` does. The peer is the same loop with clips of
+the same set in random order, padded to the longest of their batch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
@@ -34,7 +36,7 @@ RUNS = 5
 
 
 def main() -> None:
-    config = load_config("demo")
+    config = load_config("demo", sys.argv[1:])
     utterances = read_manifest(
         prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo")).manifests["train"]
     )
@@ -62,7 +64,7 @@ def main() -> None:
         data.duration_s / statistics.median(column) for column in zip(*pairs, strict=True)
     )
     show(
-        "training the demo model",
+        f"training the demo, {config.model.title}",
         {
             "by length": f"{by_length:6.0f} s of audio per second",
             "in random order": f"{at_random:6.0f} s of audio per second",

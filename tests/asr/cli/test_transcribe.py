@@ -144,6 +144,7 @@ def texts(path):
         return [(Path(row["file"]).name, row["text"]) for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 def test_killed_transcription_resumes_to_the_same_output(
     trained_run, folder, whole, tmp_path, small_chunks, files_read, capsys
 ):
