@@ -2,8 +2,8 @@
 
     python benchmarks/throughput.py [model.size=xs]
 
-Arguments change the demo's configuration, as `--set` of `train.py` does. The peer is the same loop with clips of
-the same set in random order, padded to the longest of their batch.
+Arguments change the demo's configuration, as `--set` of `train.py` does. The peer is the same loop with clips
+of the same set in random order, padded to the longest of their batch.
 """
 
 from __future__ import annotations
