@@ -212,7 +212,7 @@ def test_training_in_two_processes_equals_training_in_one(separable_config, chan
     one, two = (f"{name}-{len(changes)}" for name in ("alone", "workers"))
     alone = train(separable_config, one, *options)
     chief, other = start_workers(separable_config, two, *options)
-    output, errors = chief.communicate(timeout=200)
+    output, errors = chief.communicate(timeout=600)
     assert chief.returncode == 0, errors
     assert "of each of 2 workers (multi-worker)" in output
     assert "epoch" not in other.communicate(timeout=60)[0]
