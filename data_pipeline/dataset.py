@@ -53,8 +53,8 @@ class _Clips(NamedTuple):
 class DecodedRecordings:
     """Reads recordings, and keeps in memory those that take long to decode, up to a limit.
 
-    What is kept stays: an epoch needs every recording once, so whatever made room for another would be needed
-    again before that one.
+    What is kept stays, unlike in a `SoundCache`: an epoch needs every recording once, so whatever made room
+    for another would be needed again before that one.
 
     Args:
         limit: bytes of samples that may be kept.
@@ -66,7 +66,7 @@ class DecodedRecordings:
         self._lock = threading.Lock()
 
     def read(self, path: str) -> Waveform:
-        """Return the (S,) int16 samples of a recording, not to be changed; see `read_audio`."""
+        """Return the (S,) int16 samples of a recording, read-only where it was kept; see `read_audio`."""
         if path in self._kept:
             return self._kept[path]
         waveform = read_audio(path)
@@ -75,6 +75,7 @@ class DecodedRecordings:
                 if path not in self._kept and waveform.nbytes <= self._room:
                     self._room -= waveform.nbytes
                     self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
+                    self._kept[path].flags.writeable = False
         return waveform
 
 
