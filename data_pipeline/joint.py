@@ -22,7 +22,7 @@ from asr.base.units import Unit, unit_of
 from asr.base.wording import counted, duration, listed
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifest import holds_utterances, read_manifest, write_manifest
-from data_pipeline.prepare import prepare_corpus
+from data_pipeline.prepare import prepare_corpus, refuse_missing_source
 from data_pipeline.prepared import OWN_UNITS, PreparedCorpus, write_prepared
 from data_pipeline.types import SPLITS
 from data_pipeline.word_strings import joined_utterances
@@ -200,6 +200,7 @@ def prepare_joint(
     target = folder_of(parts, prepared_dir, held_out_speakers, strings)
     names = [part.name for part in parts]
     with_strings = [_known(name, names, "data.strings") for name in _entries(strings)]
+    _refuse_missing_sources(parts, prepared_dir, units)
     prepared = [
         prepare_corpus(part.corpus, part.source, prepared_dir / part.name, units, on_progress=on_progress)
         for part in parts
@@ -264,6 +265,21 @@ def _known(name: str, names: Sequence[str], key: str) -> str:
             f"{key}: {name} is not among the corpora {', '.join(names)}{did_you_mean(name, names)}"
         )
     return name
+
+
+def _refuse_missing_sources(parts: Sequence[Part], prepared_dir: Path, units: Unit | None) -> None:
+    """Raise a UserError that names all corpora which cannot be prepared, before hours go into the first."""
+    errors = []
+    for part in parts:
+        listed_as = part.name if len(parts) > 1 else ""
+        try:
+            refuse_missing_source(
+                part.corpus, part.source, prepared_dir / part.name, units, listed_as=listed_as
+            )
+        except UserError as error:
+            errors.append(str(error))
+    if errors:
+        raise UserError("\n".join(errors))
 
 
 def _read(manifest: Path, name: str) -> list[Utterance]:

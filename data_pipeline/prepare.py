@@ -73,18 +73,9 @@ def prepare_corpus(
         UserError: the corpus or the source does not exist, the source has nothing usable, something else was
             prepared in the target, or the table of readings is broken.
     """
-    corpus = find_corpus(name)
-    origin = {
-        "corpus": name,
-        "source": str(Path(source).resolve()) if corpus.needs_source else "",
-        "units": units or OWN_UNITS,
-    }
-    before = prepared_before(target, origin, other_units=again)
+    corpus, origin, before = _opened(name, source, target, units, again=again)
     if before.is_complete and not again:
         return PreparedCorpus(name, target, before.manifests, labels=before.labels)
-    if corpus.needs_source and not (source and Path(source).exists()):
-        missing = f"no folder {source!r}" if source else "no folder given; set data.source=FOLDER"
-        raise UserError(f"{name}: {missing}; {how_to_get(name, corpus)}")
     labelling = Labelling.of(units, corpus.units, reading)
     with exclusive_lock(target, "asr prepare"):
         try:
@@ -94,6 +85,44 @@ def prepare_corpus(
             if error.filename and not path.resolve().is_relative_to(target.resolve()):
                 raise UserError(f"{path}: cannot be read ({error.strerror})") from None
             raise cannot_write(path, "corpus", error) from None
+
+
+def refuse_missing_source(
+    name: str, source: str, target: Path, units: Unit | None = None, *, listed_as: str = ""
+) -> None:
+    """Raise what `prepare_corpus` would raise before it reads anything; of several corpora, ask this first.
+
+    Args:
+        name: of a corpus or form.
+        source: as in `prepare_corpus`.
+        target: as in `prepare_corpus`; a corpus that was prepared here does not need its source.
+        units: as in `prepare_corpus`.
+        listed_as: name among several corpora, for errors; "" for a single corpus.
+
+    Raises:
+        UserError: the corpus or the source does not exist, or something else was prepared in the target.
+    """
+    _opened(name, source, target, units, listed_as=listed_as)
+
+
+def _opened(
+    name: str, source: str, target: Path, units: Unit | None, *, again: bool = False, listed_as: str = ""
+) -> tuple[Corpus, dict[str, str], Before]:
+    """Return a corpus, what identifies its preparation, and what an earlier one made."""
+    corpus = find_corpus(name)
+    origin = {
+        "corpus": name,
+        "source": str(Path(source).resolve()) if corpus.needs_source else "",
+        "units": units or OWN_UNITS,
+    }
+    before = prepared_before(target, origin, other_units=again)
+    is_needed = corpus.needs_source and (again or not before.is_complete)
+    if is_needed and not (source and Path(source).exists()):
+        setting = f'"{listed_as}=FOLDER"' if listed_as else "FOLDER"
+        missing = f"no folder {source!r}" if source else f"no folder given; set data.source={setting}"
+        called = name if listed_as in ("", name) else f"{listed_as} ({name})"
+        raise UserError(f"{called}: {missing}; {how_to_get(name, corpus)}")
+    return corpus, origin, before
 
 
 def how_to_get(name: str, corpus: Corpus) -> str:

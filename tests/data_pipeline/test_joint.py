@@ -1,5 +1,6 @@
 """Several corpora become one training set, in which every utterance names its corpus."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,22 @@ def test_manifests_hold_all_corpora_under_names_of_their_own(parts, tmp_path):
     assert joint.train == {"one": (2, 1.0), "two": (1, 0.5)}
     shares = joint.lines({"two": 6.0})[-2:]
     assert [line.split()[-4] for line in shares] == ["25%", "75%"]
+
+
+def test_all_missing_sources_are_named_before_anything_is_prepared(parts, tmp_path):
+    wrong = [*parts, *parts_of("lost=table, gone=json_lines", f"lost={tmp_path / 'nowhere'}")]
+    with pytest.raises(UserError) as error:
+        prepare_joint(wrong, tmp_path / "data")
+    lost, gone = str(error.value).splitlines()
+    assert lost.startswith(f"lost (table): no folder '{tmp_path / 'nowhere'}'")
+    assert gone.startswith('gone (json_lines): no folder given; set data.source="gone=FOLDER"')
+    assert not (tmp_path / "data").exists()
+
+
+def test_prepared_corpora_do_not_need_their_sources(parts, tmp_path):
+    before = prepare_joint(parts, tmp_path / "data")
+    shutil.rmtree(tmp_path / "source")
+    assert prepare_joint(parts, tmp_path / "data").manifests == before.manifests
 
 
 def test_one_corpus_keeps_its_own_manifests(parts, tmp_path):
