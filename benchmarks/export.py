@@ -71,6 +71,8 @@ MODELS = [
         for kind in FEATURE_KINDS
     ),
     Model("separable", "log_mel", "m"),
+    Model("conformer", "log_mel", "m"),
+    Model("conformer", "log_mel", "l"),
     Model("conformer", "fbank", "xs", chunk_s=0.64),
 ]
 
