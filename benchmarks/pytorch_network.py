@@ -17,7 +17,7 @@ from asr.audio.recording import WINDOW_SAMPLES
 from asr.base.config import AugmentConfig
 from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON
 from asr.model.features.log_mel import LogMel
-from asr.model.networks.separable import SIZES, STEM_KERNEL, Size
+from asr.model.networks.separable import DOWN_KERNEL, SIZES, Size
 
 MOMENTUM, EPSILON = 0.05, 1e-3  # share of the moving statistics that a batch replaces, as in our networks
 
@@ -171,14 +171,14 @@ class Stage(nn.Module):
     def __init__(self, size: Size, stage: int, dropout: float, norm: type[MaskedBatchNorm]) -> None:
         super().__init__()
         before = size.channels[stage - 1] if stage else LogMel.NUM_MELS
-        self.down = nn.Conv1d(before, size.channels[stage], STEM_KERNEL, stride=2, bias=False)
+        self.down = nn.Conv1d(before, size.channels[stage], DOWN_KERNEL, stride=2, bias=False)
         self.norm = norm(size.channels[stage])
         self.blocks = size.blocks[stage]
         for index in range(self.blocks):
             self.add_module(f"block{index}", Block(size, stage, dropout, norm))
 
     def forward(self, values: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        side = STEM_KERNEL // 2
+        side = DOWN_KERNEL // 2
         hidden = self.down(functional.pad(values, (side, side - 1 + values.shape[2] % 2)))
         num_frames = (num_frames + 1) // 2
         mask = mask_of(num_frames, hidden.shape[2])

@@ -16,7 +16,8 @@ from asr.export.onnx.layers import (
     padding_mask,
     writes,
 )
-from asr.model.networks.separable import STEM_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
+from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
+from asr.model.networks.stem import FILTERS, Stem
 
 
 @writes(Separable)
@@ -37,8 +38,11 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
     """Map (B, C, 1, T) to (B, C', 1, T'), and the number of frames, half as many."""
     inner = inner_layers(stage)
     num_frames = (num_frames + 1) // 2
-    side = STEM_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
-    hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
+    if "stem" in inner:
+        hidden = add_layer(graph, inner["stem"], hidden, num_frames)
+    else:
+        side = DOWN_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
+        hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
     mask = padding_mask(graph, num_frames, hidden, axis=3, rank=4)
     hidden = graph.op("Relu", hidden) * mask
     for part in stage.parts()[1:]:
@@ -48,6 +52,22 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
         else:
             hidden = add_layer(graph, layer, hidden, mask, rows=True)
     return hidden, num_frames
+
+
+@writes(Stem)
+def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> Value:
+    """Map features (B, F, 1, T) to (B, C, 1, T / 2), before the last ReLU; `num_frames` are half as many."""
+    inner = inner_layers(stem)
+    hidden = graph.op("Transpose", features, perm=[0, 2, 3, 1])  # (B, 1, T, F)
+    for index in range(len(FILTERS)):
+        convolution = inner[f"conv{index}"]
+        side = convolution.kernel_size[0] // 2
+        hidden = add_layer(graph, convolution, hidden, pads=(side, side), norm=inner[f"norm{index}"])
+        hidden = graph.op("Relu", hidden) * padding_mask(graph, num_frames, hidden, axis=2, rank=4)
+    hidden = graph.op("Transpose", hidden, perm=[0, 3, 1, 2])  # (B, bands, filters, T / 2)
+    size = int(inner["pointwise"].kernel.shape[0])
+    hidden = graph.op("Reshape", hidden, [0, size, 1, -1])
+    return add_pointwise(graph, inner["pointwise"], hidden, inner["norm"])
 
 
 @writes(Block)

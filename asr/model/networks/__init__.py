@@ -42,6 +42,11 @@ def make_network(
             f"model.chunk_s: networks of model.family={config.family} have no chunks; choose conformer, or "
             "leave it out"
         )
+    if config.stem != "1d" and not family.HAS_STEM:
+        raise UserError(
+            f'model.stem: networks of model.family={config.family} have no choice of it; set it to "1d", or '
+            "choose separable"
+        )
     if config.self_conditioned and not config.intermediate_ctc:
         raise UserError(
             "model.self_conditioned: needs an output in the middle of the network, and "

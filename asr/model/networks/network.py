@@ -33,6 +33,9 @@ class Network(BuiltByCall, keras.Model):
     HAS_INTERMEDIATE = False
     """Whether `of` uses `model.intermediate_ctc` and `model.self_conditioned`."""
 
+    HAS_STEM = False
+    """Whether `of` uses `model.stem`."""
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"name": "network", **kwargs})
 

@@ -2,7 +2,8 @@
 
 After QuartzNet (Kriman et al., 2019, arXiv:1910.10261) and Citrinet (Majumdar et al., 2021,
 arXiv:2104.01721): each of three stages is a convolution of stride 2 followed by residual blocks, and in
-the larger sizes a squeeze-and-excitation gate gives every frame information about the whole clip.
+the larger sizes a squeeze-and-excitation gate gives every frame information about the whole clip. With
+`model.stem = "2d"`, the first stage begins with two-dimensional convolutions instead.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.listening import ReceptiveField
 from asr.model.networks.depthwise import DepthwiseConv1D
@@ -22,6 +24,7 @@ from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
+from asr.model.networks.stem import REACH, Stem
 
 
 class Size(NamedTuple):
@@ -46,18 +49,24 @@ SIZES = {
     "l": Size((256, 384, 512), (3, 5, 7), 5, (11, 17, 25), 640, gate=True),
     "xl": Size((512, 512, 640), (4, 6, 9), 5, (11, 19, 29), 1024, gate=True),
 }
-STEM_KERNEL = 5
+DOWN_KERNEL = 5
 
 
 @keras.saving.register_keras_serializable("polyphone")
 class Separable(SizedNetwork):
-    """Implements the separable networks, one for each size; `SizedNetwork` has the arguments."""
+    """Implements the separable networks, one for each size; `SizedNetwork` has the other arguments.
+
+    Args:
+        stem: how the first stage begins, as `model.stem`.
+    """
 
     SUBSAMPLING = 8
     SIZES = SIZES
+    HAS_STEM = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, stem: str = "1d", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.stem = stem
         recipe = SIZES[self.size]
         seeds, numbers = itertools.count(self.seed * 1000), itertools.count()
         self._stages = [
@@ -65,6 +74,7 @@ class Separable(SizedNetwork):
                 BlockSize(channels, recipe.convolutions, kernel, recipe.gate, self.dropout),
                 [self.intermediate_output(next(numbers)) for _ in range(blocks)],
                 seed=next(seeds) * 100,
+                two_dimensional=stem == "2d" and not index,
                 name=f"stage{index}",
             )
             for index, (channels, blocks, kernel) in enumerate(
@@ -80,6 +90,11 @@ class Separable(SizedNetwork):
     def num_blocks(cls, size: str) -> int:
         return sum(SIZES[size].blocks)
 
+    @classmethod
+    @override
+    def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
+        return {"stem": config.stem}
+
     def receptive_field(self) -> ReceptiveField | None:
         """Return the feature frames that logits t depend on, around frame 8 t; None with gates."""
         recipe = SIZES[self.size]
@@ -87,8 +102,8 @@ class Separable(SizedNetwork):
             return None
         reach = recipe.kernels[-1] // 2  # of the head
         for blocks, kernel in zip(reversed(recipe.blocks), reversed(recipe.kernels), strict=True):
-            reach += blocks * recipe.convolutions * (kernel // 2)
-            reach = 2 * reach + STEM_KERNEL // 2
+            reach = 2 * (reach + blocks * recipe.convolutions * (kernel // 2)) + DOWN_KERNEL // 2
+        reach += REACH - DOWN_KERNEL // 2 if self.stem == "2d" else 0
         return ReceptiveField(reach, reach)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
@@ -104,6 +119,10 @@ class Separable(SizedNetwork):
     @override
     def parts(self) -> list[Part]:
         return [*(part for stage in self._stages for part in stage.parts()), *self._last_parts()]
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "stem": self.stem}
 
     def _last_parts(self) -> list[Part]:
         return [
@@ -133,23 +152,31 @@ class Stage(BuiltByCall, keras.layers.Layer):
         size: of each block.
         outputs: for each block the output behind it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
+        two_dimensional: whether a `Stem` takes the place of the convolution.
     """
 
     def __init__(
-        self, size: BlockSize, outputs: Sequence[IntermediateOutput | None], seed: int, **kwargs: Any
+        self,
+        size: BlockSize,
+        outputs: Sequence[IntermediateOutput | None],
+        seed: int,
+        two_dimensional: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # padding="same" would depend on the padded length; this padding is that of the clip alone
-        self._down = keras.layers.Conv1D(
-            size.channels,
-            STEM_KERNEL,
-            strides=2,
-            padding="valid",
-            use_bias=False,
-            kernel_initializer=keras.initializers.HeNormal(seed),
-            name="down",
-        )
-        self._norm = MaskedBatchNorm(name="norm")
+        self._stem = Stem(size.channels, seed, name="stem") if two_dimensional else None
+        if not two_dimensional:
+            # padding="same" would depend on the padded length; this padding is that of the clip alone
+            self._down = keras.layers.Conv1D(
+                size.channels,
+                DOWN_KERNEL,
+                strides=2,
+                padding="valid",
+                use_bias=False,
+                kernel_initializer=keras.initializers.HeNormal(seed),
+                name="down",
+            )
+            self._norm = MaskedBatchNorm(name="norm")
         self._blocks = [
             Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(len(outputs))
         ]
@@ -163,14 +190,20 @@ class Stage(BuiltByCall, keras.layers.Layer):
         return run_parts(self.parts(), inputs, num_frames, training)
 
     def parts(self) -> list[Part]:
-        """Return the convolution, each block, and each output as parts of the network."""
-        parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
+        """Return the convolution or the stem, each block, and each output as parts of the network."""
+        if self._stem is None:
+            parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
+        else:
+            parts = [Part(f"{self.name}.stem", [self._stem], self._apply_stem)]
         for block, output in zip(self._blocks, self._outputs, strict=True):
             parts += block_parts(block, output, f"{self.name}.")
         return parts
 
+    def _apply_stem(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        return self._stem(inputs, num_frames, training=training)
+
     def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
-        side = STEM_KERNEL // 2
+        side = DOWN_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
         padded = ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]])
         # otherwise LiteRT's converter would not know the number of channels

@@ -39,6 +39,10 @@ def test_depths_are_shares_of_the_blocks(depths, num_blocks, blocks):
             "model.family=dcnn24 have no outputs in the middle",
         ),
         ({"self_conditioned": True}, "model.self_conditioned: needs an output"),
+        (
+            {"stem": "2d", "family": "conformer"},
+            "model.stem: networks of model.family=conformer have no choice",
+        ),
     ],
     ids=str,
 )

@@ -19,6 +19,7 @@ from asr.model.networks.sized import SizedNetwork
 
 CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "separable m": ModelConfig(size="m"),  # with gates
+    "two-dimensional stem": ModelConfig(stem="2d"),
     "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
     "self-conditioned conformer": ModelConfig(
         family="conformer", intermediate_ctc="0.4, 1", self_conditioned=True
@@ -142,7 +143,9 @@ SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable"
 
 
 @pytest.mark.parametrize(
-    "network", [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True)], ids=str
+    "network",
+    [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True), ModelConfig(stem="2d")],
+    ids=str,
 )
 def test_a_saved_model_loads_as_a_plain_keras_model(network, tmp_path):
     config = Config(model=network, features=FeatureConfig(kind="spectrogram"))

@@ -19,6 +19,7 @@ def bounded_models():
         *kinds,
         ("separable", "xs", "fbank"),
         ("self-conditioned", "xs", "log_mel"),
+        ("two-dimensional stem", "xs", "log_mel"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),
@@ -29,6 +30,8 @@ def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
     network = ModelConfig(family=family, size=size)
     if family == "self-conditioned":
         network = ModelConfig(size=size, intermediate_ctc="0.3, 0.7", self_conditioned=True)
+    if family == "two-dimensional stem":
+        network = ModelConfig(size=size, stem="2d")
     config = Config(features=FeatureConfig(kind=kind, normalize=normalize), model=network)
     model = make_acoustic_model(config, Vocabulary("abcd"))
     for weight in model.network.trainable_weights:
@@ -73,6 +76,7 @@ def test_logits_depend_on_the_samples_just_inside_the_field_and_none_outside(fam
 def test_a_model_that_uses_the_whole_clip_has_no_bounded_field():
     assert model_of(normalize=True).receptive_field() is None
     assert Separable("m", num_outputs=5).receptive_field() is None
+    assert Separable("m", num_outputs=5, stem="2d").receptive_field() is None
 
 
 @pytest.mark.parametrize(("size", "reach"), [("xs", 62), ("s", 122)])

@@ -69,8 +69,9 @@ def small():
     return model, assert_same_logits(model)
 
 
-def test_normalisation_of_each_convolution_is_folded():
-    overrides = ('model.family="dcnn251bn"', 'features.kind="fbank"', "features.normalize=false")
+@pytest.mark.parametrize("network", ['model.family="dcnn251bn"', 'model.stem="2d"'])
+def test_normalisation_of_each_convolution_is_folded(network):
+    overrides = (network, 'features.kind="fbank"', "features.normalize=false")
     for names in operators_of(assert_same_logits(model_of(*overrides))):
         assert "CONV_2D" in names
         assert "RSQRT" not in names

@@ -66,6 +66,10 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 
 
+def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model():
+    assert_same_logits(model_of('model.stem="2d"'))
+
+
 @pytest.mark.parametrize("family", ["separable", "conformer"])
 @pytest.mark.parametrize("factored", ["true", "false"])
 def test_logits_of_self_conditioned_networks_are_those_of_the_model(small_conformer, family, factored):

@@ -1,0 +1,71 @@
+"""Begin a network with convolutions over time and frequency.
+
+The same sound of another speaker is at other frequencies, as the vocal tract is longer or shorter: filters
+that are moved along the frequency axis find it there, too (Abdel-Hamid et al., 2014,
+doi:10.1109/TASLP.2014.2339736).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+from keras import ops
+
+from asr.base.types import Tensor
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved
+
+FILTERS = (8, 16)
+KERNELS = (5, 3)  # frames and bands
+STRIDES = ((2, 2), (1, 2))  # of frames and bands
+REACH = KERNELS[0] // 2 + STRIDES[0][0] * (KERNELS[1] // 2)  # frames of features to each side
+
+
+class Stem(BuiltByCall, keras.layers.Layer):
+    """Maps features to half of their frames.
+
+    Args:
+        channels: of each frame of the output.
+        seed: seed of the initial weights.
+    """
+
+    def __init__(self, channels: int, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        seeds, he = itertools.count(seed), keras.initializers.HeNormal
+        self._convolutions = [
+            keras.layers.Conv2D(
+                filters,
+                kernel,
+                strides=strides,
+                padding="valid",
+                use_bias=False,
+                kernel_initializer=he(next(seeds)),
+                name=f"conv{index}",
+            )
+            for index, (filters, kernel, strides) in enumerate(zip(FILTERS, KERNELS, STRIDES, strict=True))
+        ]
+        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(FILTERS))]
+        self._pointwise = keras.layers.Dense(
+            channels, use_bias=False, kernel_initializer=he(next(seeds)), name="pointwise"
+        )
+        self._norm = MaskedBatchNorm(name="norm")
+
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
+        """Map features (B, T, F), 0 on padding, and their number of frames (B,) to half of them.
+
+        Returns:
+            (B, (T + 1) // 2, channels), 0 on padding, and (B,).
+        """
+        num_frames = halved(num_frames)
+        hidden = features[..., None]
+        for convolution, norm in zip(self._convolutions, self._norms, strict=True):
+            side = convolution.kernel_size[0] // 2
+            # padding="same" would depend on the padded length; this padding is that of the clip alone
+            hidden = convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))
+            mask = frame_mask(hidden, num_frames)
+            hidden = ops.relu(norm(hidden * mask[..., None], mask[..., None], training=training))
+        size = hidden.shape[2] * hidden.shape[3]
+        # otherwise LiteRT's converter would not know the number of channels
+        mixed = self._pointwise(ops.reshape(hidden, (ops.shape(hidden)[0], -1, size)))
+        return ops.relu(self._norm(mixed * mask, mask, training=training)), num_frames
