@@ -16,7 +16,7 @@ from keras import ops
 from asr.base.types import Tensor
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved
 
-FILTERS = (8, 16)
+FILTERS = (16, 32)
 KERNELS = (5, 3)  # frames and bands
 STRIDES = ((2, 2), (1, 2))  # of frames and bands
 REACH = KERNELS[0] // 2 + STRIDES[0][0] * (KERNELS[1] // 2)  # frames of features to each side
