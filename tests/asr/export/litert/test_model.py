@@ -22,9 +22,12 @@ from helpers.tiny_network import Tiny
 from asr.base.registry import FEATURE_KINDS
 from asr.base.types import UserError
 from asr.export.litert.flatbuffer import operators, read_flatbuffer
+from asr.export.litert.folding import folded_copy
 from asr.export.litert.model import litert_model
 from asr.model.acoustic_model import AcousticModel
+from asr.model.keras_internals import layers_of
 from asr.model.networks.attention import LONGEST_AT_ONCE
+from asr.model.networks.layers import MaskedBatchNorm
 
 SIGNATURES = {"any_length": None, "fixed": 24_000}
 
@@ -71,10 +74,14 @@ def small():
 
 @pytest.mark.parametrize("network", ['model.family="dcnn251bn"', 'model.stem="2d"'])
 def test_normalisation_of_each_convolution_is_folded(network):
-    overrides = (network, 'features.kind="fbank"', "features.normalize=false")
-    for names in operators_of(assert_same_logits(model_of(*overrides))):
+    model = model_of(network, 'features.kind="fbank"', "features.normalize=false")
+    for names in operators_of(assert_same_logits(model)):
         assert "CONV_2D" in names
         assert "RSQRT" not in names
+    layers = layers_of(folded_copy(model).network)
+    norms = [layer for layer in layers if isinstance(layer, MaskedBatchNorm)]
+    assert norms
+    assert all(np.all(norm.gamma == 1) and not np.any(norm.moving_mean) for norm in norms)
 
 
 @pytest.mark.slow
