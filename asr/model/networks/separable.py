@@ -8,6 +8,7 @@ the larger sizes a squeeze-and-excitation gate gives every frame information abo
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -194,13 +195,10 @@ class Stage(BuiltByCall, keras.layers.Layer):
         if self._stem is None:
             parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
         else:
-            parts = [Part(f"{self.name}.stem", [self._stem], self._apply_stem)]
+            parts = [Part(f"{self.name}.stem", [self._stem], functools.partial(_apply_stem, self._stem))]
         for block, output in zip(self._blocks, self._outputs, strict=True):
             parts += block_parts(block, output, f"{self.name}.")
         return parts
-
-    def _apply_stem(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
-        return self._stem(inputs, num_frames, training=training)
 
     def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
         side = DOWN_KERNEL // 2
@@ -211,6 +209,11 @@ class Stage(BuiltByCall, keras.layers.Layer):
         num_frames = halved(num_frames)
         mask = frame_mask(hidden, num_frames)
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
+
+
+def _apply_stem(stem: Stem, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    hidden, num_frames = stem(inputs, num_frames, training=training)
+    return hidden, num_frames
 
 
 class Block(BuiltByCall, keras.layers.Layer):
