@@ -102,9 +102,10 @@ class Separable(SizedNetwork):
         if recipe.gate:
             return None
         reach = recipe.kernels[-1] // 2  # of the head
-        for blocks, kernel in zip(reversed(recipe.blocks), reversed(recipe.kernels), strict=True):
-            reach = 2 * (reach + blocks * recipe.convolutions * (kernel // 2)) + DOWN_KERNEL // 2
-        reach += REACH - DOWN_KERNEL // 2 if self.stem == "2d" else 0
+        down = DOWN_KERNEL // 2
+        begins = (REACH if self.stem == "2d" else down, down, down)  # of each stage
+        for begin, blocks, kernel in reversed([*zip(begins, recipe.blocks, recipe.kernels, strict=True)]):
+            reach = 2 * (reach + blocks * recipe.convolutions * (kernel // 2)) + begin
         return ReceptiveField(reach, reach)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
