@@ -35,6 +35,20 @@ def frame_mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
     return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
 
 
+def centred(convolution: keras.layers.Conv2D | keras.layers.DepthwiseConv2D, hidden: Tensor) -> Tensor:
+    """Apply a square kernel to (B, T, F, C), so that output t is around input t times the stride.
+
+    `padding="same"` would depend on the padded length; this padding is that of the clip alone.
+    """
+    side = convolution.kernel_size[0] // 2
+    return convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))
+
+
+def without_bands(hidden: Tensor) -> Tensor:
+    """Turn (B, T, F, C) into (B, T, F * C), whose last size must be a number for LiteRT's converter."""
+    return ops.reshape(hidden, (ops.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]))
+
+
 @keras.saving.register_keras_serializable("polyphone")
 class MaskedBatchNorm(keras.layers.Layer):
     """Normalises batches by statistics of real frames only (Ioffe & Szegedy, 2015).

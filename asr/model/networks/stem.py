@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, centred, frame_mask, halved, without_bands
 
 FILTERS = (16, 32)
 KERNELS = (5, 3)  # frames and bands
@@ -60,12 +60,8 @@ class Stem(BuiltByCall, keras.layers.Layer):
         num_frames = halved(num_frames)
         hidden = features[..., None]
         for convolution, norm in zip(self._convolutions, self._norms, strict=True):
-            side = convolution.kernel_size[0] // 2
-            # padding="same" would depend on the padded length; this padding is that of the clip alone
-            hidden = convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))
+            hidden = centred(convolution, hidden)
             mask = frame_mask(hidden, num_frames)
             hidden = ops.relu(norm(hidden * mask[..., None], mask[..., None], training=training))
-        size = hidden.shape[2] * hidden.shape[3]
-        # otherwise LiteRT's converter would not know the number of channels
-        mixed = self._pointwise(ops.reshape(hidden, (ops.shape(hidden)[0], -1, size)))
+        mixed = self._pointwise(without_bands(hidden))
         return ops.relu(self._norm(mixed * mask, mask, training=training)), num_frames

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.layers import BuiltByCall, frame_mask, halved
+from asr.model.networks.layers import BuiltByCall, centred, frame_mask, halved, without_bands
 
 NUM_HALVINGS = 3
 REACH = 2**NUM_HALVINGS - 1  # frames of features to each side
@@ -62,23 +62,13 @@ class Striding(BuiltByCall, keras.layers.Layer):
         Returns:
             (B, T / 8, channels), 0 on padding, and (B,).
         """
-        hidden, num_frames = self._halved(self._first, features[..., None], num_frames)
+        hidden, num_frames = centred(self._first, features[..., None]), halved(num_frames)
         for depthwise, pointwise in zip(self._depthwise, self._pointwise, strict=True):
-            hidden, num_frames = self._halved(depthwise, _active(hidden, num_frames), num_frames)
-            hidden = pointwise(hidden)
+            hidden = pointwise(centred(depthwise, _active(hidden, num_frames)))
+            num_frames = halved(num_frames)
         hidden = _active(hidden, num_frames)  # (B, T / 8, F / 8, filters)
-        size = hidden.shape[2] * hidden.shape[3]
-        # otherwise LiteRT's converter would not know the number of channels
-        flat = ops.reshape(hidden, (ops.shape(hidden)[0], -1, size))
-        projected = self._norm(self._projection(flat))
+        projected = self._norm(self._projection(without_bands(hidden)))
         return projected * frame_mask(projected, num_frames), num_frames
-
-    @staticmethod
-    def _halved(convolution: keras.layers.Layer, hidden: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply a convolution of stride 2, whose output t is around input 2 t, whatever the padded length."""
-        side = KERNEL // 2
-        padded = ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]])
-        return convolution(padded), halved(num_frames)
 
 
 def _active(hidden: Tensor, num_frames: Tensor) -> Tensor:
