@@ -79,6 +79,7 @@ def test_the_wheel_brings_its_licence_and_that_of_the_hanzi_model(wheel):
     assert "licenses/asr/language/hanzi/NOTICE.md" in names
 
 
+@pytest.mark.slow
 def test_a_type_checker_sees_the_types_of_the_installed_wheel(wheel, tmp_path):
     pytest.importorskip("mypy")
     venv.create(tmp_path / "venv", symlinks=True)

@@ -36,6 +36,7 @@ def syllables_wrong(printed):
     return float(re.search(r"syllable error rate +([\d.]+)%", printed)[1])
 
 
+@pytest.mark.slow
 def test_tuned_weights_are_saved_and_used(run, manifest, language_model, capsys, monkeypatch):
     assert main(["evaluate", str(run), str(manifest)]) == 0
     monkeypatch.chdir(language_model.parent)

@@ -169,7 +169,7 @@ def test_batch_search_continues_after_out_of_memory(clips, separable_config, tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_interrupted_tune_batch_leaves_no_process(separable_config, end):
     command = [
         sys.executable,

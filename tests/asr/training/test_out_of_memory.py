@@ -45,6 +45,7 @@ def message_of(error, utterances, config=CONFIG, num_devices=1):
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_out_of_memory_error_names_batch_longest_clip_and_setting(real_error):
     message = message_of(real_error, clips_of(2.0, 8.0, 3.0))
     assert message.startswith("CPU:0: out of memory with a batch of 3 clips: 24.6 s of audio with padding")
@@ -53,6 +54,7 @@ def test_out_of_memory_error_names_batch_longest_clip_and_setting(real_error):
     assert "asr tune-batch" in message
 
 
+@pytest.mark.slow
 def test_out_of_memory_error_counts_both_views_of_consistency(real_error):
     config = TrainConfig(batch_s=30.0, consistency=0.2)
     message = message_of(real_error, clips_of(2.0, 8.0), config)
@@ -61,6 +63,7 @@ def test_out_of_memory_error_counts_both_views_of_consistency(real_error):
     assert "set train.consistency to 0" in message_of(real_error, clips_of(8.0), config)
 
 
+@pytest.mark.slow
 def test_out_of_memory_with_a_single_clip_suggests_no_smaller_batch(real_error):
     message = message_of(real_error, clips_of(8.0))
     assert "a single clip: clip0 (clip0.wav), 8.0 s, 2 labels" in message
@@ -68,6 +71,7 @@ def test_out_of_memory_with_a_single_clip_suggests_no_smaller_batch(real_error):
     assert "batch_s" not in message
 
 
+@pytest.mark.slow
 def test_accumulation_is_suggested_only_if_parts_have_several_clips(real_error):
     assert "accumulate" not in message_of(real_error, clips_of(2.0, 8.0), num_devices=2)
     assert "accumulate to 4" in message_of(real_error, clips_of(2.0, 8.0, 2.0), TrainConfig(accumulate=2))

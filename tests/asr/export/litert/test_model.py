@@ -72,7 +72,9 @@ def small():
     return model, assert_same_logits(model)
 
 
-@pytest.mark.parametrize("network", ['model.family="dcnn251bn"', 'model.stem="2d"'])
+@pytest.mark.parametrize(
+    "network", [pytest.param('model.family="dcnn251bn"', marks=pytest.mark.slow), 'model.stem="2d"']
+)
 def test_normalisation_of_each_convolution_is_folded(network):
     model = model_of(network, 'features.kind="fbank"', "features.normalize=false")
     for names in operators_of(assert_same_logits(model)):
@@ -101,6 +103,7 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 
 
+@pytest.mark.slow
 def test_logits_of_self_conditioned_networks_are_those_of_the_model():
     assert_same_logits(model_of(*SELF_CONDITIONED))
 

@@ -60,6 +60,7 @@ def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):
     assert about["parity"]["size_bytes"] == sum(sizes)
 
 
+@pytest.mark.slow
 def test_another_program_transcribes_by_tensorflow_alone(exported, separable_run, clips, tmp_path):
     short = tmp_path / "short.wav"
     soundfile.write(short, np.zeros(300, np.int16), 16_000)
