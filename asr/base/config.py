@@ -163,10 +163,10 @@ class ModelConfig:
     size: Literal["xs", "s", "m", "l", "xl"] = "xs"
     # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
-    # How a network of the separable family begins: with a convolution over time (1d), or with two over time
-    # and frequency (2d), which find the sounds of other voices at other frequencies; see
+    # How a network of the separable family begins: with a convolution over time (1d), or with two (2d) or
+    # three (2d_deep) over time and frequency, which find the sounds of other voices at other frequencies; see
     # asr/model/networks/stem.py.
-    stem: Literal["1d", "2d"] = "1d"
+    stem: Literal["1d", "2d", "2d_deep"] = "1d"
     # Let the outputs of toned syllables share weights by initial, final and tone.
     factored_output: bool = False
     # Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216), of the separable and conformer families:

@@ -15,7 +15,7 @@ from asr.model.networks.conformer_block import Block
 from asr.model.networks.dcnn import Dcnn
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.separable import SeparableConvolution, Stage
-from asr.model.networks.stem import FILTERS, Stem
+from asr.model.networks.stem import Stem
 
 
 def folded_copy(model: AcousticModel) -> AcousticModel:
@@ -41,7 +41,10 @@ def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str,
     if isinstance(layer, Stage):
         return [("down", "norm")] if "down" in inner else []
     if isinstance(layer, Stem):
-        return [*((f"conv{index}", f"norm{index}") for index in range(len(FILTERS))), ("pointwise", "norm")]
+        return [
+            *((f"conv{index}", f"norm{index}") for index in range(len(layer.filters))),
+            ("pointwise", "norm"),
+        ]
     if isinstance(layer, Dcnn):
         return [(name.replace("norm", "conv"), name) for name in inner if name.startswith("norm")]
     return []

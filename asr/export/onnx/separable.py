@@ -17,7 +17,7 @@ from asr.export.onnx.layers import (
     writes,
 )
 from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
-from asr.model.networks.stem import FILTERS, Stem
+from asr.model.networks.stem import Stem
 
 
 @writes(Separable)
@@ -59,7 +59,7 @@ def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> Va
     """Map features (B, F, 1, T) to (B, C, 1, T / 2), before the last ReLU; `num_frames` are half as many."""
     inner = inner_layers(stem)
     hidden = graph.op("Transpose", features, perm=[0, 2, 3, 1])  # (B, 1, T, F)
-    for index in range(len(FILTERS)):
+    for index in range(len(stem.filters)):
         convolution = inner[f"conv{index}"]
         side = convolution.kernel_size[0] // 2
         hidden = add_layer(graph, convolution, hidden, pads=(side, side), norm=inner[f"norm{index}"])

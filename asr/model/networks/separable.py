@@ -3,7 +3,7 @@
 After QuartzNet (Kriman et al., 2019, arXiv:1910.10261) and Citrinet (Majumdar et al., 2021,
 arXiv:2104.01721): each of three stages is a convolution of stride 2 followed by residual blocks, and in
 the larger sizes a squeeze-and-excitation gate gives every frame information about the whole clip. With
-`model.stem = "2d"`, the first stage begins with two-dimensional convolutions instead.
+`model.stem = "2d"` or `"2d_deep"`, the first stage begins with two-dimensional convolutions instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
-from asr.model.networks.stem import REACH, Stem
+from asr.model.networks.stem import Stem, stem_reach
 
 
 class Size(NamedTuple):
@@ -75,7 +75,7 @@ class Separable(SizedNetwork):
                 BlockSize(channels, recipe.convolutions, kernel, recipe.gate, self.dropout),
                 [self.intermediate_output(next(numbers)) for _ in range(blocks)],
                 seed=next(seeds) * 100,
-                two_dimensional=stem == "2d" and not index,
+                stem="1d" if index else stem,
                 name=f"stage{index}",
             )
             for index, (channels, blocks, kernel) in enumerate(
@@ -103,7 +103,7 @@ class Separable(SizedNetwork):
             return None
         reach = recipe.kernels[-1] // 2  # of the head
         down = DOWN_KERNEL // 2
-        begins = (REACH if self.stem == "2d" else down, down, down)  # of each stage
+        begins = (down if self.stem == "1d" else stem_reach(self.stem), down, down)  # of each stage
         for begin, blocks, kernel in reversed([*zip(begins, recipe.blocks, recipe.kernels, strict=True)]):
             reach = 2 * (reach + blocks * recipe.convolutions * (kernel // 2)) + begin
         return ReceptiveField(reach, reach)
@@ -154,7 +154,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         size: of each block.
         outputs: for each block the output behind it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
-        two_dimensional: whether a `Stem` takes the place of the convolution.
+        stem: "1d", or the kind of `Stem` that takes the place of the convolution.
     """
 
     def __init__(
@@ -162,12 +162,12 @@ class Stage(BuiltByCall, keras.layers.Layer):
         size: BlockSize,
         outputs: Sequence[IntermediateOutput | None],
         seed: int,
-        two_dimensional: bool = False,
+        stem: str = "1d",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._stem = Stem(size.channels, seed, name="stem") if two_dimensional else None
-        if not two_dimensional:
+        self._stem = None if stem == "1d" else Stem(stem, size.channels, seed, name="stem")
+        if self._stem is None:
             # padding="same" would depend on the padded length; this padding is that of the clip alone
             self._down = keras.layers.Conv1D(
                 size.channels,

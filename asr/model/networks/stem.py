@@ -16,22 +16,31 @@ from keras import ops
 from asr.base.types import Tensor
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, centred, frame_mask, halved, without_bands
 
-FILTERS = (16, 32)
-KERNELS = (5, 3)  # frames and bands
-STRIDES = ((2, 2), (1, 2))  # of frames and bands
-REACH = KERNELS[0] // 2 + STRIDES[0][0] * (KERNELS[1] // 2)  # frames of features to each side
+FILTERS = {"2d": (16, 32), "2d_deep": (16, 32, 64)}
+"""The filters of each convolution, by `model.stem`."""
+
+KERNELS = (5, 3, 3)  # frames and bands
+STRIDES = ((2, 2), (1, 2), (1, 2))  # of frames and bands
+
+
+def stem_reach(kind: str) -> int:
+    """Return how many frames of features to each side an output frame of this kind of stem depends on."""
+    later = KERNELS[1 : len(FILTERS[kind])]
+    return KERNELS[0] // 2 + STRIDES[0][0] * sum(kernel // 2 for kernel in later)
 
 
 class Stem(BuiltByCall, keras.layers.Layer):
     """Maps features to half of their frames.
 
     Args:
+        kind: a name in FILTERS.
         channels: of each frame of the output.
         seed: seed of the initial weights.
     """
 
-    def __init__(self, channels: int, seed: int, **kwargs: Any) -> None:
+    def __init__(self, kind: str, channels: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.filters = FILTERS[kind]
         seeds, he = itertools.count(seed), keras.initializers.HeNormal
         self._convolutions = [
             keras.layers.Conv2D(
@@ -43,9 +52,11 @@ class Stem(BuiltByCall, keras.layers.Layer):
                 kernel_initializer=he(next(seeds)),
                 name=f"conv{index}",
             )
-            for index, (filters, kernel, strides) in enumerate(zip(FILTERS, KERNELS, STRIDES, strict=True))
+            for index, (filters, kernel, strides) in enumerate(
+                zip(self.filters, KERNELS, STRIDES, strict=False)
+            )
         ]
-        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(FILTERS))]
+        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(self.filters))]
         self._pointwise = keras.layers.Dense(
             channels, use_bias=False, kernel_initializer=he(next(seeds)), name="pointwise"
         )

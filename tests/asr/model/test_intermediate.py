@@ -40,7 +40,7 @@ def test_depths_are_shares_of_the_blocks(depths, num_blocks, blocks):
         ),
         ({"self_conditioned": True}, "model.self_conditioned: needs an output"),
         (
-            {"stem": "2d", "family": "conformer"},
+            {"stem": "2d_deep", "family": "conformer"},
             "model.stem: networks of model.family=conformer have no choice",
         ),
     ],

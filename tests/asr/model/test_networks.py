@@ -20,6 +20,7 @@ from asr.model.networks.sized import SizedNetwork
 CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "separable m": ModelConfig(size="m"),  # with gates
     "two-dimensional stem": ModelConfig(stem="2d"),
+    "deep stem": ModelConfig(stem="2d_deep"),
     "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
     "self-conditioned conformer": ModelConfig(
         family="conformer", intermediate_ctc="0.4, 1", self_conditioned=True
@@ -144,7 +145,7 @@ SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable"
 
 @pytest.mark.parametrize(
     "network",
-    [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True), ModelConfig(stem="2d")],
+    [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True), ModelConfig(stem="2d_deep")],
     ids=str,
 )
 def test_a_saved_model_loads_as_a_plain_keras_model(network, tmp_path):

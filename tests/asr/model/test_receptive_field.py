@@ -19,7 +19,8 @@ def bounded_models():
         *kinds,
         ("separable", "xs", "fbank"),
         ("self-conditioned", "xs", "log_mel"),
-        ("two-dimensional stem", "xs", "log_mel"),
+        ("stem 2d", "xs", "log_mel"),
+        ("stem 2d_deep", "xs", "log_mel"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),
@@ -30,8 +31,8 @@ def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
     network = ModelConfig(family=family, size=size)
     if family == "self-conditioned":
         network = ModelConfig(size=size, intermediate_ctc="0.3, 0.7", self_conditioned=True)
-    if family == "two-dimensional stem":
-        network = ModelConfig(size=size, stem="2d")
+    if family.startswith("stem "):
+        network = ModelConfig(size=size, stem=family.removeprefix("stem "))
     config = Config(features=FeatureConfig(kind=kind, normalize=normalize), model=network)
     model = make_acoustic_model(config, Vocabulary("abcd"))
     for weight in model.network.trainable_weights:

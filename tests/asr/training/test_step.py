@@ -50,7 +50,7 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
         augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
         model=ModelConfig(
             family=family,
-            stem="2d" if family == "separable" else "1d",
+            stem="2d_deep" if family == "separable" else "1d",
             intermediate_ctc="0.7" if family in SIZED_NETWORKS else "",
             self_conditioned=family in SIZED_NETWORKS,
             chunk_s=0.32 if family == "conformer" else 0.0,

@@ -73,7 +73,7 @@ def small():
 
 
 @pytest.mark.parametrize(
-    "network", [pytest.param('model.family="dcnn251bn"', marks=pytest.mark.slow), 'model.stem="2d"']
+    "network", [pytest.param('model.family="dcnn251bn"', marks=pytest.mark.slow), 'model.stem="2d_deep"']
 )
 def test_normalisation_of_each_convolution_is_folded(network):
     model = model_of(network, 'features.kind="fbank"', "features.normalize=false")

@@ -23,6 +23,7 @@ from asr.export.onnx.layers import add_layer
 from asr.export.onnx.model import onnx_model
 from asr.export.onnx.quantize import with_int8_weights
 from asr.model.networks.attention import LONGEST_AT_ONCE
+from asr.model.networks.stem import FILTERS
 
 
 @pytest.fixture
@@ -66,8 +67,9 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 
 
-def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model():
-    assert_same_logits(model_of('model.stem="2d"'))
+@pytest.mark.parametrize("stem", sorted(FILTERS))
+def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model(stem):
+    assert_same_logits(model_of(f'model.stem="{stem}"'))
 
 
 @pytest.mark.parametrize("family", ["separable", "conformer"])
