@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
 
+LARGE = 100.0  # a logit whose difference from the trained model's counts in full
+
 
 def measure(
     recognizer: Recognizer,
@@ -176,10 +178,15 @@ class _Comparison:
 
 
 def largest_difference(expected: Logits2D, received: Logits2D) -> float:
-    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is."""
+    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is.
+
+    The difference of a logit beyond LARGE is divided by |logit| / LARGE: the rounding of float32 grows with
+    the numbers, and an output that never was in training can be at -1,500.
+    """
     if expected.shape != received.shape:
         return math.inf
-    return float(np.max(np.abs(expected - received), initial=0.0))
+    differences = np.abs(expected - received) / np.maximum(1.0, np.abs(expected) / LARGE)
+    return float(np.max(differences, initial=0.0))
 
 
 def _trained_logits(

@@ -22,7 +22,8 @@ class Parity:
         num_clips: number of clips.
         audio_s: seconds of all clips.
         token: what one token is called, such as "syllable".
-        max_logit_difference: largest difference of a logit, alone and in batches; None without logits.
+        max_logit_difference: largest difference of a logit, alone and in batches, as `largest_difference`
+            counts it; None without logits.
         num_same_tokens: clips whose tokens are the same, alone and in batches.
         changed: edits from the trained model's tokens to the exported model's.
         trained: errors of the trained model, greedy.

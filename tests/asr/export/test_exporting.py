@@ -188,6 +188,13 @@ def test_largest_difference_of_logits():
     assert largest_difference(logits[:0], logits[:0]) == 0
 
 
+@pytest.mark.parametrize(("logit", "share"), [(100.0, 1.0), (-100.0, 1.0), (-1500.0, 1 / 15), (800.0, 1 / 8)])
+def test_differences_of_large_logits_count_as_shares(logit, share):
+    logits = np.array([[0.0, logit]])
+    assert largest_difference(logits, logits + np.array([0, 0.5])) == pytest.approx(0.5 * share)
+    assert largest_difference(logits, logits + np.array([0.5, 0])) == 0.5
+
+
 def test_int8_model_is_a_third_of_the_size_and_its_cost_is_measured(separable_run, exported, tmp_path):
     small = export(separable_run, tmp_path / "out", quantize="int8")
     assert small.parity.size_bytes < exported.parity.size_bytes / 3
