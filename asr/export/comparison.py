@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
 
-LARGE = 100.0  # a logit whose difference from the trained model's counts in full
+LARGE = 100.0  # the largest logit whose difference from the trained model's counts in full
 
 
 def measure(
