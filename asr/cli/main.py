@@ -113,7 +113,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     outlive_terminal()
-    arguments = make_parser().parse_args(argv)
+    arguments, unknown = make_parser().parse_known_args(argv)
+    if unknown:  # argparse alone would show how to use `asr`, not the command
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file
     os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")

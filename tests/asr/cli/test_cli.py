@@ -47,6 +47,15 @@ def test_help_imports_no_tensorflow(command):
     assert "heavy: []" in done.stdout
 
 
+@pytest.mark.parametrize("command", [["runs"], ["lm", "info"]])
+def test_unknown_option_shows_how_to_use_the_command(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command, "model", "--unknown"])
+    error = capsys.readouterr().err
+    assert error.startswith(f"usage: asr {' '.join(command)} [-h]")
+    assert "--unknown" in error.splitlines()[-1]
+
+
 def test_run_directory_contains_readable_files(trained_run):
     names = {path.name for path in trained_run.iterdir()}
     assert {
