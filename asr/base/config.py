@@ -164,15 +164,20 @@ class ModelConfig:
     # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # How a network of the separable family begins: with a convolution over time (1d), or with two (2d) or
-    # three (2d_deep) over time and frequency, which find the sounds of other voices at other frequencies; see
+    # three (2d_deep, 2d_fast) over time and frequency, which find the sounds of other voices at other
+    # frequencies; behind 2d_fast there are a quarter of the frames, behind the others half of them. See
     # asr/model/networks/stem.py.
-    stem: Literal["1d", "2d", "2d_deep"] = "1d"
+    stem: Literal["1d", "2d", "2d_deep", "2d_fast"] = "1d"
     # Let the outputs of toned syllables share weights by initial, final and tone.
     factored_output: bool = False
     # Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216), of the separable and conformer families:
     # where in the network there are outputs with a loss of their own in training, as shares of its blocks:
     # "0.7", "0.5, 0.8"; "" for none. Decoding does without them.
     intermediate_ctc: str = ""
+    # What these outputs are: the tokens, as those of the last layer, or phones: the initials and the finals,
+    # with their tones, of toned syllables (hierarchical CTC; Sanabria & Metze, 2018, arXiv:1807.07104). Many
+    # syllables share a phone, so that lower layers learn the sounds of rare syllables from frequent ones.
+    intermediate_units: Literal["tokens", "phones"] = "tokens"
     # Self-conditioned CTC (Nozaki & Komatsu, 2021, arXiv:2104.02724): layers behind an intermediate output
     # get its probabilities, in decoding as well.
     self_conditioned: bool = False

@@ -97,6 +97,15 @@ class Vocabulary:
         ids = {part: index for index, part in enumerate(dict.fromkeys(itertools.chain(*parts)))}
         return [[ids[part] for part in row] for row in parts]
 
+    def phones(self) -> Vocabulary:
+        """Return the vocabulary of the phones of all tokens, in the order in which they first appear."""
+        return Vocabulary(dict.fromkeys(itertools.chain(*map(phones_of, self.tokens[1:]))))
+
+    def phone_ids(self) -> list[list[int]]:
+        """Return the ids, in `phones()`, of each token's phones; the blank has none."""
+        phones = self.phones()
+        return [[], *(phones.encode(phones_of(token)) for token in self.tokens[1:])]
+
     @staticmethod
     def _parts(token: str) -> tuple[str, str, str]:
         # the space distinguishes a token of one letter from a final of the same spelling
@@ -126,3 +135,15 @@ class Vocabulary:
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:
         """Return the vocabulary of all tokens of these utterances, sorted to make the ids reproducible."""
         return cls(sorted({token for utterance in utterances for token in utterance.tokens}))
+
+
+def phones_of(token: str) -> tuple[str, ...]:
+    """Return the phones of a token: `zhong1` -> (`zh-`, `ong1`); `an4` -> (`an4`,).
+
+    A toned syllable has its initial, if there is one, and its final with the tone, which the initial hardly
+    changes. Any other token is a phone.
+    """
+    if not is_syllable(token):
+        return (token,)
+    initial, final, tone = split_syllable(token)
+    return (f"{initial}-", final + tone) if initial else (final + tone,)

@@ -10,7 +10,7 @@ its id in either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -84,12 +84,13 @@ class Loaded:
 
 
 class _Rows(NamedTuple):
-    """Pairs the rows of two output layers that belong to the same token, or part of one."""
+    """Pairs the rows of two output layers that belong to the same token, part of one, or phone."""
 
     ours: list[int]
     theirs: list[int]
     num_ours: int  # rows of our output layer, paired or not
-    unit: str  # what a row belongs to: "outputs" or "parts"
+    num_theirs: int
+    unit: str  # what a row belongs to: "outputs", "parts" or "phones"
 
 
 def load_matching(
@@ -100,8 +101,8 @@ def load_matching(
 ) -> Loaded:
     """Load the matching weights of another run into a model, including moving statistics.
 
-    A weight matches if path and shape are equal. The output layer is matched by token or, if it is a sum of
-    parts, by part; new tokens keep their initial values. Seeds are never loaded.
+    A weight matches if path and shape are equal. Outputs are matched by token, by part if they are a sum of
+    parts, or by phone; new ones keep their initial values. Seeds are never loaded.
 
     Args:
         model: with its weights created.
@@ -116,7 +117,13 @@ def load_matching(
     ours = {path: np.asarray(variable) for path, variable in variables.items()}
     theirs = {path: np.asarray(array) for path, array in source.items() if not path.endswith(SEED)}
     rows = _matching_rows(ours, theirs, vocabulary, source_vocabulary)
-    values = {path: _value(path, initial, theirs.get(path), rows) for path, initial in ours.items()}
+    middle = rows
+    if getattr(model.network, "num_phones", 0):
+        middle = _rows_by_name(vocabulary.phones().tokens, source_vocabulary.phones().tokens, "phones")
+    values = {
+        path: _value(path, initial, theirs.get(path), rows if _layer(path) == OUTPUT else middle)
+        for path, initial in ours.items()
+    }
     weights = [Weight(path, ours[path].shape, reason) for path, (_, reason) in values.items()]
     found = [weight for weight in weights if values[weight.path][0] is not None]
     if not any(_shows_a_match(weight) for weight in found):
@@ -151,6 +158,8 @@ def _value(path: str, initial: Array, array: Array | None, rows: _Rows | str) ->
 def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> tuple[Array | None, str]:
     """Return an output weight with the other run's rows where they match, and why others do not."""
     assert array is not None, path  # rows are matched only if both runs have the same output weights
+    if len(_rows_first(path, array)) != rows.num_theirs:
+        return None, "outputs in the middle are phones in only one of the two (model.intermediate_units)"
     if _rows_first(path, array).shape[1:] != _rows_first(path, initial).shape[1:]:
         return None, _shapes(initial, array)
     value = initial.copy()
@@ -181,9 +190,15 @@ def _matching_rows(
             )
         if array.shape[1:] != here[path].shape[1:]:
             return f"{here[path].shape[1]} inputs here, {array.shape[1]} there"
+    return _rows_by_name(names, other_names, unit)
+
+
+def _rows_by_name(names: Sequence[Any], other_names: Sequence[Any], unit: str) -> _Rows:
+    """Return which rows have the same name in both runs."""
     places = {name: place for place, name in enumerate(other_names)}
     shared = [place for place, name in enumerate(names) if name in places]
-    return _Rows(shared, [places[names[place]] for place in shared], len(names), unit)
+    theirs = [places[names[place]] for place in shared]
+    return _Rows(shared, theirs, len(names), len(other_names), unit)
 
 
 def _part_names(one: Vocabulary, other: Vocabulary) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -6,13 +6,14 @@ loss, path = objective(model, *batch)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from asr.base.config import TrainConfig
 from asr.base.types import DeepLogits, Logits, Tensor
+from asr.base.vocabulary import BLANK_ID
 from asr.model.acoustic_model import AcousticModel
 from asr.model.loss import ctc_loss
 from asr.recognition.decoding.greedy import BestPath, best_path
@@ -32,7 +33,11 @@ def flat_steps_of(config: TrainConfig, num_steps: int) -> int:
 
 
 def make_objective(
-    config: TrainConfig, optimizer: Any, warmup_steps: int = 0, flat_steps: int = 0
+    config: TrainConfig,
+    optimizer: Any,
+    warmup_steps: int = 0,
+    flat_steps: int = 0,
+    phone_ids: Sequence[Sequence[int]] = (),
 ) -> Objective:
     """Return the objective of a configuration.
 
@@ -41,6 +46,8 @@ def make_objective(
         optimizer: its `iterations` are the number of steps so far, on which weights of terms depend.
         warmup_steps: number of steps in which the weight of the consistency rises; 0 if it is whole at once.
         flat_steps: number of steps in which the preference for an even spread of labels falls to 0.
+        phone_ids: the phones of each token, as `Vocabulary.phone_ids`, if the outputs in the middle of the
+            network are phones; empty if they are tokens.
     """
 
     def consistency_weight() -> Tensor:
@@ -52,13 +59,22 @@ def make_objective(
             return None
         return tf.maximum(1.0 - tf.cast(optimizer.iterations, tf.float32) / flat_steps, 0.0)
 
+    def intermediate_loss(logits: DeepLogits, labels: Tensor, num_labels: Tensor) -> Tensor:
+        if phone_ids:
+            labels, num_labels = phone_labels(labels, num_labels, phone_ids)
+        losses = [ctc_loss(each, labels, num_labels, evenness()) for each in logits.intermediate]
+        return tf.add_n([tf.reduce_mean(each) for each in losses]) / len(losses)
+
     def objective(
         model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
     ) -> tuple[Tensor, BestPath]:
         logits: Logits | DeepLogits = model(audio, num_samples, training=True)
         if config.consistency:  # both views have the same labels
             labels, num_labels = tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0)
-        loss = _ctc_loss(logits, labels, num_labels, config.intermediate_weight, evenness())
+        loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, evenness()))
+        if isinstance(logits, DeepLogits):
+            share = config.intermediate_weight
+            loss = (1 - share) * loss + share * intermediate_loss(logits, labels, num_labels)
         last = Logits(*logits[:2])
         if not config.consistency:
             return loss, best_path(last)
@@ -69,19 +85,28 @@ def make_objective(
     return objective
 
 
-def _ctc_loss(
-    logits: Logits | DeepLogits,
-    labels: Tensor,
-    num_labels: Tensor,
-    intermediate_weight: float,
-    evenness: Tensor | None,
-) -> Tensor:
-    """Return the mean CTC loss of some rows, in which losses in the middle of the network have a share."""
-    loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, evenness))
-    if not isinstance(logits, DeepLogits):
-        return loss
-    others = [tf.reduce_mean(ctc_loss(each, labels, num_labels, evenness)) for each in logits.intermediate]
-    return (1 - intermediate_weight) * loss + intermediate_weight * tf.add_n(others) / len(others)
+def phone_labels(
+    labels: Tensor, num_labels: Tensor, phone_ids: Sequence[Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Replace the tokens of each row by their phones.
+
+    Args:
+        labels: (B, U) int32; padding is ignored.
+        num_labels: (B,) int32.
+        phone_ids: of each token, P at most.
+
+    Returns:
+        (B, P U) int32, padded with blanks, and (B,) int32.
+    """
+    most = max(map(len, phone_ids))
+    table = [[*ids, *[BLANK_ID] * (most - len(ids))] for ids in phone_ids]
+    inside = tf.sequence_mask(num_labels, tf.shape(labels)[1])
+    phones = tf.gather(tf.constant(table), tf.where(inside, labels, BLANK_ID))  # (B, U, P)
+    phones = tf.reshape(phones, [tf.shape(labels)[0], -1])
+    exists = phones != BLANK_ID
+    places = tf.cumsum(tf.cast(exists, tf.int32), axis=1, exclusive=True)
+    moved = exists[:, None] & (places[:, None] == tf.range(tf.shape(phones)[1])[:, None])  # (B, to, from)
+    return tf.reduce_sum(tf.where(moved, phones[:, None], 0), axis=2), tf.math.count_nonzero(exists, axis=1, dtype=tf.int32)
 
 
 def views_of(logits: Logits) -> tuple[Logits, Logits]:

@@ -36,6 +36,7 @@ def make_step(
     config: TrainConfig,
     warmup_steps: int = 0,
     flat_steps: int = 0,
+    phone_ids: Sequence[Sequence[int]] = (),
 ) -> Step:
     """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result.
 
@@ -46,6 +47,7 @@ def make_step(
         config: of the run.
         warmup_steps: number of steps of the warm-up.
         flat_steps: number of steps of the flat start.
+        phone_ids: see `make_objective`.
     """
 
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
@@ -54,7 +56,7 @@ def make_step(
         kept, norm = clip(gradients, config.clip_norm * scale)
         return kept, norm / scale
 
-    objective = make_objective(config, optimizer, warmup_steps, flat_steps)
+    objective = make_objective(config, optimizer, warmup_steps, flat_steps, phone_ids)
     compiled = engine.train_step(model, optimizer, objective, clipped, BATCH_SIGNATURE, config.accumulate)
 
     def step(batch: Batch, num_rows: int) -> StepResult:

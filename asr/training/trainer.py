@@ -432,6 +432,7 @@ class Trainer:
             self.config.train,
             self.trouble.warmup_steps,
             self._flat_steps,
+            self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else (),
         )
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch]]:

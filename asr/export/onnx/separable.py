@@ -35,12 +35,12 @@ def add_separable(
 
 @writes(Stage)
 def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> tuple[Value, Value]:
-    """Map (B, C, 1, T) to (B, C', 1, T'), and the number of frames, half as many."""
+    """Map (B, C, 1, T) to (B, C', 1, T'), and the number of frames."""
     inner = inner_layers(stage)
-    num_frames = (num_frames + 1) // 2
     if "stem" in inner:
-        hidden = add_layer(graph, inner["stem"], hidden, num_frames)
+        hidden, num_frames = add_layer(graph, inner["stem"], hidden, num_frames)
     else:
+        num_frames = (num_frames + 1) // 2
         side = DOWN_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
         hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
     mask = padding_mask(graph, num_frames, hidden, axis=3, rank=4)
@@ -55,19 +55,20 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
 
 
 @writes(Stem)
-def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> Value:
-    """Map features (B, F, 1, T) to (B, C, 1, T / 2), before the last ReLU; `num_frames` are half as many."""
+def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> tuple[Value, Value]:
+    """Map features (B, F, 1, T) to (B, C, 1, T'), before the last ReLU, and the number of frames."""
     inner = inner_layers(stem)
     hidden = graph.op("Transpose", features, perm=[0, 2, 3, 1])  # (B, 1, T, F)
-    for index in range(len(stem.filters)):
+    for index, stride in enumerate(stem.kind.strides):
+        num_frames = (num_frames + 1) // 2 if stride == 2 else num_frames
         convolution = inner[f"conv{index}"]
         side = convolution.kernel_size[0] // 2
         hidden = add_layer(graph, convolution, hidden, pads=(side, side), norm=inner[f"norm{index}"])
         hidden = graph.op("Relu", hidden) * padding_mask(graph, num_frames, hidden, axis=2, rank=4)
-    hidden = graph.op("Transpose", hidden, perm=[0, 3, 1, 2])  # (B, bands, filters, T / 2)
+    hidden = graph.op("Transpose", hidden, perm=[0, 3, 1, 2])  # (B, bands, filters, T')
     size = int(inner["pointwise"].kernel.shape[0])
     hidden = graph.op("Reshape", hidden, [0, size, 1, -1])
-    return add_pointwise(graph, inner["pointwise"], hidden, inner["norm"])
+    return add_pointwise(graph, inner["pointwise"], hidden, inner["norm"]), num_frames
 
 
 @writes(Block)

@@ -3,7 +3,8 @@
 After QuartzNet (Kriman et al., 2019, arXiv:1910.10261) and Citrinet (Majumdar et al., 2021,
 arXiv:2104.01721): each of three stages is a convolution of stride 2 followed by residual blocks, and in
 the larger sizes a squeeze-and-excitation gate gives every frame information about the whole clip. With
-`model.stem = "2d"` or `"2d_deep"`, the first stage begins with two-dimensional convolutions instead.
+`model.stem`, the first stage begins with two-dimensional convolutions instead; those of `"2d_fast"` have a
+stride of 4, and take the place of the first two stages' convolutions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved, make_output
 from asr.model.networks.parts import Part, Passed, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
-from asr.model.networks.stem import Stem, stem_reach
+from asr.model.networks.stem import STEMS, Stem
 
 
 class Size(NamedTuple):
@@ -53,6 +54,45 @@ SIZES = {
 DOWN_KERNEL = 5
 
 
+class StageSize(NamedTuple):
+    """Holds what the stages of a network differ in.
+
+    Attributes:
+        index: of the stage, from 0; where a stem takes the place of two convolutions, there is no stage 0.
+        channels: of each frame.
+        blocks: number of them.
+        kernel: frames that a filter covers.
+        stem: how the stage begins, as `model.stem`.
+    """
+
+    index: int
+    channels: int
+    blocks: int
+    kernel: int
+    stem: str = "1d"
+
+    @property
+    def subsampling(self) -> int:
+        """Return the frames at the beginning of the stage from one frame of the stage to the next."""
+        return 2 if self.stem == "1d" else STEMS[self.stem].subsampling
+
+    @property
+    def first_reach(self) -> int:
+        """Return how many frames to each side what comes before the blocks depends on."""
+        return DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach
+
+
+def stage_sizes(size: str, stem: str) -> list[StageSize]:
+    """Return the stages of a size of network that begins with a stem."""
+    recipe = SIZES[size]
+    sizes = zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)
+    first, second, third = (StageSize(index, *each) for index, each in enumerate(sizes))
+    first = first._replace(stem=stem)
+    if first.subsampling == 2:
+        return [first, second, third]
+    return [second._replace(blocks=first.blocks + second.blocks, stem=stem), third]
+
+
 @keras.saving.register_keras_serializable("polyphone")
 class Separable(SizedNetwork):
     """Implements the separable networks, one for each size; `SizedNetwork` has the other arguments.
@@ -72,15 +112,13 @@ class Separable(SizedNetwork):
         seeds, numbers = itertools.count(self.seed * 1000), itertools.count()
         self._stages = [
             Stage(
-                BlockSize(channels, recipe.convolutions, kernel, recipe.gate, self.dropout),
-                [self.intermediate_output(next(numbers)) for _ in range(blocks)],
+                BlockSize(stage.channels, recipe.convolutions, stage.kernel, recipe.gate, self.dropout),
+                [self.intermediate_output(next(numbers)) for _ in range(stage.blocks)],
                 seed=next(seeds) * 100,
-                stem="1d" if index else stem,
-                name=f"stage{index}",
+                stem=stage.stem,
+                name=f"stage{stage.index}",
             )
-            for index, (channels, blocks, kernel) in enumerate(
-                zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)
-            )
+            for stage in stage_sizes(self.size, stem)
         ]
         self._head = SeparableConvolution(recipe.head, recipe.kernels[-1], seed=next(seeds), name="head")
         self._dropout = keras.layers.Dropout(self.dropout, seed=next(seeds), name="dropout")
@@ -102,10 +140,9 @@ class Separable(SizedNetwork):
         if recipe.gate:
             return None
         reach = recipe.kernels[-1] // 2  # of the head
-        down = DOWN_KERNEL // 2
-        begins = (down if self.stem == "1d" else stem_reach(self.stem), down, down)  # of each stage
-        for begin, blocks, kernel in reversed([*zip(begins, recipe.blocks, recipe.kernels, strict=True)]):
-            reach = 2 * (reach + blocks * recipe.convolutions * (kernel // 2)) + begin
+        for stage in reversed(stage_sizes(self.size, self.stem)):
+            reach += stage.blocks * recipe.convolutions * (stage.kernel // 2)
+            reach = stage.subsampling * reach + stage.first_reach
         return ReceptiveField(reach, reach)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Logits | DeepLogits:
@@ -148,7 +185,7 @@ class BlockSize(NamedTuple):
 
 
 class Stage(BuiltByCall, keras.layers.Layer):
-    """Applies a convolution of stride 2, then residual blocks.
+    """Applies a convolution of stride 2 or a stem, then residual blocks.
 
     Args:
         size: of each block.
@@ -185,7 +222,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         self._outputs = list(outputs)
 
     def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Passed:
-        """Map (B, T, C) and the frames of each row to (B, (T + 1) // 2, channels) and its frames.
+        """Map (B, T, C) and the frames of each row to (B, T', channels) and its frames.
 
         In training, the logits of outputs follow.
         """

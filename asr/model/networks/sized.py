@@ -30,6 +30,8 @@ class SizedNetwork(Network):
         seed: seed of the dropout masks and the initial weights.
         intermediate: indices of the blocks, from 0, that have an output of their own behind them.
         self_conditioned: whether layers behind such an output get its probabilities.
+        num_phones: number of outputs of those in the middle, including the blank, if they are phones; 0 if
+            they are tokens.
     """
 
     HAS_INTERMEDIATE = True
@@ -48,10 +50,12 @@ class SizedNetwork(Network):
         seed: int = 1,
         intermediate: Sequence[int] = (),
         self_conditioned: bool = False,
+        num_phones: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.intermediate, self.self_conditioned = tuple(intermediate), self_conditioned
+        self.num_phones = num_phones
         self.size, self.num_outputs, self.dropout, self.seed = size, num_outputs, dropout, seed
         self.output_parts = output_parts
 
@@ -73,6 +77,7 @@ class SizedNetwork(Network):
             seed,
             blocks,
             config.self_conditioned,
+            len(vocabulary.phones()) if config.intermediate_units == "phones" else 0,
             **cls.own_settings(config),
         )
 
@@ -104,8 +109,8 @@ class SizedNetwork(Network):
         if block not in self.intermediate:
             return None
         return IntermediateOutput(
-            self.num_outputs,
-            self.output_parts,
+            self.num_phones or self.num_outputs,
+            None if self.num_phones else self.output_parts,
             self.self_conditioned,
             seed=self.seed * 1000 + 500 + block,
             name=f"{NAME}{block}",
@@ -128,6 +133,7 @@ class SizedNetwork(Network):
             "seed": self.seed,
             "intermediate": list(self.intermediate),
             "self_conditioned": self.self_conditioned,
+            "num_phones": self.num_phones,
             "name": self.name,
         }
 

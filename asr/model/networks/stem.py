@@ -8,7 +8,8 @@ doi:10.1109/TASLP.2014.2339736).
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -16,62 +17,82 @@ from keras import ops
 from asr.base.types import Tensor
 from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, centred, frame_mask, halved, without_bands
 
-FILTERS = {"2d": (16, 32), "2d_deep": (16, 32, 64)}
-"""The filters of each convolution, by `model.stem`."""
-
 KERNELS = (5, 3, 3)  # frames and bands
-STRIDES = ((2, 2), (1, 2), (1, 2))  # of frames and bands
+BAND_STRIDE = 2
 
 
-def stem_reach(kind: str) -> int:
-    """Return how many frames of features to each side an output frame of this kind of stem depends on."""
-    later = KERNELS[1 : len(FILTERS[kind])]
-    return KERNELS[0] // 2 + STRIDES[0][0] * sum(kernel // 2 for kernel in later)
+class StemKind(NamedTuple):
+    """Holds the filters and the stride over time of each convolution."""
+
+    filters: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def subsampling(self) -> int:
+        """Return the frames of features from one output frame to the next."""
+        return math.prod(self.strides)
+
+    @property
+    def reach(self) -> int:
+        """Return how many frames of features to each side an output frame depends on."""
+        reach = 0
+        for kernel, stride in reversed([*zip(KERNELS, self.strides, strict=False)]):
+            reach = stride * reach + kernel // 2
+        return reach
+
+
+STEMS = {
+    "2d": StemKind((16, 32), (2, 1)),
+    "2d_deep": StemKind((16, 32, 64), (2, 1, 1)),
+    "2d_fast": StemKind((16, 32, 64), (2, 2, 1)),
+}
+"""The kinds of stems, by `model.stem`."""
 
 
 class Stem(BuiltByCall, keras.layers.Layer):
-    """Maps features to half of their frames.
+    """Maps features to a half or a quarter of their frames.
 
     Args:
-        kind: a name in FILTERS.
+        kind: a name in STEMS.
         channels: of each frame of the output.
         seed: seed of the initial weights.
     """
 
     def __init__(self, kind: str, channels: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.filters = FILTERS[kind]
+        self.kind = STEMS[kind]
         seeds, he = itertools.count(seed), keras.initializers.HeNormal
         self._convolutions = [
             keras.layers.Conv2D(
                 filters,
                 kernel,
-                strides=strides,
+                strides=(stride, BAND_STRIDE),
                 padding="valid",
                 use_bias=False,
                 kernel_initializer=he(next(seeds)),
                 name=f"conv{index}",
             )
-            for index, (filters, kernel, strides) in enumerate(
-                zip(self.filters, KERNELS, STRIDES, strict=False)
+            for index, (filters, kernel, stride) in enumerate(
+                zip(self.kind.filters, KERNELS, self.kind.strides, strict=False)
             )
         ]
-        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(self.filters))]
+        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(self.kind.filters))]
         self._pointwise = keras.layers.Dense(
             channels, use_bias=False, kernel_initializer=he(next(seeds)), name="pointwise"
         )
         self._norm = MaskedBatchNorm(name="norm")
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
-        """Map features (B, T, F), 0 on padding, and their number of frames (B,) to half of them.
+        """Map features (B, T, F), 0 on padding, and their number of frames (B,).
 
         Returns:
-            (B, (T + 1) // 2, channels), 0 on padding, and (B,).
+            (B, T', channels), 0 on padding, and (B,), both as often halved as there are strides of 2.
         """
-        num_frames = halved(num_frames)
         hidden = features[..., None]
-        for convolution, norm in zip(self._convolutions, self._norms, strict=True):
+        layers = zip(self._convolutions, self._norms, self.kind.strides, strict=True)
+        for convolution, norm, stride in layers:
             hidden = centred(convolution, hidden)
+            num_frames = halved(num_frames) if stride == 2 else num_frames
             mask = frame_mask(hidden, num_frames)
             hidden = ops.relu(norm(hidden * mask[..., None], mask[..., None], training=training))
         mixed = self._pointwise(without_bands(hidden))

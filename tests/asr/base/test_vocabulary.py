@@ -53,3 +53,11 @@ def test_syllables_share_parts_and_other_tokens_do_not():
     assert len(ma1 & ma3) == 2  # initial and final
     assert not blank & (ma1 | an4 | letter)
     assert not letter & (ma1 | an4)
+
+
+def test_syllables_have_an_initial_and_a_final_with_its_tone_as_phones():
+    vocabulary = Vocabulary(["zhi1", "ma3", "a3", "er2", "ng2", "x"])
+    phones = vocabulary.phones()
+    spelled = [phones.decode(ids) for ids in vocabulary.phone_ids()]
+    assert spelled == [(), ("zh-", "-i1"), ("m-", "a3"), ("a3",), ("er2",), ("ng2",), ("x",)]
+    assert len(phones) == 1 + 7  # a3 is one

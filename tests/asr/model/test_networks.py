@@ -21,6 +21,7 @@ CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "separable m": ModelConfig(size="m"),  # with gates
     "two-dimensional stem": ModelConfig(stem="2d"),
     "deep stem": ModelConfig(stem="2d_deep"),
+    "fast stem": ModelConfig(stem="2d_fast"),
     "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
     "self-conditioned conformer": ModelConfig(
         family="conformer", intermediate_ctc="0.4, 1", self_conditioned=True

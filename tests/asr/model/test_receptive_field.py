@@ -21,6 +21,7 @@ def bounded_models():
         ("self-conditioned", "xs", "log_mel"),
         ("stem 2d", "xs", "log_mel"),
         ("stem 2d_deep", "xs", "log_mel"),
+        ("stem 2d_fast", "s", "log_mel"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),

@@ -121,6 +121,38 @@ def test_outputs_in_the_middle_keep_the_weights_of_tokens(factored_output):
     )
 
 
+PHONES = {"intermediate_ctc": "0.7", "self_conditioned": True, "intermediate_units": "phones"}
+
+
+def weight_of(model, ending):
+    return next(array for path, array in source_of(model).items() if path.endswith(ending))
+
+
+def test_phones_keep_their_weights_in_another_vocabulary():
+    source = trained(THEIRS, **PHONES)
+    model = make(OURS, **PHONES)
+    fresh = weight_of(model, "intermediate1/feedback/rows")
+    loaded = load_matching(model, OURS, source_of(source), THEIRS)
+    assert not loaded.initialized + loaded.unused
+    ours, theirs = OURS.phones().tokens, THEIRS.phones().tokens
+    assert ours != theirs
+    for ending in ("intermediate1/output/bias", "intermediate1/feedback/rows"):
+        here, there = weight_of(model, ending), weight_of(source, ending)
+        for phone in set(ours) & set(theirs):
+            np.testing.assert_array_equal(here[ours.index(phone)], there[theirs.index(phone)])
+    new = ours.index("ang2")
+    np.testing.assert_array_equal(weight_of(model, "intermediate1/feedback/rows")[new], fresh[new])
+
+
+def test_phones_are_not_loaded_into_tokens():
+    source = trained(THEIRS, **PHONES)
+    model = make(THEIRS, intermediate_ctc="0.7", self_conditioned=True)
+    loaded = load_matching(model, THEIRS, source_of(source), THEIRS)
+    assert all("intermediate1" in weight.path for weight in loaded.initialized)
+    assert len(loaded.initialized) == 3
+    assert all("phones in only one" in weight.reason for weight in loaded.initialized)
+
+
 def test_outputs_in_the_middle_that_only_one_run_has_are_named(plain):
     model = make(THEIRS, intermediate_ctc="0.7", self_conditioned=True)
     loaded = load_matching(model, THEIRS, source_of(plain), THEIRS)

@@ -15,7 +15,13 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
 from asr.model.loss import ctc_loss
 from asr.training.data import training_data
-from asr.training.objective import consistency_loss, flat_steps_of, make_objective, views_of
+from asr.training.objective import (
+    consistency_loss,
+    flat_steps_of,
+    make_objective,
+    phone_labels,
+    views_of,
+)
 from asr.training.optimizer import make_optimizer
 from asr.training.step import make_step
 from data_pipeline.dataset import pad_batch
@@ -126,6 +132,42 @@ def test_flat_start_prefers_an_even_spread_less_and_less_in_all_losses():
             for each in (logits, *logits.intermediate)
         )
         np.testing.assert_allclose(loss, 0.7 * last + 0.3 * middle, rtol=1e-6)
+
+
+def test_labels_become_their_phones_without_gaps():
+    ids = Vocabulary(["an4", "ma1", "ma3", "ni3"]).phone_ids()  # an4; m- a1; m- a3; n- i3
+    labels, num_labels = phone_labels(
+        tf.constant([[2, 1, 4], [1, 3, 3], [3, 1, 1]]), tf.constant([3, 2, 0]), ids
+    )
+    an, m, a1, a3, n, i = (ids[1] + ids[2] + ids[3][1:] + ids[4])
+    assert labels.numpy().tolist() == [[m, a1, an, n, i, 0], [an, m, a3, 0, 0, 0], [0] * 6]
+    assert num_labels.numpy().tolist() == [5, 3, 0]
+
+
+def test_outputs_in_the_middle_learn_phones():
+    config = Config(
+        model=ModelConfig(dropout=0.0, intermediate_ctc="0.4", intermediate_units="phones"),
+        train=TrainConfig(intermediate_weight=0.3),
+    )
+    model = make_acoustic_model(config, VOCABULARY, for_training=True)
+    ids = VOCABULARY.phone_ids()
+    loss, _ = make_objective(config.train, None, phone_ids=ids)(model, *BATCH)
+    logits = model(BATCH.audio, BATCH.num_samples, training=True)
+    (middle,) = logits.intermediate
+    assert middle.values.shape[-1] == len(VOCABULARY.phones())
+    tokens = [row[:num] for row, num in zip(BATCH.labels, BATCH.num_labels, strict=True)]
+    phones = [[phone for token in row for phone in ids[token]] for row in tokens]
+    expected = [
+        ctc_loss(
+            Logits(middle.values[row : row + 1], middle.num_frames[row : row + 1]),
+            np.array([phones[row]], np.int32),
+            np.array([len(phones[row])], np.int32),
+        )[0]
+        for row in range(len(phones))
+    ]
+    assert min(expected) > 0  # all of them fit
+    last = np.mean(ctc_loss(Logits(*logits[:2]), BATCH.labels, BATCH.num_labels))
+    np.testing.assert_allclose(loss, 0.7 * last + 0.3 * np.mean(expected), rtol=1e-5)
 
 
 def test_losses_in_the_middle_of_the_network_have_their_share():

@@ -23,7 +23,7 @@ from asr.export.onnx.layers import add_layer
 from asr.export.onnx.model import onnx_model
 from asr.export.onnx.quantize import with_int8_weights
 from asr.model.networks.attention import LONGEST_AT_ONCE
-from asr.model.networks.stem import FILTERS
+from asr.model.networks.stem import STEMS
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 
 
-@pytest.mark.parametrize("stem", sorted(FILTERS))
+@pytest.mark.parametrize("stem", sorted(STEMS))
 def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model(stem):
     assert_same_logits(model_of(f'model.stem="{stem}"'))
 
