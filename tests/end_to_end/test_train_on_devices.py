@@ -198,6 +198,8 @@ METHODS = [
     "--set=train.consistency=0.5",
     '--set=model.intermediate_ctc="0.7"',
     "--set=model.self_conditioned=true",
+    "--set=model.intermediate_units=phones",
+    "--set=model.stem=2d_fast",
 ]
 
 

@@ -11,6 +11,7 @@ VOCABULARY = Vocabulary(["ni3", "hao3", "shi4", "jie4"])
 FAMILIES = sorted(name for name, where in NETWORKS.items() if where.startswith("asr."))
 CONFORMER = ('model.family="conformer"', 'model.size="xs"')
 SELF_CONDITIONED = ('model.intermediate_ctc="0.3, 0.8"', "model.self_conditioned=true")
+PHONES = (*SELF_CONDITIONED, 'model.intermediate_units="phones"')
 NUM_SAMPLES = [23_457, 7_000, 15_999]
 
 

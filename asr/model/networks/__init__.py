@@ -52,6 +52,11 @@ def make_network(
             "model.self_conditioned: needs an output in the middle of the network, and "
             'model.intermediate_ctc names none; set it, for instance to "0.7"'
         )
+    if config.intermediate_units == "phones" and not config.intermediate_ctc:
+        raise UserError(
+            "model.intermediate_units: phones need an output in the middle of the network, and "
+            'model.intermediate_ctc names none; set it, for instance to "0.5"'
+        )
     network = family.of(config, vocabulary, seed)
     for layer in layers_of(network):
         layer.dtype_policy = POLICIES[precision]

@@ -39,6 +39,7 @@ def test_depths_are_shares_of_the_blocks(depths, num_blocks, blocks):
             "model.family=dcnn24 have no outputs in the middle",
         ),
         ({"self_conditioned": True}, "model.self_conditioned: needs an output"),
+        ({"intermediate_units": "phones"}, "model.intermediate_units: phones need an output"),
         (
             {"stem": "2d_deep", "family": "conformer"},
             "model.stem: networks of model.family=conformer have no choice",
@@ -70,6 +71,19 @@ def test_logits_in_the_middle_have_the_frames_of_their_depth():
     assert [each.num_frames[0] for each in logits.intermediate] == [24, 12, 6]
     assert [each.values.shape for each in logits.intermediate] == [(2, 24, 5), (2, 12, 5), (2, 6, 5)]
     assert logits.num_frames[0] == 6
+
+
+def test_stem_that_is_faster_leaves_no_output_with_half_of_the_frames():
+    logits = model_of(stem="2d_fast", intermediate_ctc="0.3, 0.7, 1")(AUDIO, NUM_SAMPLES, training=True)
+    assert [each.num_frames[0] for each in logits.intermediate] == [12, 12, 6]
+
+
+@pytest.mark.parametrize("family", ["separable", "conformer"])
+def test_phones_are_outputs_of_their_own(family):
+    model = model_of(family=family, intermediate_ctc="0.5", intermediate_units="phones", factored_output=True)
+    logits = model(AUDIO, NUM_SAMPLES, training=True)
+    assert logits.values.shape[-1] == 5
+    assert [each.values.shape[-1] for each in logits.intermediate] == [1 + 6]  # an4, m-, a1, a3, n-, i3
 
 
 def test_logits_in_the_middle_of_a_conformer_have_its_frames():

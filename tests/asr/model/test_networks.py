@@ -146,7 +146,12 @@ SAVED = [ModelConfig(family=name, factored_output=True) for name in ("separable"
 
 @pytest.mark.parametrize(
     "network",
-    [*SAVED, ModelConfig(intermediate_ctc="1", self_conditioned=True), ModelConfig(stem="2d_deep")],
+    [
+        *SAVED,
+        ModelConfig(intermediate_ctc="1", self_conditioned=True, intermediate_units="phones"),
+        ModelConfig(stem="2d_deep"),
+        ModelConfig(stem="2d_fast"),
+    ],
     ids=str,
 )
 def test_a_saved_model_loads_as_a_plain_keras_model(network, tmp_path):

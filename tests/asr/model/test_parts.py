@@ -15,7 +15,7 @@ AUDIO = np.random.default_rng(0).integers(-3000, 3000, (4, 8000)).astype(np.int1
 NUM_SAMPLES = np.array([8000, 6000, 4000, 500], np.int32)  # the last has fewer frames than one of logits
 MODELS = [
     ModelConfig(factored_output=True),
-    ModelConfig(stem="2d_deep", factored_output=True, intermediate_ctc="0.3, 0.7", self_conditioned=True),
+    ModelConfig(stem="2d_fast", factored_output=True, intermediate_ctc="0.3, 0.7", self_conditioned=True),
     ModelConfig(family="conformer", chunk_s=0.16, intermediate_ctc="0.3, 0.7", self_conditioned=True),
     ModelConfig(family="dcnn251bn"),
     ModelConfig(family="dcnn24"),  # without normalisation, with dropout

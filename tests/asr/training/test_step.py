@@ -50,8 +50,9 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
         augment=AugmentConfig(frequency_warp=0.1, time_masks=1),
         model=ModelConfig(
             family=family,
-            stem="2d_deep" if family == "separable" else "1d",
+            stem="2d_fast" if family == "separable" else "1d",
             intermediate_ctc="0.7" if family in SIZED_NETWORKS else "",
+            intermediate_units="phones" if family in SIZED_NETWORKS else "tokens",
             self_conditioned=family in SIZED_NETWORKS,
             chunk_s=0.32 if family == "conformer" else 0.0,
         ),
@@ -62,7 +63,8 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
         model = make_acoustic_model(config, VOCABULARY, for_training=True)
         optimizer = make_optimizer(config.train, 10)
         optimizer.build(model.trainable_variables)
-    step = make_step(engine, model, optimizer, config.train, warmup_steps=1)
+    phone_ids = VOCABULARY.phone_ids() if family in SIZED_NETWORKS else ()
+    step = make_step(engine, model, optimizer, config.train, warmup_steps=1, phone_ids=phone_ids)
     traced = tf.function(lambda *batch: step(Batch(*batch), 2), autograph=False)
     kinds = set(kinds_of_operations(traced.get_concrete_function(*BATCH_SIGNATURE).graph))
     assert {"MatMul", "DepthwiseConv2dNative" if family in SIZED_NETWORKS else "Conv2D"} <= kinds

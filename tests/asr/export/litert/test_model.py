@@ -10,6 +10,7 @@ from helpers.exports import (
     CONFORMER,
     FAMILIES,
     NUM_SAMPLES,
+    PHONES,
     SELF_CONDITIONED,
     VOCABULARY,
     expected_logits,
@@ -73,7 +74,7 @@ def small():
 
 
 @pytest.mark.parametrize(
-    "network", [pytest.param('model.family="dcnn251bn"', marks=pytest.mark.slow), 'model.stem="2d_deep"']
+    "network", [pytest.param('model.family="dcnn251bn"', marks=pytest.mark.slow), 'model.stem="2d_fast"']
 )
 def test_normalisation_of_each_convolution_is_folded(network):
     model = model_of(network, 'features.kind="fbank"', "features.normalize=false")
@@ -105,7 +106,7 @@ def test_gates_and_unshared_outputs_are_those_of_the_model():
 
 @pytest.mark.slow
 def test_logits_of_self_conditioned_networks_are_those_of_the_model():
-    assert_same_logits(model_of(*SELF_CONDITIONED))
+    assert_same_logits(model_of(*PHONES))
 
 
 @pytest.mark.slow

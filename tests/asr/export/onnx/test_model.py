@@ -8,6 +8,7 @@ from helpers.exports import (
     CONFORMER,
     FAMILIES,
     NUM_SAMPLES,
+    PHONES,
     SELF_CONDITIONED,
     VOCABULARY,
     expected_logits,
@@ -73,10 +74,17 @@ def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model(stem):
 
 
 @pytest.mark.parametrize("family", ["separable", "conformer"])
-@pytest.mark.parametrize("factored", ["true", "false"])
-def test_logits_of_self_conditioned_networks_are_those_of_the_model(small_conformer, family, factored):
-    shape = f'model.family="{family}"', 'model.size="xs"', f"model.factored_output={factored}"
-    model = model_of(*SELF_CONDITIONED, *shape)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (*SELF_CONDITIONED, "model.factored_output=true"),
+        (*SELF_CONDITIONED, "model.factored_output=false"),
+        PHONES,
+    ],
+    ids=["parts", "tokens", "phones"],
+)
+def test_logits_of_self_conditioned_networks_are_those_of_the_model(small_conformer, family, settings):
+    model = model_of(*settings, f'model.family="{family}"', 'model.size="xs"')
     assert_same_logits(model)
     before = expected_logits(model)
     for weight in model.weights:
