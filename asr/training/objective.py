@@ -106,7 +106,8 @@ def phone_labels(
     exists = phones != BLANK_ID
     places = tf.cumsum(tf.cast(exists, tf.int32), axis=1, exclusive=True)
     moved = exists[:, None] & (places[:, None] == tf.range(tf.shape(phones)[1])[:, None])  # (B, to, from)
-    return tf.reduce_sum(tf.where(moved, phones[:, None], 0), axis=2), tf.math.count_nonzero(exists, axis=1, dtype=tf.int32)
+    num_phones = tf.math.count_nonzero(exists, axis=1, dtype=tf.int32)
+    return tf.reduce_sum(tf.where(moved, phones[:, None], 0), axis=2), num_phones
 
 
 def views_of(logits: Logits) -> tuple[Logits, Logits]:

@@ -58,14 +58,14 @@ class StageSize(NamedTuple):
     """Holds what the stages of a network differ in.
 
     Attributes:
-        index: of the stage, from 0; where a stem takes the place of two convolutions, there is no stage 0.
+        number: of the stage, from 0; where a stem takes the place of two convolutions, there is no stage 0.
         channels: of each frame.
         blocks: number of them.
         kernel: frames that a filter covers.
         stem: how the stage begins, as `model.stem`.
     """
 
-    index: int
+    number: int
     channels: int
     blocks: int
     kernel: int
@@ -86,7 +86,7 @@ def stage_sizes(size: str, stem: str) -> list[StageSize]:
     """Return the stages of a size of network that begins with a stem."""
     recipe = SIZES[size]
     sizes = zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)
-    first, second, third = (StageSize(index, *each) for index, each in enumerate(sizes))
+    first, second, third = (StageSize(number, *each) for number, each in enumerate(sizes))
     first = first._replace(stem=stem)
     if first.subsampling == 2:
         return [first, second, third]
@@ -116,7 +116,7 @@ class Separable(SizedNetwork):
                 [self.intermediate_output(next(numbers)) for _ in range(stage.blocks)],
                 seed=next(seeds) * 100,
                 stem=stage.stem,
-                name=f"stage{stage.index}",
+                name=f"stage{stage.number}",
             )
             for stage in stage_sizes(self.size, stem)
         ]

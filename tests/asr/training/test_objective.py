@@ -139,7 +139,7 @@ def test_labels_become_their_phones_without_gaps():
     labels, num_labels = phone_labels(
         tf.constant([[2, 1, 4], [1, 3, 3], [3, 1, 1]]), tf.constant([3, 2, 0]), ids
     )
-    an, m, a1, a3, n, i = (ids[1] + ids[2] + ids[3][1:] + ids[4])
+    an, m, a1, a3, n, i = ids[1] + ids[2] + ids[3][1:] + ids[4]
     assert labels.numpy().tolist() == [[m, a1, an, n, i, 0], [an, m, a3, 0, 0, 0], [0] * 6]
     assert num_labels.numpy().tolist() == [5, 3, 0]
 
