@@ -9,7 +9,7 @@ Two networks at equal training time, the Conformer and the separable network of 
 
     python benchmarks/accuracy.py hsk_words FOLDER --minutes 15 --out runs/separable --set model.size=xs
     python benchmarks/accuracy.py hsk_words FOLDER --minutes 15 --out runs/conformer --set model.size=xs \
-        --set model.family=conformer
+        --set model.family=conformer --set model.stem=1d
 
 Runs `python train.py CONFIG` once for each seed, one after the other. Each leaves its run directory in the
 folder of `--out` (`runs/accuracy`): a seed that is there is not trained again, one that was stopped resumes,
