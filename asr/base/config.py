@@ -228,8 +228,9 @@ class TrainConfig:
     plateau_factor: Annotated[float, Range(0.01, 0.99)] = 0.5
     # Stop when the dev error has not improved for this number of epochs; 0 for never.
     early_stopping_epochs: Count = 0
-    # Weight decay, decoupled from the gradient; biases and normalisation have none, and `adam` ignores it. Much
-    # more on small corpora learns much more: 0.3 in the built-in configurations; see docs/guides/methods.md.
+    # Weight decay, decoupled from the gradient; biases and normalisation have none, and `adam` ignores it. On
+    # small corpora, networks learn more with much more of it: the built-in configurations have 0.3. See
+    # docs/guides/methods.md.
     weight_decay: Share = 1e-2
     # Clip the gradients to this global norm.
     clip_norm: Positive = 5.0
