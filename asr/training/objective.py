@@ -104,10 +104,12 @@ def phone_labels(
     phones = tf.gather(tf.constant(table), tf.where(inside, labels, BLANK_ID))  # (B, U, P)
     phones = tf.reshape(phones, [tf.shape(labels)[0], -1])
     exists = phones != BLANK_ID
-    places = tf.cumsum(tf.cast(exists, tf.int32), axis=1, exclusive=True)
-    moved = exists[:, None] & (places[:, None] == tf.range(tf.shape(phones)[1])[:, None])  # (B, to, from)
-    num_phones = tf.math.count_nonzero(exists, axis=1, dtype=tf.int32)
-    return tf.reduce_sum(tf.where(moved, phones[:, None], 0), axis=2), num_phones
+    counts = tf.cast(exists, tf.float32)  # GPUs have no sums of int32
+    places = tf.cumsum(counts, axis=1, exclusive=True)
+    columns = tf.range(tf.cast(tf.shape(phones)[1], tf.float32))
+    moved = exists[:, None] & (places[:, None] == columns[:, None])  # (B, to, from)
+    gathered = tf.reduce_sum(tf.where(moved, tf.cast(phones, tf.float32)[:, None], 0.0), axis=2)
+    return tf.cast(gathered, tf.int32), tf.cast(tf.reduce_sum(counts, axis=1), tf.int32)
 
 
 def views_of(logits: Logits) -> tuple[Logits, Logits]:

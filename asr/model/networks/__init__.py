@@ -55,7 +55,7 @@ def make_network(
     if config.intermediate_units == "phones" and not config.intermediate_ctc:
         raise UserError(
             "model.intermediate_units: phones need an output in the middle of the network, and "
-            'model.intermediate_ctc names none; set it, for instance to "0.5"'
+            'model.intermediate_ctc names none; set that, for instance to "0.5", or this to tokens'
         )
     network = family.of(config, vocabulary, seed)
     for layer in layers_of(network):
