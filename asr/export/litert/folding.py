@@ -42,7 +42,7 @@ def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str,
         return [("down", "norm")] if "down" in inner else []
     if isinstance(layer, Stem):
         return [
-            *((f"conv{index}", f"norm{index}") for index in range(len(layer.filters))),
+            *((f"conv{index}", f"norm{index}") for index in range(len(layer.kind.filters))),
             ("pointwise", "norm"),
         ]
     if isinstance(layer, Dcnn):
