@@ -26,7 +26,7 @@ class Tiny(Network):
         num_outputs: V, the size of the vocabulary, blank counted.
         dropout: share of activations dropped in training.
         seed: of the initial weights and the dropout masks.
-        intermediate: whether there is an output before dropout.
+        intermediate: number of outputs before dropout; 0 for none.
         self_conditioned: whether what follows gets its probabilities.
     """
 
@@ -38,7 +38,7 @@ class Tiny(Network):
         num_outputs: int,
         dropout: float,
         seed: int = 1,
-        intermediate: bool = False,
+        intermediate: int = 0,
         self_conditioned: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -53,7 +53,7 @@ class Tiny(Network):
         self._dropout = keras.layers.Dropout(dropout, seed=seed, name="dropout")
         self._output = keras.layers.Dense(num_outputs, kernel_initializer=second, name="output")
         self._middle = (
-            IntermediateOutput(num_outputs, None, self_conditioned, seed, name="middle")
+            IntermediateOutput(intermediate, None, self_conditioned, seed, name="middle")
             if intermediate
             else None
         )
@@ -61,7 +61,8 @@ class Tiny(Network):
     @classmethod
     @override
     def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> "Tiny":
-        intermediate = bool(config.intermediate_ctc)
+        units = vocabulary.phones() if config.intermediate_units == "phones" else vocabulary
+        intermediate = len(units) if config.intermediate_ctc else 0
         return cls(len(vocabulary), config.dropout, seed, intermediate, config.self_conditioned)
 
     @override

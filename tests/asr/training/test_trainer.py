@@ -18,6 +18,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import is_best
 from asr.runs.run import Run
+from asr.training.objective import make_objective
 from asr.training.step import StepResult
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.dataset import Dataset
@@ -65,6 +66,21 @@ def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path, 
     metrics = trainer.run.metrics()
     assert metrics[-1].loss < metrics[0].loss / 2
     assert metrics[-1].learning_rate < train.learning_rate / 10 < max(m.learning_rate for m in metrics)
+
+
+def test_outputs_in_the_middle_are_trained_by_phones(clips, tmp_path):
+    config = dataclasses.replace(
+        CONFIG,
+        augment=AugmentConfig(),
+        model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5", intermediate_units="phones"),
+        train=dataclasses.replace(CONFIG.train, flat_start=0.0),
+    )
+    trainer = make_trainer(config, clips[:4], tmp_path / "run")
+    objective = make_objective(config.train, trainer.optimizer, phone_ids=trainer.vocabulary.phone_ids())
+    _, batches = trainer.train_data.epoch(0, 1, trainer.model.fits, ONE_DEVICE.own_rows)
+    batch = next(batches)
+    expected, _ = objective(trainer.model, *batch)
+    np.testing.assert_allclose(trainer.train_step(batch, len(batch.num_labels)).loss, expected, rtol=1e-5)
 
 
 @pytest.mark.slow
