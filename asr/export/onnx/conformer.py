@@ -20,6 +20,7 @@ from asr.model.networks.chunks import Chunks, make_chunks
 from asr.model.networks.conformer import SIZES, Conformer
 from asr.model.networks.conformer_block import KERNEL, Block, ConvolutionModule, FeedForward, SelfAttention
 from asr.model.networks.intermediate import IntermediateOutput
+from asr.model.networks.layers import halved
 from asr.model.networks.striding import KERNEL as STRIDE_KERNEL
 from asr.model.networks.striding import NUM_HALVINGS, Striding
 
@@ -91,7 +92,7 @@ def add_striding(graph: Graph, layer: Striding, features: Value, num_frames: Val
     for index in range(NUM_HALVINGS):
         name = f"depthwise{index}" if index else "conv0"
         hidden = add_layer(graph, inner[name], hidden, pads=(side, side))
-        num_frames = (num_frames + 1) // 2
+        num_frames = halved(num_frames)
         if index:
             hidden = add_pointwise(graph, inner[f"pointwise{index}"], hidden)
         mask = padding_mask(graph, num_frames, hidden, axis=2, rank=4)
