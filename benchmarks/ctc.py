@@ -2,8 +2,9 @@
 
     python benchmarks/ctc.py
 
-The peer is `tf.nn.ctc_loss` on sparse labels, the fastest of TensorFlow's ways. Errors are measured against
-our loss in float64, which tests compare with the sum over all alignments.
+The peer is `tf.nn.ctc_loss` on sparse labels, the fastest of TensorFlow's ways. Both run in a graph, as in a
+training step; calling them from Python instead costs each about 0.15 ms more. Errors are measured against our
+loss in float64, which tests compare with the sum over all alignments.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ def main() -> None:
         started = time.perf_counter()
         ours(*batch)
         first_s = time.perf_counter() - started
-        ours_s, peer_s, ratio = compare(repeated(ours, batch), repeated(peer, batch), RUNS)
+        ours_s, peer_s, ratio = compare(in_a_graph(ours, batch), in_a_graph(peer, batch), RUNS)
+        *_, ratio_of_calls = compare(repeated(ours, batch), repeated(peer, batch), RUNS)
         show(
             "CTC loss and gradient, {} rows, {} frames, {} outputs, {} labels".format(*shape),
             {
                 "ours": f"{ours_s / CALLS * 1e3:6.2f} ms",
                 "tf.nn.ctc_loss": f"{peer_s / CALLS * 1e3:6.2f} ms",
                 "ratio": f"{ratio:.2f}",
+                "ratio when called from Python": f"{ratio_of_calls:.2f}",
                 "our first call, with tracing and compiling": f"{first_s:.1f} s",
                 **errors(batch),
             },
@@ -76,6 +79,22 @@ def with_gradient(
         return losses, tape.gradient(losses, values)
 
     return losses_and_gradient
+
+
+def in_a_graph(function: Callable[..., Any], batch: tuple[Tensor, ...]) -> Callable[[], None]:
+    """Return what calls a function CALLS times, one after the other, in one graph, as training does."""
+
+    @tf.function(autograph=False)
+    def run(values: Tensor, *others: Tensor) -> Tensor:
+        def call(index: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+            with tf.control_dependencies([index]):  # else computed once, before the loop
+                values_now = tf.identity(values)
+            return index + 1, function(values_now, *others)[1]
+
+        start = (0, tf.zeros_like(values))
+        return tf.while_loop(lambda index, _: index < CALLS, call, start, parallel_iterations=1)[1]
+
+    return lambda: run(*batch)
 
 
 def repeated(function: Callable[..., object], batch: tuple[Tensor, ...]) -> Callable[[], None]:
