@@ -20,7 +20,7 @@ from asr.base.lock import exclusive_lock
 from asr.base.types import UserError, Utterance
 from asr.base.units import Unit, unit_of
 from asr.base.wording import counted, duration, listed
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifest import holds_utterances, read_manifest, write_manifest
 from data_pipeline.prepare import prepare_corpus, refuse_missing_source
 from data_pipeline.prepared import OWN_UNITS, PreparedCorpus, write_prepared
@@ -178,7 +178,7 @@ def prepare_joint(
     strings: str = "",
     on_progress: OnProgress = ignore_progress,
 ) -> JointCorpora:
-    """Prepare corpora, and join their manifests.
+    """Prepare corpora, and join their manifests; wait while another process joins the same ones.
 
     Utterances of held-out speakers are in the test set alone, where they replace their corpus's own. One
     corpus without held-out speakers and strings keeps its own manifests.
@@ -225,7 +225,8 @@ def prepare_joint(
         "held_out_speakers": ", ".join(speakers),
         "strings": ", ".join(with_strings),
     }
-    with exclusive_lock(target, "joining corpora"):
+    waiting = Work("waiting for another training that joins these corpora", 0)
+    with exclusive_lock(target, "joining corpora", on_wait=lambda: on_progress(waiting)):
         for name in with_strings:  # no other process removes what is being written
             words = sets[name].get("train", [])
             joined = joined_utterances(words, target / "strings" / name, on_progress)

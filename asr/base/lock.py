@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -19,18 +19,24 @@ from asr.base.files import cannot_write
 from asr.base.types import UserError
 
 POLL_S = 0.01
-WAIT_S = 0.5  # on Windows: longer than a check takes
+WAIT_S = 0.5  # longer than a check takes on Windows
 
 
 @contextlib.contextmanager
-def exclusive_lock(folder: Path, command: str) -> Iterator[bool]:
+def exclusive_lock(folder: Path, command: str, on_wait: Callable[[], None] | None = None) -> Iterator[bool]:
     """Keep a second command out of a folder until the block ends, even if this process is killed.
+
+    Args:
+        folder: made if it is missing.
+        command: name of the work; work of another name may go on in the folder.
+        on_wait: called every WAIT_S seconds while another command holds the lock, until that ends; None
+            refuses at once.
 
     Yields:
         Whether the lock is held. It is not on network disks without locks, where the command runs unlocked.
 
     Raises:
-        UserError: another command holds the lock, or the folder cannot be written.
+        UserError: another command holds the lock and there is no `on_wait`, or the folder cannot be written.
     """
     path = _lock_path(folder, command)
     with contextlib.ExitStack() as held:
@@ -41,12 +47,14 @@ def exclusive_lock(folder: Path, command: str) -> Iterator[bool]:
         except OSError as error:
             raise cannot_write(folder, "folder", error) from None
         try:
-            is_locked_by_us = _acquire(file) if _has_flock() else _acquire_on_windows(path, held)
+            while not (_acquire(file) if _has_flock() else _acquire_on_windows(path, held)):
+                if not on_wait:
+                    raise UserError(f"{folder}: another {command} is running there; wait for it, or stop it")
+                on_wait()
+                time.sleep(WAIT_S)
         except OSError:
             yield False
             return
-        if not is_locked_by_us:
-            raise UserError(f"{folder}: another {command} is running there; wait for it, or stop it")
         yield True
 
 

@@ -1,5 +1,6 @@
 """Several corpora become one training set, in which every utterance names its corpus."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import soundfile
 from helpers.corpora.forms import build_librispeech
 
 from asr.base.config import DataConfig
+from asr.base.lock import exclusive_lock
 from asr.base.types import UserError
 from data_pipeline.doctor.findings import sources_to_examine
 from data_pipeline.joint import Part, folder_of, parts_of, prepare_joint, weights_of
@@ -100,6 +102,22 @@ def test_unchanged_manifest_is_not_written_again(parts, tmp_path):
     assert prepare_joint(parts, tmp_path / "data").manifests["train"].stat().st_ino == state.st_ino
     before.write_bytes(before.read_bytes()[:-2])
     assert len(read_manifest(prepare_joint(parts, tmp_path / "data").manifests["train"])) == 3
+
+
+def test_second_process_waits_until_the_corpora_are_joined(parts, tmp_path):
+    target = prepare_joint(parts, tmp_path).folder
+    before = {path.name: path.read_text() for path in target.glob("*.jsonl")}
+    tasks = []
+    with contextlib.ExitStack() as first:
+        first.enter_context(exclusive_lock(target, "joining corpora"))
+
+        def on_progress(work):
+            tasks.append(work.task)
+            first.close()  # the first process ends while the second waits
+
+        prepare_joint(parts, tmp_path, on_progress=on_progress)
+    assert tasks == ["waiting for another training that joins these corpora"]
+    assert {path.name: path.read_text() for path in target.glob("*.jsonl")} == before
 
 
 def test_labels_of_different_units_are_refused(tmp_path):

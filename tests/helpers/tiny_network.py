@@ -12,7 +12,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
 from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import MaskedBatchNorm
-from asr.model.networks.network import Network
+from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
 from asr.model.networks.parts import Part, Passed, run_parts
 
 NUM_CHANNELS = 48
@@ -31,7 +31,7 @@ class Tiny(Network):
     """
 
     SUBSAMPLING = 8
-    HAS_INTERMEDIATE = True
+    OPTIONS = frozenset(INTERMEDIATE_OPTIONS)
 
     def __init__(
         self,

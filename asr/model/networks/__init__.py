@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import json
+
 from asr.base.config import ModelConfig
 from asr.base.registry import NETWORKS, load_part
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.keras_internals import layers_of
 from asr.model.networks.layers import MaskedBatchNorm
-from asr.model.networks.network import Network
+from asr.model.networks.network import OPTIONS_OF_SOME, Network
 
 # Keras's name of each train.precision with float32 weights
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -32,21 +34,7 @@ def make_network(
         UserError: settings of the model contradict each other.
     """
     family: type[Network] = load_part(NETWORKS, config.family)
-    if config.intermediate_ctc and not family.HAS_INTERMEDIATE:
-        raise UserError(
-            f"model.intermediate_ctc: networks of model.family={config.family} have no outputs in the "
-            "middle; choose separable or conformer, or leave it out"
-        )
-    if config.chunk_s and not family.HAS_CHUNKS:
-        raise UserError(
-            f"model.chunk_s: networks of model.family={config.family} have no chunks; choose conformer, or "
-            "leave it out"
-        )
-    if config.stem != "1d" and not family.HAS_STEM:
-        raise UserError(
-            f'model.stem: networks of model.family={config.family} have no choice of it; set it to "1d", or '
-            "choose separable"
-        )
+    _refuse_unused_options(config, family)
     if config.self_conditioned and not config.intermediate_ctc:
         raise UserError(
             "model.self_conditioned: needs an output in the middle of the network, and "
@@ -63,3 +51,20 @@ def make_network(
         if isinstance(layer, MaskedBatchNorm):
             layer.synchronized = config.synchronized_batch_norm
     return network
+
+
+def _refuse_unused_options(config: ModelConfig, family: type[Network]) -> None:
+    """Raise UserError, with what to set instead, if networks of a family ignore what a configuration sets."""
+    plain = ModelConfig()
+    unused = [
+        name
+        for name in OPTIONS_OF_SOME
+        if name not in family.OPTIONS and getattr(config, name) != getattr(plain, name)
+    ]
+    if unused:
+        families = [name for name in NETWORKS if load_part(NETWORKS, name).OPTIONS.issuperset(unused)]
+        settings = " and ".join(f"model.{name} = {json.dumps(getattr(plain, name))}" for name in unused)
+        raise UserError(
+            f"model.family={config.family}: these networks have no {', no '.join(unused)}; set {settings}"
+            + (f", or choose {' or '.join(families)}" if families else "")
+        )

@@ -51,7 +51,7 @@ class Conformer(SizedNetwork):
 
     SUBSAMPLING = 2**NUM_HALVINGS
     SIZES = SIZES
-    HAS_CHUNKS = True
+    OPTIONS = SizedNetwork.OPTIONS | {"chunk_s"}
 
     def __init__(self, *args: Any, chunk_s: float = 0.0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -15,6 +15,9 @@ from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import BuiltByCall
 from asr.model.networks.parts import Part, Passed
 
+INTERMEDIATE_OPTIONS = ("intermediate_ctc", "intermediate_units", "self_conditioned")
+OPTIONS_OF_SOME = ("stem", *INTERMEDIATE_OPTIONS, "chunk_s")  # keys of ModelConfig that not all networks use
+
 
 class Network(BuiltByCall, keras.Model):
     """Maps features of clips of any length to logits.
@@ -27,14 +30,8 @@ class Network(BuiltByCall, keras.Model):
     SUBSAMPLING: int
     """Feature frames from one frame of logits to the next."""
 
-    HAS_CHUNKS = False
-    """Whether `of` uses `model.chunk_s`."""
-
-    HAS_INTERMEDIATE = False
-    """Whether `of` uses `model.intermediate_ctc` and `model.self_conditioned`."""
-
-    HAS_STEM = False
-    """Whether `of` uses `model.stem`."""
+    OPTIONS: frozenset[str] = frozenset()
+    """Which of OPTIONS_OF_SOME `of` uses."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"name": "network", **kwargs})

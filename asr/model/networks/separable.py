@@ -103,7 +103,7 @@ class Separable(SizedNetwork):
 
     SUBSAMPLING = 8
     SIZES = SIZES
-    HAS_STEM = True
+    OPTIONS = SizedNetwork.OPTIONS | {"stem"}
 
     def __init__(self, *args: Any, stem: str = "1d", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -15,7 +15,7 @@ from asr.base.types import DeepLogits, Logits, Tensor, UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
 from asr.model.networks.layers import frame_mask, halved
-from asr.model.networks.network import Network
+from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
 from asr.model.networks.parts import Part, Passed, run_parts
 
 
@@ -34,7 +34,7 @@ class SizedNetwork(Network):
             they are tokens.
     """
 
-    HAS_INTERMEDIATE = True
+    OPTIONS = frozenset(INTERMEDIATE_OPTIONS)
 
     SIZES: ClassVar[Mapping[str, Any]]
     """The sizes of the family by name, a subset of those of `model.size`."""

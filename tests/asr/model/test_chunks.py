@@ -214,13 +214,14 @@ def test_frames_attend_to_at_least_a_fixed_time_before_their_chunk(monkeypatch):
         ({"chunk_s": 0.5}, r"expected 0 or a multiple of 0.08 s, .* received 0.5; the nearest is 0.48"),
         ({"chunk_s": 0.01}, r"received 0.01; the nearest is 0.08"),
         ({"chunk_s": -0.64}, r"received -0.64"),
-        (
-            {"chunk_s": 0.64, "family": "separable"},
-            r"model.family=separable have no chunks; choose conformer",
-        ),
     ],
     ids=str,
 )
 def test_impossible_chunks_are_refused(settings, message):
     with pytest.raises(UserError, match=rf"model\.chunk_s: .*{message}"):
         make_network(ModelConfig(**{"family": "conformer", **settings}), VOCABULARY)
+
+
+def test_chunks_of_a_family_without_them_are_refused():
+    with pytest.raises(UserError, match=r"no chunk_s; set model.chunk_s = 0.0, or choose conformer$"):
+        make_network(ModelConfig(family="separable", chunk_s=0.64), VOCABULARY)

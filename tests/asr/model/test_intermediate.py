@@ -36,13 +36,22 @@ def test_depths_are_shares_of_the_blocks(depths, num_blocks, blocks):
         ({"intermediate_ctc": "0.6, 0.7"}, "0.6 and 0.7 are both behind block 2 of 3"),
         (
             {"intermediate_ctc": "0.5", "family": "dcnn24"},
-            "model.family=dcnn24 have no outputs in the middle",
+            'no intermediate_ctc; set model.intermediate_ctc = "", or choose separable or conformer',
         ),
         ({"self_conditioned": True}, "model.self_conditioned: needs an output"),
         ({"intermediate_units": "phones"}, "model.intermediate_units: phones need an output"),
         (
             {"stem": "2d_deep", "family": "conformer"},
-            "model.stem: networks of model.family=conformer have no choice",
+            'model.family=conformer: .* no stem; set model.stem = "1d", or choose separable$',
+        ),
+        (
+            {
+                "stem": "2d_fast",
+                "intermediate_ctc": "0.5",
+                "intermediate_units": "phones",
+                "family": "dcnn24",
+            },
+            'set model.stem = "1d" and model.intermediate_ctc = "" and model.intermediate_units = "tokens"',
         ),
     ],
     ids=str,
