@@ -28,7 +28,7 @@ def exclusive_lock(folder: Path, command: str, on_wait: Callable[[], None] | Non
 
     Args:
         folder: made if it is missing.
-        command: name of the work; work of another name may go on in the folder.
+        command: name of the work; the folder may hold locks of several.
         on_wait: called every WAIT_S seconds while another command holds the lock, until that ends; None
             refuses at once.
 
