@@ -46,15 +46,21 @@ def exclusive_lock(folder: Path, command: str, on_wait: Callable[[], None] | Non
             file = held.enter_context(path.open("a+"))
         except OSError as error:
             raise cannot_write(folder, "folder", error) from None
+
+        def acquire() -> bool:
+            return _acquire(file) if _has_flock() else _acquire_on_windows(path, held)
+
         try:
-            while not (_acquire(file) if _has_flock() else _acquire_on_windows(path, held)):
-                if not on_wait:
-                    raise UserError(f"{folder}: another {command} is running there; wait for it, or stop it")
-                on_wait()
-                time.sleep(WAIT_S)
+            is_locked_by_us = acquire()
         except OSError:
             yield False
             return
+        while not is_locked_by_us:
+            if not on_wait:
+                raise UserError(f"{folder}: another {command} is running there; wait for it, or stop it")
+            on_wait()
+            time.sleep(WAIT_S)
+            is_locked_by_us = acquire()
         yield True
 
 
