@@ -21,7 +21,7 @@ class Work:
         task: what is being done, such as "checking audio"; each task gets its own progress bar.
         done: units done so far.
         total: number of units; None if unknown.
-        unit: plural name of what is counted: "clips", "bytes".
+        unit: plural name of what is counted: "clips", "bytes"; empty for a task that only waits.
         note: a detail to show, such as the current file.
     """
 

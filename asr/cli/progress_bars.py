@@ -8,6 +8,7 @@ from typing import Any
 from asr.base.work import Work
 
 DELAY_S = 1.0  # shorter tasks get no bar
+WAITING = "{desc} [{elapsed}]"  # of a task that counts nothing
 
 
 class ProgressBars:
@@ -49,6 +50,7 @@ class ProgressBars:
                 unit="B" if is_bytes else f" {work.unit}",
                 unit_scale=is_bytes,
                 unit_divisor=1024 if is_bytes else 1000,
+                bar_format=None if work.unit else WAITING,
                 delay=self._delay_s,
                 disable=not self._shown,
             )

@@ -26,3 +26,9 @@ def test_bar_without_a_known_total_counts(capsys):
     with ProgressBars(delay_s=0) as bars:
         bars(Work("reading", 7, None, "lines"))
     assert "7 lines" in capsys.readouterr().err
+
+
+def test_task_that_only_waits_shows_for_how_long(capsys):
+    with ProgressBars(delay_s=0) as bars:
+        bars(Work("waiting for a neighbour", 0))
+    assert capsys.readouterr().err.split("\r")[-1].strip() == "waiting for a neighbour [00:00]"
