@@ -217,6 +217,7 @@ class _Session:
         """Prepare the data and the model before the run's directory is created or changed."""
         from asr.evaluation.data import evaluation_data
         from asr.model.acoustic_model import make_acoustic_model
+        from asr.model.networks import refuse_contradictions
         from asr.training.callbacks import load_callbacks, refuse_rate_setters
         from asr.training.data import make_vocabulary, training_data, with_manifests
         from asr.training.stages import place_model
@@ -225,6 +226,7 @@ class _Session:
         config, on_work = self.config, self.observer.on_work
         callbacks = load_callbacks(config.train.callbacks)
         refuse_rate_setters(callbacks, config.train)
+        refuse_contradictions(config.model)
         if self.resumes:
             vocabulary = self.run.vocabulary()
         else:

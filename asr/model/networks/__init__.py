@@ -33,8 +33,23 @@ def make_network(
     Raises:
         UserError: settings of the model contradict each other.
     """
+    refuse_contradictions(config)
     family: type[Network] = load_part(NETWORKS, config.family)
-    _refuse_unused_options(config, family)
+    network = family.of(config, vocabulary, seed)
+    for layer in layers_of(network):
+        layer.dtype_policy = POLICIES[precision]
+        if isinstance(layer, MaskedBatchNorm):
+            layer.synchronized = config.synchronized_batch_norm
+    return network
+
+
+def refuse_contradictions(config: ModelConfig) -> None:
+    """Check what needs no data, so that hours of preparing it need not come first.
+
+    Raises:
+        UserError: settings of the model contradict each other.
+    """
+    _refuse_unused_options(config)
     if config.self_conditioned and not config.intermediate_ctc:
         raise UserError(
             "model.self_conditioned: needs an output in the middle of the network, and "
@@ -45,16 +60,11 @@ def make_network(
             "model.intermediate_units: phones need an output in the middle of the network, and "
             'model.intermediate_ctc names none; set that, for instance to "0.5", or this to tokens'
         )
-    network = family.of(config, vocabulary, seed)
-    for layer in layers_of(network):
-        layer.dtype_policy = POLICIES[precision]
-        if isinstance(layer, MaskedBatchNorm):
-            layer.synchronized = config.synchronized_batch_norm
-    return network
 
 
-def _refuse_unused_options(config: ModelConfig, family: type[Network]) -> None:
+def _refuse_unused_options(config: ModelConfig) -> None:
     """Raise UserError, with what to set instead, if networks of a family ignore what a configuration sets."""
+    family: type[Network] = load_part(NETWORKS, config.family)
     plain = ModelConfig()
     unused = [
         name

@@ -217,6 +217,10 @@ def test_refused_run_leaves_no_directory(clips, tmp_path, capsys):
             "no folder '/none'; get the corpus from",
         ),
         (["train", "demo", "--set", "data.corpus=none"], "expected one of mandarin_demo"),
+        (  # what contradicts itself is refused before its data is looked for
+            ["train", "hsk_words", "--set", "data.source=/none", "--set", "model.family=dcnn24"],
+            "these networks have no stem",
+        ),
     ],
 )
 def test_user_errors_are_one_line_and_exit_status_2(
