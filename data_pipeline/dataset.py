@@ -21,6 +21,7 @@ from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
     Augmenter,
     num_samples_at,
+    pause_samples,
     speed_factors,
     uniform_numbers,
     utterance_keys,
@@ -41,7 +42,7 @@ class _Clips(NamedTuple):
         places: of their utterances.
         draws: stand for the epoch's number in what is drawn for a clip; a second copy has another one.
         speeds: speed factors.
-        num_samples: lengths at these speeds.
+        num_samples: lengths at these speeds, with their pauses.
     """
 
     places: npt.NDArray[np.int64]
@@ -183,6 +184,10 @@ class Dataset:
                 for draw, chosen in zip(draws, copies, strict=True)
             ]
         )
+        pauses = [
+            pause_samples(config, seed, draw, self.keys[chosen]).sum(axis=1)
+            for draw, chosen in zip(draws, copies, strict=True)
+        ]
         lengths = self.num_samples[places]
         for clip, (own, speed) in enumerate(zip(lengths.tolist(), speeds.tolist(), strict=True)):
             length = num_samples_at(own, speed)
@@ -190,6 +195,7 @@ class Dataset:
                 lengths[clip] = length
             else:
                 speeds[clip] = 1.0
+        lengths += np.concatenate(pauses)
         return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
 
     def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:

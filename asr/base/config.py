@@ -104,6 +104,9 @@ class FeatureConfig:
     num_mels: Annotated[int, Range(0, 128)] = 0
     # Normalise each band of each utterance to mean 0 and variance 1.
     normalize: bool = True
+    # Over which frames: those loud enough to be speech, so that silence around it changes nothing; or clip,
+    # all of them, as in runs from before this key existed.
+    normalize_over: Literal["speech", "clip"] = "speech"
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ class AugmentConfig:
     noise_snr_db_min: SignalToNoise = 5.0
     # Highest signal-to-noise ratio, in dB.
     noise_snr_db_max: SignalToNoise = 25.0
+    # Share of the clips that get pauses, silent or with room tone, before and after the speech.
+    pauses: Share = 0.5
     # Lowest gain, in dB; 0.0 and 0.0 for none. It is reduced where a clip would exceed 16 bits.
     gain_db_min: Gain = 0.0
     # Highest gain, in dB.
@@ -298,7 +303,11 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
-BEFORE_THEIR_KEYS = Config(train=TrainConfig(cpu_towers=1, flat_start=0.0))
+BEFORE_THEIR_KEYS = Config(
+    features=FeatureConfig(normalize_over="clip"),
+    augment=AugmentConfig(pauses=0.0),
+    train=TrainConfig(cpu_towers=1, flat_start=0.0),
+)
 """What runs did from before a key existed: their configuration names all keys but those."""
 
 

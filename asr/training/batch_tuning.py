@@ -221,11 +221,13 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
 
 
 def _lengths(data: Dataset) -> list[int]:
-    """Return the number of samples of each clip at its speed in the first epoch."""
-    from data_pipeline.augment.augmenter import num_samples_at, speed_factors
+    """Return the number of samples of each clip in the first epoch, at its speed and with its pauses."""
+    from data_pipeline.augment.augmenter import num_samples_at, pause_samples, speed_factors
 
-    speeds = speed_factors(data.augmenter.config, data.augmenter.seed, 0, data.keys).tolist()
-    return [num_samples_at(own, speed) for own, speed in zip(data.num_samples.tolist(), speeds, strict=True)]
+    drawn = data.augmenter.config, data.augmenter.seed, 0, data.keys
+    speeds, pauses = speed_factors(*drawn).tolist(), pause_samples(*drawn).sum(axis=1).tolist()
+    own = data.num_samples.tolist()
+    return [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
 
 
 def _noise_batch(data: Dataset, places: list[int], lengths: list[int]) -> Batch:

@@ -16,16 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from asr.audio.recording import Waveform, to_int16
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.base.config import AugmentConfig
 from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.augment.noise import Noises, add_noise, find_noises
+from data_pipeline.augment.noise import ColouredNoises, Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
 FULL_SCALE = 32767
 SOXR_QUALITY = "MQ"  # precise to the 16 bits of the result; "HQ", to 20 bits, takes 2.5 times as long
-REVERB, NOISE, GAIN = 1, 2, 3  # streams of random numbers
+REVERB, NOISE, GAIN, ROOM_TONE = 1, 2, 3, 4  # streams of random numbers
+PAUSE_STREAMS = 0x5041555345 + np.arange(3, dtype=np.uint64)  # by which keys of utterances are changed
+PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 2.0  # a network sees about two seconds at a time
+NO_PAUSE_SHARE = 1 / 3  # at one of the two ends of a clip with pauses
+SILENT_SHARE = 0.25  # of the clips with pauses: digital silence, the others have room tone
+ROOM_TONE_SNR_DB = (20.0, 75.0)
 RANGES = (
     ("speed_min", "speed_max"),
     ("reverb_time_min_s", "reverb_time_max_s"),
@@ -44,6 +49,7 @@ class AppliedEffects:
     Attributes:
         speed: speed factor, 1 if unchanged.
         response: name of the impulse response, "" for none.
+        pauses_s: seconds of the pauses before and after the speech.
         noise: name of the noise, "" for none.
         snr_db: signal-to-noise ratio.
         gain_db: gain, including the attenuation of a clip too loud for 16 bits.
@@ -51,6 +57,7 @@ class AppliedEffects:
 
     speed: float
     response: str = ""
+    pauses_s: tuple[float, float] = (0.0, 0.0)
     noise: str = ""
     snr_db: float = math.inf
     gain_db: float = 0.0
@@ -96,7 +103,8 @@ class Augmenter:
         """Return whether any effect is switched on."""
         config = self.config
         speed, gain = (config.speed_min, config.speed_max), (config.gain_db_min, config.gain_db_max)
-        return bool(self._responses or self._noises or speed != (1, 1) or gain != (0, 0))
+        is_used = (self._responses, self._noises, config.pauses, speed != (1, 1), gain != (0, 0))
+        return any(map(bool, is_used))
 
     def apply(self, waveform: Waveform, epoch: int, key: int, speed: float) -> Waveform:
         """Return a clip as an epoch uses it.
@@ -108,8 +116,9 @@ class Augmenter:
             speed: speed factor of the clip, see `speed_factors`.
 
         Returns:
-            (`num_samples_at(S, speed)`,) int16. A clip that reverberation, noise or gain would raise above
-            full scale is attenuated as a whole, speech and noise alike: nothing is clipped.
+            (S',) int16: `num_samples_at(S, speed)` samples, and those of `pause_samples`. A clip that
+            reverberation, noise or gain would raise above full scale is attenuated as a whole, speech and
+            noise alike: nothing is clipped.
 
         Raises:
             UserError: a noise or an impulse response can no longer be read.
@@ -121,7 +130,10 @@ class Augmenter:
     ) -> tuple[Waveform, AppliedEffects]:
         """Return a clip as `apply` does, and the effects that were applied."""
         config, stream = self.config, (self.seed, epoch, int(key))
+        pauses = pause_samples(config, self.seed, epoch, np.array([key], np.uint64))[0]
         waveform = change_speed(waveform, speed)
+        if pauses.any():
+            waveform = np.pad(waveform, pauses)
         samples: Samples = waveform.astype(np.float32)
         response_name, noise_name, snr_db, gain_db = "", "", math.inf, 0.0
         if self._responses is not None:
@@ -129,6 +141,9 @@ class Augmenter:
             if rng.random() < config.reverb_probability:
                 response, response_name = self._responses.draw(rng)
                 samples = reverberate(samples, response)
+        if pauses.any():
+            rng = np.random.default_rng((*stream, ROOM_TONE))
+            samples = with_room_tone(samples, pauses, rng)
         if self._noises is not None:
             rng = np.random.default_rng((*stream, NOISE))
             if rng.random() < config.noise_probability:
@@ -138,10 +153,12 @@ class Augmenter:
         if config.gain_db_min or config.gain_db_max:
             rng = np.random.default_rng((*stream, GAIN))
             gain_db = rng.uniform(config.gain_db_min, config.gain_db_max)
-        if response_name or noise_name or gain_db:
+        if response_name or noise_name or gain_db or pauses.any():
             gain_db = min(gain_db, _headroom_db(samples))
             waveform = to_int16(samples * np.float32(10 ** (gain_db / 20)))
-        return waveform, AppliedEffects(speed, response_name, noise_name, snr_db, gain_db)
+        before_s, after_s = (pauses / SAMPLE_RATE_HZ).tolist()
+        effects = AppliedEffects(speed, response_name, (before_s, after_s), noise_name, snr_db, gain_db)
+        return waveform, effects
 
 
 def _headroom_db(samples: Samples) -> float:
@@ -170,6 +187,35 @@ def speed_factors(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> n
     if slowest == fastest:
         return np.full(len(keys), slowest)
     return np.asarray(slowest * (fastest / slowest) ** uniform_numbers(seed, epoch, keys), np.float64)
+
+
+def pause_samples(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> npt.NDArray[np.int64]:
+    """Return the samples of the pauses before and after each clip in this epoch, (N, 2), 0 for none."""
+    if not config.pauses:
+        return np.zeros((len(keys), 2), np.int64)
+    has_pauses, *ends = (uniform_numbers(seed, epoch, keys ^ stream) for stream in PAUSE_STREAMS)
+    drawn = (np.stack(ends, axis=1) - NO_PAUSE_SHARE) / (1 - NO_PAUSE_SHARE)  # below 0: no pause
+    lengths_s = PAUSE_MIN_S * (PAUSE_MAX_S / PAUSE_MIN_S) ** drawn
+    lengths_s *= (drawn >= 0) & (has_pauses < config.pauses)[:, None]
+    return np.rint(lengths_s * SAMPLE_RATE_HZ).astype(np.int64)
+
+
+def with_room_tone(samples: Samples, pauses: npt.NDArray[np.int64], rng: np.random.Generator) -> Samples:
+    """Add the noise of a quiet room to a clip or to its pauses alone; some clips stay as they are.
+
+    Args:
+        samples: (S,) speech between digital silence.
+        pauses: samples of the silence before and after, (2,).
+        rng: of what is drawn.
+    """
+    if rng.random() < SILENT_SHARE:
+        return samples
+    noise, _ = ColouredNoises().draw(rng, len(samples))
+    noisy = add_noise(samples, noise, rng.uniform(*ROOM_TONE_SNR_DB))
+    if rng.random() < 0.5:
+        speech = slice(pauses[0], len(samples) - pauses[1])
+        noisy[speech] = samples[speech]
+    return noisy
 
 
 def uniform_numbers(seed: int, epoch: int, keys: Keys) -> npt.NDArray[np.float64]:

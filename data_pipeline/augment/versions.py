@@ -70,6 +70,8 @@ def _suffix(applied: AppliedEffects) -> str:
     parts = []
     if applied.speed != 1:
         parts.append(f"speed{applied.speed:.2f}")
+    if any(applied.pauses_s):
+        parts.append("pauses")
     if applied.response:
         parts.append("reverb")
     if applied.noise:

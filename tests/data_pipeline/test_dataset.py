@@ -11,12 +11,12 @@ from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
 from data_pipeline.batching import padded_length
 from data_pipeline.dataset import Dataset, DecodedRecordings
 
 FASTER = AugmentConfig(speed_min=0.8, speed_max=1.25)
-ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25)
+ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25, pauses=0.0)
 NOISY = AugmentConfig(
     speed_min=0.9, speed_max=1.1, noise="coloured", reverb="rooms", gain_db_min=-6.0, gain_db_max=3.0
 )
@@ -24,7 +24,7 @@ NOISY = AugmentConfig(
 
 @pytest.fixture
 def dataset(clips):
-    return Dataset(clips, Vocabulary.of_utterances(clips), batch_s=5.0)
+    return augmented(Dataset(clips, Vocabulary.of_utterances(clips), batch_s=5.0), AugmentConfig(pauses=0.0))
 
 
 def augmented(dataset, config, seed=1):
@@ -69,7 +69,7 @@ def test_augmented_epoch_is_reproducible_and_the_next_one_differs(dataset, clips
 
 def test_noise_differs_in_every_epoch(dataset):
     def epoch(number):
-        config = AugmentConfig(noise="coloured", noise_probability=1.0)
+        config = AugmentConfig(noise="coloured", noise_probability=1.0, pauses=0.0)
         return rows(*augmented(dataset, config).epoch(number, 1, anything_fits))
 
     first, second = epoch(0), epoch(1)
@@ -119,6 +119,19 @@ def test_workers_share_one_plan_and_read_their_own_rows(dataset, clips):
 
 def every_other(worker, places):
     return places[worker::2] or places[:1]
+
+
+def test_planned_lengths_include_speed_and_pauses(dataset):
+    config = dataclasses.replace(FASTER, pauses=1.0)
+    varied = augmented(dataset, config)
+    found = rows(*varied.epoch(0, 1, anything_fits))
+    speeds = speed_factors(config, 1, 0, dataset.keys)
+    pauses = pause_samples(config, 1, 0, dataset.keys).sum(axis=1)
+    assert pauses.any()
+    for place, (audio, _) in found.items():
+        assert len(audio) == num_samples_at(int(dataset.num_samples[place]), speeds[place]) + pauses[place]
+    for places, batch in zip(*varied.epoch(0, 1, anything_fits), strict=True):
+        assert len(places) == 1 or batch.audio.shape[1] * len(places) <= dataset.batch_s * SAMPLE_RATE_HZ
 
 
 def test_batches_come_in_few_shapes(dataset):

@@ -13,7 +13,7 @@ from asr.cli.progress_bars import ProgressBars
 if TYPE_CHECKING:
     from data_pipeline.augment.versions import Version
 
-HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "noise", "SNR", "gain", "file")
+HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "pauses", "noise", "SNR", "gain", "file")
 
 
 def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +62,7 @@ def _row(version: Version) -> tuple[str, ...]:
         str(version.epoch),
         speed,
         applied.response or "-",
+        " + ".join(f"{pause:.2f} s" for pause in applied.pauses_s) if any(applied.pauses_s) else "-",
         applied.noise or "-",
         snr,
         gain,

@@ -9,12 +9,21 @@ import numpy.typing as npt
 
 from asr.audio.recording import INT16_SCALE
 from asr.base.types import UserError
-from asr.export.onnx.graph import FLOAT32, TO_THE_END, Graph, Value
+from asr.export.onnx.graph import TO_THE_END, Graph, Value
 from asr.export.onnx.layers import by_frame, padding_mask
 from asr.export.onnx.precise_spectrum import add_precise_magnitudes
 from asr.export.onnx.spectrum import add_power_spectrum, by_bin
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
-from asr.model.features.layer import FFT_SIZE, HOP, NORMALIZATION_EPSILON, WINDOW, FeatureLayer
+from asr.model.features.layer import (
+    COUNTED_DB,
+    FADE_DB,
+    FFT_SIZE,
+    HOP,
+    LEVEL_FRAMES,
+    NORMALIZATION_EPSILON,
+    WINDOW,
+    FeatureLayer,
+)
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
 from asr.model.features.spectrogram import Spectrogram
@@ -53,16 +62,42 @@ def add_normalization(graph: Graph, layer: FeatureLayer, features: Value, num_fr
     if not layer.normalize:
         return features * mask
     with graph.scope("normalize"):
-        return _normalized(graph, features, mask, num_frames)
+        if not layer.over_speech:
+            return _normalized(graph, features, mask) * mask
+        weights = _speech_weights(graph, layer, features, mask)
+        lowest, silence = (graph.constant("floor", floor) for floor in layer.floors())
+        return (graph.op("Max", _normalized(graph, features, weights), lowest) - silence) * mask
 
 
-def _normalized(graph: Graph, features: Value, mask: Value, num_frames: Value) -> Value:
-    """Give each feature mean 0 and variance 1 over the frames where the mask is 1."""
-    count = graph.op("Unsqueeze", graph.op("Max", graph.op("Cast", num_frames, to=FLOAT32), 1.0), [1, 2])
-    mean = graph.op("ReduceSum", features * mask, [1]) / count
-    centred = (features - mean) * mask
-    variance = graph.op("ReduceSum", centred * centred, [1]) / count
+def _normalized(graph: Graph, features: Value, weights: Value) -> Value:
+    """Give each feature mean 0 and variance 1 over frames, by their weights (B, T, 1)."""
+    # a clip without a frame has no weights
+    count = graph.op("Max", graph.op("ReduceSum", weights, [1]), NORMALIZATION_EPSILON)
+    mean = graph.op("ReduceSum", features * weights, [1]) / count
+    centred = features - mean
+    variance = graph.op("ReduceSum", centred * centred * weights, [1]) / count
     return centred / graph.op("Sqrt", variance + NORMALIZATION_EPSILON)
+
+
+def _speech_weights(graph: Graph, layer: FeatureLayer, features: Value, mask: Value) -> Value:
+    """Return the weight of each frame in its clip's statistics, as `layer.speech_weights` does."""
+    which, unit_db = layer.level_features()
+    loudest = graph.op("ReduceMax", graph.slice(features, 2, which.start, which.stop), [2])
+    levels_db = loudest * unit_db  # (B, T, 1)
+    both = graph.op("Transpose", graph.op("Concat", levels_db * mask, mask, axis=2), perm=[0, 2, 1])
+    side = LEVEL_FRAMES // 2
+    pooled = graph.op(
+        "AveragePool", both, kernel_shape=[LEVEL_FRAMES], pads=[side, side], count_include_pad=1
+    )  # (B, 2, T)
+    frames = graph.op("Max", graph.slice(pooled, 1, 1, 2), 1 / LEVEL_FRAMES)
+    smooth = graph.op("Transpose", graph.slice(pooled, 1, 0, 1) / frames, perm=[0, 2, 1])
+    lowest = graph.op("ReduceMin", levels_db, [0, 1, 2])
+    smooth = graph.op("Where", graph.op("Greater", mask, 0.0), smooth, lowest)
+    clip_db = graph.op("ReduceMax", smooth, [1])  # (B, 1, 1)
+    above_db = levels_db - clip_db
+    (lowest_db, highest_db), fade_db = COUNTED_DB, FADE_DB
+    beyond_db = graph.op("Max", graph.op("Sub", lowest_db, above_db), above_db - highest_db, 0.0)
+    return graph.op("Max", graph.op("Sub", 1.0, beyond_db / fade_db), 0.0) * mask
 
 
 def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:

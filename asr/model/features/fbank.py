@@ -41,7 +41,7 @@ class Fbank(FeatureLayer):
 
     Args:
         num_mels: number of bands.
-        normalize: see FeatureLayer.
+        normalize: see FeatureLayer; so is over_speech.
 
     Raises:
         UserError: a band is too narrow to contain a frequency of the FFT.
@@ -64,7 +64,7 @@ class Fbank(FeatureLayer):
     @classmethod
     @override
     def of(cls, config: FeatureConfig) -> Fbank:
-        return cls(num_mels=config.num_mels or cls.NUM_MELS, normalize=config.normalize)
+        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.normalization(config))
 
     @property
     def num_features(self) -> int:

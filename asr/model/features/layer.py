@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from keras import ops
 from typing_extensions import override
@@ -23,6 +25,13 @@ WINDOW = WINDOW_SAMPLES
 HOP = 160  # samples in 10 ms
 FFT_SIZE = 512
 NORMALIZATION_EPSILON = 1e-3  # is added to variances
+# Which frames count in a clip's statistics. The clip's level is that of its loudest 0.11 s, which a click
+# does not fill. Frames 20 dB below it to 10 dB above it count in full, those 10 dB beyond that not at all; in
+# between, the weight falls linearly: a threshold would let two runtimes disagree about a frame.
+LEVEL_FRAMES = 11
+COUNTED_DB, FADE_DB = (-20.0, 10.0), 10.0
+FLOOR = -3.0  # standard deviations: digital silence and faint room tone are the same as padding
+DB_PER_LOG_POWER = 10 / np.log(10)
 
 
 class FeatureLayer(keras.layers.Layer):
@@ -30,19 +39,26 @@ class FeatureLayer(keras.layers.Layer):
 
     Args:
         normalize: give each feature of each clip mean 0 and variance 1 over the clip's own frames.
+        over_speech: take mean and variance over the frames that are loud enough to be speech, and make
+            silence 0, so that silence around speech changes nothing. Otherwise all frames count.
     """
 
     FIRST_MIDDLE = WINDOW // 2
     """Sample in the middle of the first window."""
 
-    def __init__(self, *, normalize: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, normalize: bool = False, over_speech: bool = False, **kwargs: Any) -> None:
         super().__init__(**{"name": "features", **kwargs})
-        self.normalize = normalize
+        self.normalize, self.over_speech = normalize, over_speech
 
     @classmethod
     def of(cls, config: FeatureConfig) -> FeatureLayer:
         """Return the layer of a configuration; override it where the layer has settings of its own."""
-        return cls(normalize=config.normalize)
+        return cls(**cls.normalization(config))
+
+    @staticmethod
+    def normalization(config: FeatureConfig) -> dict[str, bool]:
+        """Return the arguments of the constructor that normalisation needs."""
+        return {"normalize": config.normalize, "over_speech": config.normalize_over == "speech"}
 
     def num_frames(self, num_samples: Any) -> Any:
         """Return the frames of clips, for a number, an array or a tensor; only whole windows count."""
@@ -71,9 +87,25 @@ class FeatureLayer(keras.layers.Layer):
         num_frames = self.num_frames(num_samples)
         features = self.compute(audio, num_samples)  # (B, T, F)
         mask = padding_mask(num_frames, ops.shape(features)[1])[..., None]
-        if self.normalize:
+        if self.normalize and self.over_speech:
+            which, unit_db = self.level_features()
+            levels_db = unit_db * ops.max(features[..., which], axis=-1, keepdims=True)  # (B, T, 1)
+            weights = speech_weights(levels_db, mask)
+            lowest, silence = self.floors()
+            features = ops.maximum(normalize_frames(features, weights), lowest) - silence
+        elif self.normalize:
             features = normalize_frames(features, mask)
         return features * mask, num_frames
+
+    def level_features(self) -> tuple[slice, float]:
+        """Return which features the level of a frame is the maximum of, and their unit in dB."""
+        # of mel bands, those from 0.2 to 4 kHz: hum and rumble are below them, and hiss is loudest above
+        return slice(self.num_features // 10, self.num_features * 3 // 4), DB_PER_LOG_POWER
+
+    def floors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Return the lowest value of each normalised feature, (F,), and what becomes 0, as padding is."""
+        floors = np.full(self.num_features, FLOOR, np.float32)
+        return floors, floors
 
     def power_spectrum(self, windows: Tensor) -> Tensor:
         """Return the squared magnitude (B, T, 257) of a 512-point FFT of windows (B, T, 400)."""
@@ -95,7 +127,7 @@ class FeatureLayer(keras.layers.Layer):
 
     @override
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "normalize": self.normalize}
+        return {**super().get_config(), "normalize": self.normalize, "over_speech": self.over_speech}
 
 
 def frames(audio: Tensor) -> Tensor:
@@ -115,10 +147,26 @@ def padding_mask(lengths: Tensor, size: Tensor, dtype: str = "float32") -> Tenso
     return ops.cast(ops.arange(size)[None] < ops.cast(lengths, "int32")[:, None], dtype)
 
 
-def normalize_frames(features: Tensor, mask: Tensor) -> Tensor:
-    """Give each feature of each clip mean 0 and variance 1 over the frames where `mask (B, T, 1)` is 1."""
-    count = ops.sum(mask, axis=1, keepdims=True)
-    mean = ops.sum(features * mask, axis=1, keepdims=True) / count
-    centred = (features - mean) * mask
-    variance = ops.sum(ops.square(centred), axis=1, keepdims=True) / count
+def normalize_frames(features: Tensor, weights: Tensor) -> Tensor:
+    """Give each feature of each clip mean 0 and variance 1 over its frames, weighted by (B, T, 1)."""
+    count = ops.maximum(ops.sum(weights, axis=1, keepdims=True), NORMALIZATION_EPSILON)
+    mean = ops.sum(features * weights, axis=1, keepdims=True) / count
+    centred = features - mean
+    variance = ops.sum(ops.square(centred) * weights, axis=1, keepdims=True) / count
     return centred * ops.rsqrt(variance + NORMALIZATION_EPSILON)
+
+
+def speech_weights(levels_db: Tensor, mask: Tensor) -> Tensor:
+    """Return the weight of each frame in its clip's statistics, 0 to 1.
+
+    Args:
+        levels_db: (B, T, 1).
+        mask: (B, T, 1), 1 on real frames and 0 on padding.
+    """
+    sums = ops.average_pool(ops.concatenate([levels_db * mask, mask], axis=-1), LEVEL_FRAMES, 1, "same")
+    smooth = sums[..., :1] / ops.maximum(sums[..., 1:], 1 / LEVEL_FRAMES)  # over real frames alone
+    clip_db = ops.max(ops.where(mask > 0, smooth, ops.min(levels_db)), axis=1, keepdims=True)  # (B, 1, 1)
+    above_db = levels_db - clip_db
+    (lowest_db, highest_db), fade_db = COUNTED_DB, FADE_DB
+    beyond_db = ops.maximum(ops.maximum(lowest_db - above_db, above_db - highest_db), 0.0)
+    return ops.maximum(1 - beyond_db / fade_db, 0.0) * mask

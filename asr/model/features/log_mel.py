@@ -22,7 +22,7 @@ class LogMel(FeatureLayer):
 
     Args:
         num_mels: number of bands.
-        normalize: see FeatureLayer.
+        normalize: see FeatureLayer; so is over_speech.
     """
 
     NUM_MELS = 64
@@ -36,7 +36,7 @@ class LogMel(FeatureLayer):
     @classmethod
     @override
     def of(cls, config: FeatureConfig) -> LogMel:
-        return cls(num_mels=config.num_mels or cls.NUM_MELS, normalize=config.normalize)
+        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.normalization(config))
 
     @property
     def num_features(self) -> int:

@@ -6,14 +6,18 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from keras import ops
 from python_speech_features import get_filterbanks
+from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.types import Tensor
 from asr.model.features.layer import (
+    DB_PER_LOG_POWER,
     FFT_SIZE,
+    FLOOR,
     HOP,
     WINDOW,
     FeatureLayer,
@@ -72,6 +76,16 @@ class Mfcc(FeatureLayer):
         num_frames = self.num_frames(num_samples)
         first = differences(cepstra, num_frames)
         return ops.concatenate([cepstra, first, differences(first, num_frames)], axis=-1)
+
+    @override
+    def level_features(self) -> tuple[slice, float]:
+        return slice(0, 1), DB_PER_LOG_POWER  # the energy
+
+    @override
+    def floors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        is_energy = np.arange(self.num_features) == 0  # cepstra and differences have no lowest value
+        lowest, silence = np.where(is_energy, FLOOR, -np.inf), np.where(is_energy, FLOOR, 0.0)
+        return lowest.astype(np.float32), silence.astype(np.float32)
 
 
 def differences(features: Tensor, num_frames: Tensor) -> Tensor:

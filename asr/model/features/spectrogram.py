@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
+from typing_extensions import override
 
 from asr.base.types import Tensor
-from asr.model.features.layer import WINDOW, FeatureLayer, frames
+from asr.model.features.layer import DB_PER_LOG_POWER, WINDOW, FeatureLayer, frames
 
 
 @keras.saving.register_keras_serializable("polyphone")
@@ -30,6 +31,10 @@ class Spectrogram(FeatureLayer):
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to a log spectrogram (B, T, 200)."""
         return ops.log1p(self.magnitudes(frames(audio) * self.window))
+
+    @override
+    def level_features(self) -> tuple[slice, float]:
+        return slice(5, 100), 2 * DB_PER_LOG_POWER  # magnitudes from 0.2 to 4 kHz
 
     def magnitudes(self, windows: Tensor) -> Tensor:
         """Return the magnitudes (B, T, 200) of the bins of windows (B, T, 400)."""

@@ -38,7 +38,8 @@ def test_augment_writes_the_audio_that_training_uses(tmp_path, capsys):
         [speed] = speed_factors(config, 9, epoch, np.array([key]))
         augmented, applied = Augmenter.load(config, 9).apply_with_effects(speech(), epoch, key, speed)
         np.testing.assert_array_equal(read_audio(path), augmented)
-        assert f"-epoch{epoch}-speed{speed:.2f}-noise{applied.snr_db:.0f}dB" in path.name
+        pauses = "-pauses" if any(applied.pauses_s) else ""
+        assert f"-epoch{epoch}-speed{speed:.2f}{pauses}-noise{applied.snr_db:.0f}dB" in path.name
         assert shown[1 + epoch].split()[:2] == [str(epoch), f"{speed:.3f}"]
         assert f"{applied.snr_db:.1f} dB" in shown[1 + epoch]
         assert shown[1 + epoch].endswith(str(path))
@@ -55,7 +56,11 @@ def test_augment_uses_the_id_of_the_manifest(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "num", "message"),
     [
-        (["augment.speed_min=1.0", "augment.speed_max=1.0"], 1, r"\[augment\]: expected at least one effect"),
+        (
+            ["augment.speed_min=1.0", "augment.speed_max=1.0", "augment.pauses=0.0"],
+            1,
+            r"\[augment\]: expected at least one effect",
+        ),
         ([], 0, "num_versions=0.: expected"),
         (["augment.noise=nowhere"], 1, "nowhere: no such folder"),
     ],

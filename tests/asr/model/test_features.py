@@ -57,10 +57,12 @@ def test_silence_has_finite_features(kind):
     assert np.isfinite(alone(make_features(FeatureConfig(kind=kind)), np.zeros(4000, np.int16))).all()
 
 
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(
+    "settings", [{"normalize": False}, {}, {"normalize_over": "clip"}], ids=["as they are", "speech", "clip"]
+)
 @pytest.mark.parametrize("kind", FEATURE_KINDS)
-def test_features_are_the_same_alone_and_in_a_padded_batch(kind, normalize, waveforms):
-    layer = make_features(FeatureConfig(kind=kind, normalize=normalize))
+def test_features_are_the_same_alone_and_in_a_padded_batch(kind, settings, waveforms):
+    layer = make_features(FeatureConfig(kind=kind, **settings))
     short = waveforms[0][:9123]
     # the samples after the clip's end are not silence, but must not count
     audio = np.stack([waveforms[1][:14000], np.concatenate([short, waveforms[1][: 14000 - len(short)]])])
@@ -88,6 +90,43 @@ def test_normalized_features_have_mean_0_and_variance_1(waveforms):
     features = alone(LogMel(normalize=True), waveforms[0])
     np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-3)
     np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-2)
+
+
+def room_tone(num_samples, level_dbfs):
+    rng = np.random.default_rng(2)
+    return np.rint(rng.normal(0, 32768 * 10 ** (level_dbfs / 20), num_samples)).astype(np.int16)
+
+
+@pytest.mark.parametrize("level_dbfs", [-np.inf, -90, -60, -50])
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
+def test_silence_around_speech_does_not_change_the_features_of_speech(kind, level_dbfs, waveforms):
+    if (kind, level_dbfs) == ("mfcc", -50):
+        pytest.skip("to the energy of emphasised samples, white noise of -50 dBFS is as loud as this speech")
+    layer = make_features(FeatureConfig(kind=kind))
+    silence = room_tone(10 * 16000, level_dbfs)
+    around = alone(layer, np.concatenate([silence, waveforms[0], silence]))
+    inside = around[len(silence) // 160 :][: len(alone(layer, waveforms[0]))]
+    # the windows and differences at the two ends reach into the silence
+    np.testing.assert_allclose(inside[8:-8], alone(layer, waveforms[0])[8:-8], atol=0.05)
+    over_clip = make_features(FeatureConfig(kind=kind, normalize_over="clip"))
+    shifted = alone(over_clip, np.concatenate([silence, waveforms[0], silence]))[len(silence) // 160 :]
+    assert np.abs(shifted[: len(inside)][8:-8] - alone(over_clip, waveforms[0])[8:-8]).max() > 0.5
+
+
+@pytest.mark.parametrize(("kind", "highest"), [("log_mel", 0), ("spectrogram", 0), ("fbank", 0.2)])
+def test_digital_silence_beside_speech_has_the_features_of_padding(kind, highest, waveforms):
+    layer = make_features(FeatureConfig(kind=kind))
+    features = alone(layer, np.concatenate([waveforms[0], np.zeros(16000, np.int16)]))
+    assert features[-90:].max() <= highest  # Kaldi's floor is not far below the quietest bands of speech
+    assert features.min() == 0
+
+
+def test_click_before_quiet_speech_does_not_count_as_the_level_of_the_clip(waveforms):
+    layer, quiet = LogMel(normalize=True, over_speech=True), (waveforms[0] // 20).astype(np.int16)
+    clicked = np.concatenate([np.zeros(8000, np.int16), quiet])
+    clicked[2000:2080] = 20000
+    change = np.abs(alone(layer, clicked)[60:] - alone(layer, quiet)[10:])
+    assert np.median(change) < 0.1  # 1.9 if the loudest frame were the level of the clip
 
 
 @pytest.mark.parametrize("num_samples", [400, 559, 560, 16000])

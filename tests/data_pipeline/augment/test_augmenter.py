@@ -20,16 +20,18 @@ from data_pipeline.augment.augmenter import (
     Augmenter,
     change_speed,
     num_samples_at,
+    pause_samples,
     speed_factors,
     utterance_keys,
 )
 from data_pipeline.augment.noise import FADE_SAMPLES, add_noise, cut_noise
 from data_pipeline.augment.sounds import Piece, SoundCache, cut_into_pieces, find_sounds, read_piece
 
-ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0}
+ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0, "pauses": 0.0}
+NOTHING = AugmentConfig(pauses=0.0)
 NOISE = AugmentConfig(noise="coloured", **ALWAYS)
 REVERB = AugmentConfig(reverb="rooms", **ALWAYS)
-GAIN = AugmentConfig(gain_db_min=-6.0, gain_db_max=6.0)
+GAIN = AugmentConfig(gain_db_min=-6.0, gain_db_max=6.0, pauses=0.0)
 EVERYTHING = dataclasses.replace(NOISE, reverb="rooms", gain_db_min=-6.0, gain_db_max=6.0)
 
 
@@ -154,8 +156,8 @@ def test_utterance_keys_are_stable_and_distinct():
 
 def test_augmenter_without_effects_changes_nothing():
     clip = speech()
-    assert apply(AugmentConfig(), clip) is clip
-    assert not Augmenter.load(AugmentConfig(), 1).changes_anything
+    assert apply(NOTHING, clip) is clip
+    assert not Augmenter.load(NOTHING, 1).changes_anything
 
 
 @pytest.mark.parametrize("config", [NOISE, REVERB, GAIN, AugmentConfig(speed_max=1.1)])
@@ -296,6 +298,51 @@ def test_applied_gain_equals_the_drawn_gain():
 def test_inverted_range_is_an_error(changes, keys):
     with pytest.raises(UserError, match=keys):
         Augmenter.load(dataclasses.replace(AugmentConfig(), **changes), 1)
+
+
+# pauses
+
+PAUSES = AugmentConfig(pauses=1.0)
+
+
+def with_pauses(key):
+    """Return a clip with pauses as a pause before it, the speech, and a pause after it."""
+    changed, applied = Augmenter.load(PAUSES, 1).apply_with_effects(speech(), 0, key, 1.0)
+    before, after = np.rint(np.multiply(applied.pauses_s, 16000)).astype(int)
+    assert len(changed) == before + len(speech()) + after
+    return changed[:before], changed[before : before + len(speech())], changed[before + len(speech()) :]
+
+
+def test_pauses_are_drawn_for_their_share_of_the_clips_at_both_ends():
+    keys = utterance_keys([f"clip-{number}" for number in range(4000)])
+    pauses = pause_samples(AugmentConfig(pauses=0.4), 1, 0, keys)
+    assert np.mean(pauses.any(axis=1)) == pytest.approx(0.4 * 8 / 9, abs=0.03)  # 1 in 9 draws none twice
+    for end in pauses.T:
+        lengths = end[end > 0]
+        assert len(lengths) / len(end) == pytest.approx(0.4 * 2 / 3, abs=0.03)
+        assert 0.05 * 16000 - 1 <= lengths.min() < 0.06 * 16000
+        assert 1.8 * 16000 < lengths.max() <= 2 * 16000
+    assert np.corrcoef(pauses[pauses.all(axis=1)].T)[0, 1] == pytest.approx(0, abs=0.1)
+    np.testing.assert_array_equal(pause_samples(AugmentConfig(pauses=0.4), 1, 0, keys[:9]), pauses[:9])
+    assert np.any(pause_samples(AugmentConfig(pauses=0.4), 1, 1, keys) != pauses)
+
+
+def test_pauses_are_silent_or_have_room_tone_far_below_the_speech():
+    kinds = {"silent": 0, "tone": 0, "tone in the pauses alone": 0}
+    level_db = power_db(speech()[:4000])
+    for key in range(200):
+        before, middle, after = with_pauses(key)
+        both = np.concatenate([before, after])
+        if not len(both):
+            continue
+        changed = bool(np.any(middle != speech()))
+        if not both.any() and not changed:
+            kinds["silent"] += 1  # or its tone is below the lowest bit
+            continue
+        kinds["tone" if changed else "tone in the pauses alone"] += 1
+        assert level_db - 80 < power_db(both) < level_db - 19
+        assert np.abs(middle.astype(int) - speech()).max() < 10 ** ((level_db - 3) / 20)
+    assert min(kinds.values()) > 30
 
 
 # noise

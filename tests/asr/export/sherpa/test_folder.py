@@ -9,12 +9,14 @@ import sys
 
 import kaldifst
 import numpy as np
+import onnx
 import pytest
 
-from asr.audio.recording import read_audio
+from asr.audio.recording import read_audio, write_wav
 from asr.base.types import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.export import ParityError, export
+from asr.export.onnx.graph import Graph
 from asr.export.sherpa import folder as sherpa_folder
 from asr.export.sherpa import waveform as sherpa_waveform
 from asr.export.sherpa.folder import write_tokens
@@ -111,6 +113,38 @@ def test_programs_of_the_readme_recognize_a_clip(kind, request, clips, tmp_path)
     assert len(streams) == (kind == "of_features")
     for stream in streams:
         assert run_program(folder, stream, tmp_path, clips[0].audio_path).count("\n") == 10
+
+
+def write_detector(path):
+    """Write a voice activity detector for which loud is speech, with Silero's inputs and outputs."""
+    graph = Graph()
+    audio = graph.input("input", np.float32, ("batch", "samples"))
+    state = graph.input("state", np.float32, (2, "batch", 128))
+    graph.input("sr", np.int64, ())
+    power = graph.op("ReduceMean", audio * audio, [1])
+    probability = graph.op("Cast", graph.op("Greater", power, 1e-6), to=onnx.TensorProto.FLOAT)
+    graph.output("output", probability, np.float32, ("batch", 1))
+    graph.output("stateN", state, np.float32, (2, "batch", 128))
+    onnx.save(graph.model("loud is speech"), path)
+
+
+@pytest.mark.parametrize("kind", ["of_features", "of_audio"])
+def test_program_of_the_readme_cuts_a_long_recording_at_its_pauses(kind, request, clips, tmp_path):
+    folder = tmp_path / "folder"
+    shutil.copytree(request.getfixturevalue(kind).folder, folder)
+    write_detector(folder / "silero_vad.onnx")
+    pause = np.zeros(10 * 16000, np.int16)
+    waveforms = [read_audio(clip.audio_path) for clip in clips[:2]]
+    write_wav(tmp_path / "long.wav", np.concatenate([pause, waveforms[0], pause, waveforms[1]]))
+    program, *_ = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)
+    lines = run_program(folder, program, tmp_path, str(tmp_path / "long.wav")).splitlines()
+    times_s = [float(line.split()[0]) for line in lines if re.match(r"\d+\.\d\d ", line)]
+    assert len(lines) - len(times_s) == 2  # a text for each stretch of speech
+    first, second = (len(waveform) / 16000 for waveform in waveforms)
+    assert all(
+        10 <= time_s <= 10 + first or 20 + first <= time_s <= 20 + first + second for time_s in times_s
+    )
+    assert times_s
 
 
 def test_spaces_between_tokens_are_marked_where_there_are_any(tmp_path):
