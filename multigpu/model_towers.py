@@ -10,7 +10,12 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import clear_added_losses, compiled_loss, layers_of
+from multigpu.keras_internals import (
+    clear_added_losses,
+    compiled_loss,
+    layers_of,
+    synchronize_masked_statistics,
+)
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
 from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
@@ -96,6 +101,7 @@ class ModelTowers:
 
                 run_calls = run_in_lockstep if self._in_lockstep else _run_in_turn
                 below = run_calls(_calls(differentiate, own, tapes, made, upstream_of))
+                _combine_overwritten(below, towers[0].variables)
                 return [gradient for gradients in below for gradient in gradients]
 
             return [output for outputs in made for output in outputs], backward
@@ -159,7 +165,7 @@ class ModelTowers:
             return LossAndGradients(
                 weighted_mean(losses, shares),
                 merge(outputs, shares),
-                [sum_gradients(column) for column in zip(*gradients, strict=True)],
+                combined_gradients(self.inner.trainable_variables, gradients),
             )
 
     def _cut(self, batch: Structure) -> list[Tower]:
@@ -169,6 +175,7 @@ class ModelTowers:
             raise ValueError(
                 f"{inner.name}: not built yet, so towers have no weights; call the model on a batch first"
             )
+        synchronize_masked_statistics(inner)
         # the trainable ones first
         variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
         return [
@@ -249,6 +256,44 @@ def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Ten
 
 def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
+
+
+def combined_gradients(
+    variables: Sequence[Any], of_towers: Iterable[Sequence[Any]]
+) -> list[Any]:
+    """Return each variable's gradient of the whole batch, given the towers' gradients of all variables.
+
+    A variable that the optimiser overwrites with its gradient, as a scale of float8 is, gets the maximum, as
+    in Keras's gradient accumulation: such a gradient is a new value, not a part of a sum.
+    """
+    return [
+        _maximum(column) if is_overwritten(variable) else sum_gradients(column)
+        for variable, column in zip(variables, zip(*of_towers, strict=True), strict=True)
+    ]
+
+
+def is_overwritten(variable: Any) -> bool:
+    """Return whether the optimiser overwrites a variable with its gradient."""
+    return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+def _maximum(gradients: Sequence[Any]) -> Any:
+    existing = [gradient for gradient in gradients if gradient is not None]
+    return functools.reduce(tf.maximum, existing) if existing else None
+
+
+def _combine_overwritten(of_towers: Sequence[list[Any]], variables: Sequence[Any]) -> None:
+    """Let the sum of the towers' gradients be the maximum for variables that are overwritten with it.
+
+    Args:
+        of_towers: the gradients of each tower, changed in place; those of the variables are the last ones.
+        variables: that the towers have copies of.
+    """
+    for place, variable in enumerate(variables, -len(variables)):
+        if is_overwritten(variable):
+            of_towers[0][place] = _maximum([gradients[place] for gradients in of_towers])
+            for gradients in of_towers[1:]:
+                gradients[place] = None
 
 
 def sum_gradients(gradients: Sequence[Any]) -> Any:

@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import LayerGraph, clear_added_losses, layers_of
+from multigpu.keras_internals import (
+    LayerGraph,
+    clear_added_losses,
+    layers_of,
+    synchronize_masked_statistics,
+)
 from multigpu.lockstep import LockstepRequired, TowerContext
 from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
 from multigpu.stages.cut import Stage
@@ -137,6 +142,7 @@ class Pipeline:
         Returns:
             The micro-batches' shares of the batch, replica by replica, and their results.
         """
+        synchronize_masked_statistics(self.inner)
         shares = share_out((work.x, work.rows), len(self.replicas) * self.num_micro_batches)
         passes = None
         if not self._in_lockstep:
