@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from multigpu.keras_internals import (
     clear_added_losses,
-    compiled_loss,
     layers_of,
     synchronize_masked_statistics,
 )
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
-from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost
+from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
+from multigpu.stateless import Tower, TowerResult, call_as_outermost
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
@@ -175,7 +175,9 @@ class ModelTowers:
             raise ValueError(
                 f"{inner.name}: not built yet, so towers have no weights; call the model on a batch first"
             )
+        check_stateless(inner, num_towers)
         synchronize_masked_statistics(inner)
+        weigh_means_by_rows(inner)
         # the trainable ones first
         variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
         return [
@@ -204,42 +206,6 @@ class ModelTowers:
     def _write(self, ran: Sequence[TowerResult], towers: Sequence[Tower]) -> None:
         updates = [one.updates for one in ran]
         write_updates(self.inner, updates, [tower.share for tower in towers], self.merge_on)
-
-
-def write_updates(
-    inner: keras.Model, updates: Sequence[Sequence[Update]], shares: Sequence[Share], device: str
-) -> None:
-    """Assign to each variable that towers wrote to the combination of their values.
-
-    Metrics are summed, moving statistics averaged by the towers' rows; seeds and counters advance as on one
-    device.
-
-    Args:
-        inner: the model that the variables belong to.
-        updates: of each tower; all towers wrote to the same variables.
-        shares: the towers' rows.
-        device: name of the device that combines the values.
-    """
-    sums = {id(variable) for variable in inner.metrics_variables}
-    losses = compiled_loss(inner)
-    if not isinstance(shares[0].size, int) and losses is not None:
-        # where Keras cannot see the number of rows, it counts a batch's loss as one
-        sums -= {id(variable) for variable in losses.variables}
-    with tf.device(device):
-        for column in zip(*updates, strict=True):
-            variable = column[0][0]
-            values = [value for _, value in column]
-            if id(variable) in sums:
-                old = tf.convert_to_tensor(variable.value)
-                more = [
-                    (value - old) * tf.cast(share.in_use, old.dtype)
-                    for value, share in zip(values, shares, strict=True)
-                ]
-                variable.assign(tf.add_n([old, *more]))
-            elif values[0].dtype.is_floating:
-                variable.assign(weighted_mean(values, shares))
-            else:
-                variable.assign(values[0])  # a seed or a counter: the value that one device would have
 
 
 def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Structure]]:

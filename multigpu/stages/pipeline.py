@@ -16,7 +16,7 @@ from multigpu.keras_internals import (
     synchronize_masked_statistics,
 )
 from multigpu.lockstep import LockstepRequired, TowerContext
-from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
+from multigpu.model_towers import LossAndGradients, sum_gradients
 from multigpu.stages.cut import Stage
 from multigpu.stages.finish import Finish
 from multigpu.stages.schedules import (
@@ -29,6 +29,7 @@ from multigpu.stages.schedules import (
     stage_by_stage,
 )
 from multigpu.stages.stage_run import LossOfValues, StageRun, Values
+from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
 from multigpu.stateless import Tower, copies_of
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
@@ -142,8 +143,11 @@ class Pipeline:
         Returns:
             The micro-batches' shares of the batch, replica by replica, and their results.
         """
+        num_shares = len(self.replicas) * self.num_micro_batches
+        check_stateless(self.inner, num_shares)
         synchronize_masked_statistics(self.inner)
-        shares = share_out((work.x, work.rows), len(self.replicas) * self.num_micro_batches)
+        weigh_means_by_rows(self.inner)
+        shares = share_out((work.x, work.rows), num_shares)
         passes = None
         if not self._in_lockstep:
             try:
