@@ -18,7 +18,7 @@ from multigpu.keras_internals import (
 from multigpu.lockstep import LockstepRequired, TowerContext
 from multigpu.model_towers import LossAndGradients, sum_gradients
 from multigpu.stages.cut import Stage
-from multigpu.stages.finish import Finish
+from multigpu.stages.finish import Finish, finish_without_loss
 from multigpu.stages.schedules import (
     MicroBatch,
     Passes,
@@ -104,7 +104,7 @@ class Pipeline:
         for stage, home in zip(self.stages, self.homes, strict=True):
             with tf.device(home):
                 penalties += self._regularization(stage, 1.0)[0]
-        return self._merge(passes, shares, penalties)
+        return self._merge(work, passes, shares, penalties)
 
     def loss_and_gradients(
         self, finish: Finish, scale: Tensor | float, x: Structure, *rows: Structure
@@ -130,7 +130,7 @@ class Pipeline:
                 sums = [sum_gradients(pair) for pair in zip(gradients, more, strict=True)]
             penalties += losses
             of_weight.update(zip(map(id, self._trained(stage)), sums, strict=True))
-        loss, outputs = self._merge(passes, shares, penalties)
+        loss, outputs = self._merge(work, passes, shares, penalties)
         return LossAndGradients(
             loss, outputs, [of_weight[id(weight)] for weight in self.inner.trainable_variables]
         )
@@ -237,9 +237,13 @@ class Pipeline:
         return penalties, gradients
 
     def _merge(
-        self, passes: Passes, shares: Sequence[Share], penalties: Sequence[Tensor]
+        self, work: _Work, passes: Passes, shares: Sequence[Share], penalties: Sequence[Tensor]
     ) -> tuple[Tensor, Structure]:
-        """Return the loss and the outputs of the whole batch, on the last stage's device."""
+        """Return the loss and the outputs of the whole batch, on the last stage's device.
+
+        Raises:
+            ValueError: there is no loss, and `finish` should have computed one.
+        """
         losses = []
         for forwards in passes.forwards:
             added = [loss for forward in forwards for loss in forward.added_losses]
@@ -249,6 +253,8 @@ class Pipeline:
             means = [weighted_mean(column, shares) for column in zip(*losses, strict=True)]
             dtype = means[-1].dtype if means else keras.config.floatx()
             terms = [tf.cast(term, dtype) for term in (*means, *penalties)]
+            if not terms and work.finish is not finish_without_loss:
+                raise ValueError("No loss to compute. Provide a `loss` argument in `compile()`.")  # as Keras
             return tf.add_n(terms) if terms else tf.zeros((), dtype), outputs
 
 
