@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from multigpu.declared import Shapes
 from multigpu.keras_internals import (
     clear_added_losses,
     layers_of,
@@ -17,7 +18,7 @@ from multigpu.keras_internals import (
 )
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
 from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
-from multigpu.stateless import Tower, TowerResult, call_as_outermost
+from multigpu.stateless import Tower, TowerResult, call_as_outermost, shapes_for_any_rows
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
@@ -67,6 +68,7 @@ class ModelTowers:
             batch: tensors with rows.
         """
         towers = self._cut(batch)
+        declared = self._declared(call, batch, towers)
         tensors, rebuild_towers = _tensors([(tower.rows, tower.values) for tower in towers])
         ran: list[TowerResult] = []
 
@@ -111,7 +113,9 @@ class ModelTowers:
         outputs = rebuild_outputs(made if isinstance(made, list | tuple) else [made])
         self._write(ran, towers)
         with tf.device(self.merge_on):
-            return Outputs(*merge(outputs, [tower.share for tower in towers]))
+            results, added_losses = zip(*outputs, strict=True)
+            shares = [tower.share for tower in towers]
+            return Outputs(merge(results, shares, declared), merge(added_losses, shares))
 
     def losses(self, loss_of: LossOfRows, batch: Structure) -> tuple[Tensor, Structure]:
         """Return the loss and the outputs of a batch.
@@ -121,6 +125,7 @@ class ModelTowers:
             batch: tensors with rows.
         """
         towers = self._cut(batch)
+        declared = self._declared(lambda rows: loss_of(rows)[1], batch, towers)
 
         def run(tower: Tower) -> TowerResult:
             return tower.run(lambda rows, _: loss_of(rows), jit_compile=self.jit_compile)
@@ -130,7 +135,7 @@ class ModelTowers:
         losses, outputs = zip(*(one.result for one in ran), strict=True)
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
-            return weighted_mean(losses, shares), merge(outputs, shares)
+            return weighted_mean(losses, shares), merge(outputs, shares, declared)
 
     def loss_and_gradients(
         self, loss_of: LossOfRows, batch: Structure, scale: Tensor | float
@@ -143,6 +148,7 @@ class ModelTowers:
             scale: factor of the gradients.
         """
         towers = self._cut(batch)
+        declared = self._declared(lambda rows: loss_of(rows)[1], batch, towers)
         num_weights = len(self.inner.trainable_variables)
 
         def run(tower: Tower) -> TowerResult:
@@ -164,7 +170,7 @@ class ModelTowers:
         with tf.device(self.merge_on):
             return LossAndGradients(
                 weighted_mean(losses, shares),
-                merge(outputs, shares),
+                merge(outputs, shares, declared),
                 combined_gradients(self.inner.trainable_variables, gradients),
             )
 
@@ -186,6 +192,12 @@ class ModelTowers:
                 zip(self.devices, share_out(batch, num_towers), strict=True)
             )
         ]
+
+    def _declared(
+        self, work: Callable[[Structure], Structure], batch: Structure, towers: Sequence[Tower]
+    ) -> Callable[[], Shapes | None]:
+        shares = [tower.share for tower in towers]
+        return shapes_for_any_rows(work, as_tensors(batch), towers[0].variables, shares)
 
     def _run_all(self, forward: Callable[..., TowerResult], *columns: Iterable[Any]) -> list[TowerResult]:
         """Run every tower, in lockstep if one asks for a sum over all."""
