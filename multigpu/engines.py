@@ -97,9 +97,9 @@ class ParallelModelEngine(Engine):
             with tf.device(first):
                 scale = optimizer.scale_loss(1.0)
             work = functools.partial(parallel.loss_and_gradients, loss_of, scale=scale)
-            loss, outputs, gradients = with_accumulation(
-                work, num_parts, first, model.trainable_variables
-            )(*batch)
+            loss, outputs, gradients = with_accumulation(work, num_parts, first, model.trainable_variables)(
+                *batch
+            )
             with tf.device(first):
                 gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
@@ -140,8 +140,8 @@ class MirroredEngine(Engine):
         self.check_num_parts(model, num_parts)
         if any(map(is_overwritten, model.trainable_variables)):
             raise DeviceError(
-                f"{self.name}: cannot train a model that is quantized to float8, whose scales need the maximum "
-                "over all devices; use the engine parallel-model"
+                f"{self.name}: cannot train a model that is quantized to float8, since its scales need the "
+                "maximum over all devices; use the engine parallel-model"
             )
         synchronize_masked_statistics(model)
         loss_of = skip_nonfinite_loss(loss_of)

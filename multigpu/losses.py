@@ -108,8 +108,8 @@ def _check_rows_are_separate(loss: keras.Loss, y_pred: Any, made: Sequence[Any])
         )
     if made and len(made[-1].shape) == 0 and getattr(y_pred, "shape", None) != ():
         warnings.warn(
-            f"{loss.name}: returns one number for all rows of a device, which is taken as their mean; if it is "
-            "a mean over something else, such as labels that are not padding, the result is not that of one "
-            "device: return a value for each row, and leave the mean to Keras",
+            f"{loss.name}: returns one number for all rows of a device, which is taken as their mean; if it "
+            "is a mean over something else, such as labels that are not padding, the result is not that of "
+            "one device: return a value for each row, and leave the mean to Keras",
             stacklevel=2,
         )

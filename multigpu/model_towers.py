@@ -19,7 +19,7 @@ from multigpu.keras_internals import (
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
 from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
 from multigpu.stateless import Tower, TowerResult, call_as_outermost, shapes_for_any_rows
-from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
+from multigpu.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
@@ -236,9 +236,7 @@ def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
 
 
-def combined_gradients(
-    variables: Sequence[Any], of_towers: Iterable[Sequence[Any]]
-) -> list[Any]:
+def combined_gradients(variables: Sequence[Any], of_towers: Iterable[Sequence[Any]]) -> list[Any]:
     """Return each variable's gradient of the whole batch, given the towers' gradients of all variables.
 
     A variable that the optimiser overwrites with its gradient, as a scale of float8 is, gets the maximum, as

@@ -41,12 +41,18 @@ class ParallelModel(WrappedModel):
 
     Inputs and outputs may be tensors, or lists, tuples and dicts of them. Inputs of rank 0 are passed to
     every tower. Outputs without rows, such as the loss of a model that computes it itself, are averaged,
-    weighted by the towers' rows.
+    weighted by the towers' rows; whole numbers are those of the first tower.
 
-    Losses may have any reduction except "none", and masks and weights: the gradient is that of the whole
-    batch. Values that layers pass to `add_loss` must be means over rows, as those of Keras's activity
-    regularisers are; they are averaged, and so are the result of the model's own `compute_loss` and of loss
-    functions that return one number. Metrics that layers update themselves are summed.
+    Losses may have any reduction except "none", and weights and masks, on the outputs or on their own result:
+    the gradient is that of the whole batch. Values that layers pass to `add_loss` must be means over rows, as
+    those of Keras's activity regularisers are; they are averaged, and so are the result of the model's own
+    `compute_loss` and of loss functions that return one number. Losses of Keras that compare rows with each
+    other are refused.
+
+    What layers write to variables is combined as `aggregation` of the variable says. Without it, moving
+    statistics are averaged, weighted by the towers' rows, and whole numbers taken from the first tower.
+    Metrics that the model updates itself are summed; a number given to a metric `Mean` counts as a mean over
+    rows.
 
     Batch normalisation uses the statistics of each tower's own rows, as `MirroredStrategy` does, and its
     moving statistics take the towers' mean, weighted by their rows. A layer made with `synchronized=True`
@@ -70,7 +76,7 @@ class ParallelModel(WrappedModel):
 
     Raises:
         DeviceError: a device does not exist.
-        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is parallel already.
+        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is parallel.
         ValueError: a layer is stateful, and there are several devices.
     """
 

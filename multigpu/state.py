@@ -30,9 +30,9 @@ def check_stateless(inner: keras.Model, num_shares: int) -> None:
     stateful = [layer.name for layer in layers_of(inner) if getattr(layer, "stateful", False)]
     if num_shares > 1 and stateful:
         raise ValueError(
-            f"{inner.name}: the layers {listed(stateful)} are stateful: they keep a state of every row from batch "
-            f"to batch, and the rows are divided into {num_shares} shares; leave stateful=True out, and pass "
-            "states by initial_state and return_state, or use one device"
+            f"{inner.name}: the layers {listed(stateful)} are stateful: they keep a state of every row "
+            f"from batch to batch, and rows are divided into {num_shares} shares; leave stateful=True out, "
+            "and pass states by initial_state and return_state, or use one device"
         )
 
 

@@ -95,7 +95,10 @@ class Tower:
 
 
 def shapes_for_any_rows(
-    work: Callable[[Structure], Structure], batch: Structure, variables: Sequence[Any], shares: Sequence[Share]
+    work: Callable[[Structure], Structure],
+    batch: Structure,
+    variables: Sequence[Any],
+    shares: Sequence[Share],
 ) -> Callable[[], Shapes | None]:
     """Return a function that returns the shapes of a model's results for any number of rows.
 
@@ -108,6 +111,7 @@ def shapes_for_any_rows(
         variables: all variables that the model may read.
         shares: of the towers.
     """
+
     def call(rows: Structure) -> Structure:
         values = [tf.convert_to_tensor(variable.value) for variable in variables]
         tower = Tower("/CPU:0", Alone(shares[0]), rows, variables, values)

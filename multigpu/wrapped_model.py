@@ -33,7 +33,7 @@ class WrappedModel(keras.Model):
         name: name of the wrapped model.
 
     Raises:
-        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is a wrapped model.
+        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is wrapped.
     """
 
     instead_of_own_step = "override compute_loss"  # the remedy that an error names
@@ -41,9 +41,12 @@ class WrappedModel(keras.Model):
     def __init__(self, inner: keras.Model, name: str) -> None:
         kind = type(inner).__name__
         if isinstance(inner, WrappedModel):
-            raise TypeError(f"{inner.name} is a {kind} already; give {type(self).__name__} its model, `inner`")
+            raise TypeError(
+                f"{inner.name} is a {kind} already; give {type(self).__name__} its model, `inner`"
+            )
         loop = (
-            f"{self.instead_of_own_step} instead, or write a loop with {type(self).__name__}.loss_and_gradients"
+            f"{self.instead_of_own_step} instead, or write a loop with "
+            f"{type(self).__name__}.loss_and_gradients"
         )
         after = "do the same in `call`, or with what `predict` returns"
         for method, remedy in {"train_step": loop, "test_step": loop, "predict_step": after}.items():
@@ -120,7 +123,7 @@ class WrappedModel(keras.Model):
         return super().make_predict_function(force or self._has_other_variables("predict"))
 
     def _has_other_variables(self, function: str) -> bool:
-        """Return whether a compiled function has variables that the inner model replaced, by `quantize` say."""
+        """Return whether the inner model has replaced a compiled function's variables, as `quantize` does."""
         before = self._made_with.get(function)
         self._made_with[function] = tuple(id(variable.value) for variable in self.inner.variables)
         return bool(before) and before != self._made_with[function]

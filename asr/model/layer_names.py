@@ -36,7 +36,9 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
     if not any(map(_may_be_automatic, inner)):
         return
     for path, other in zip(paths, (weight.path for weight in make().weights), strict=True):
-        changed = [pair for pair in zip(path.split("/"), other.split("/"), strict=False) if pair[0] != pair[1]]
+        changed = [
+            pair for pair in zip(path.split("/"), other.split("/"), strict=False) if pair[0] != pair[1]
+        ]
         if changed:
             first, second = changed[0]
             raise UserError(

@@ -96,7 +96,10 @@ def test_ignored_classes_with_weights_count_as_in_the_whole_batch(reduction, sha
 def test_ignored_classes_and_a_mask_of_the_outputs_count_together(divided):
     def make():
         return sequential(
-            keras.Input((5, 6)), layers.Masking(name="mask"), layers.Dense(4, name="a"), layers.Dense(4, name="b")
+            keras.Input((5, 6)),
+            layers.Masking(name="mask"),
+            layers.Dense(4, name="a"),
+            layers.Dense(4, name="b"),
         )
 
     x = X.copy()
@@ -153,8 +156,6 @@ def test_gradients_from_outside_give_scales_of_float8_their_maximum():
     assert all(np.allclose(several, one, rtol=1e-2) for one, several in compared)
 
 
-
-
 @pytest.mark.parametrize(
     ("loss", "remedy"),
     [
@@ -165,7 +166,9 @@ def test_gradients_from_outside_give_scales_of_float8_their_maximum():
     ],
 )
 def test_loss_that_compares_rows_is_refused_by_name(divided, loss, remedy):
-    model = divided(lambda: sequential(keras.Input((6,)), layers.Dense(4, name="a"), layers.Dense(4, name="b")))
+    model = divided(
+        lambda: sequential(keras.Input((6,)), layers.Dense(4, name="a"), layers.Dense(4, name="b"))
+    )
     model.compile("sgd", loss)
     labels = np.arange(4) if isinstance(loss, losses.Circle) else np.eye(4, dtype="float32")
     with pytest.raises(ValueError, match=f"(?s){remedy}"):
@@ -221,7 +224,9 @@ class Counting(layers.Layer):
 
 def counted(divided, aggregation, num_rows=8):
     model = divided(
-        lambda: sequential(keras.Input((2,)), Counting(aggregation, name="count"), layers.Dense(1, name="out"))
+        lambda: sequential(
+            keras.Input((2,)), Counting(aggregation, name="count"), layers.Dense(1, name="out")
+        )
     )
     for _ in range(2):
         model(np.ones((num_rows, 2), "float32"))
@@ -302,14 +307,18 @@ def test_outputs_without_rows_keep_their_shape_for_every_number_of_rows(num_rows
         assert [output.shape for output in parallel(x)] == expected
         assert [output.shape for output in parallel.predict_on_batch(x)] == expected
         assert [output.shape for output in tf.function(parallel)(tf.constant(x))] == expected
-    outputs = ParallelModel(model, 2).loss_and_gradients(lambda inner, x: (0.0 * inner(x)[0][0, 0], inner(x)), x)
+    outputs = ParallelModel(model, 2).loss_and_gradients(
+        lambda inner, x: (0.0 * inner(x)[0][0, 0], inner(x)), x
+    )
     assert [output.shape for output in outputs.outputs] == expected
 
 
 def test_outputs_of_stages_without_rows_keep_their_shape():
     inputs = keras.Input((6,))
     hidden = layers.Dense(4, name="a")(inputs)
-    vector = layers.Lambda(lambda x: tf.reduce_mean(x, axis=0), output_shape=lambda s: s[1:], name="b")(hidden)
+    vector = layers.Lambda(lambda x: tf.reduce_mean(x, axis=0), output_shape=lambda s: s[1:], name="b")(
+        hidden
+    )
     model = keras.Model(inputs, [hidden, vector])
     staged = StagedModel(model, [["a"], ["b"]], 2, num_micro_batches=2)
     for num_rows in (8, 5):
@@ -329,7 +338,9 @@ def test_rows_in_another_dimension_than_the_first_are_refused():
 
 
 def test_quantized_model_predicts_with_its_new_weights(divided):
-    model = divided(lambda: sequential(keras.Input((6,)), layers.Dense(4, name="a"), layers.Dense(4, name="b")))
+    model = divided(
+        lambda: sequential(keras.Input((6,)), layers.Dense(4, name="a"), layers.Dense(4, name="b"))
+    )
     before = model.predict(X[:, 0], verbose=0)
     with pytest.warns(UserWarning, match="quantize"):
         model.inner.quantize("int8")
