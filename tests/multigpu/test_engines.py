@@ -288,7 +288,7 @@ def test_scales_of_float8_are_the_maximum_over_the_parts_of_a_batch(name, num_de
 
 
 def test_mirrored_engine_refuses_a_model_in_float8():
-    with pytest.raises(DeviceError, match="mirrored: .*float8.*parallel-model"):
+    with pytest.raises(DeviceError, match=r"mirrored: .*float8.*parallel-model"):
         quantized_step(make_engine("mirrored", available_devices()[:2]))
 
 
