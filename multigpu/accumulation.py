@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from multigpu.errors import DeviceError
 from multigpu.keras_internals import NOT_INLINED, layers_of
-from multigpu.model_towers import LossAndGradients
+from multigpu.model_towers import LossAndGradients, combined_gradients, is_overwritten
 from multigpu.towers import Tensor, merge, share_out, weighted_mean
 
 Work: TypeAlias = Callable[..., LossAndGradients]  # takes a batch's tensors
 
 
-def with_accumulation(work: Work, num_parts: int, device: str) -> Work:
+def with_accumulation(work: Work, num_parts: int, device: str, variables: Sequence[Any]) -> Work:
     """Return `work` applied to a part of the rows at a time, its results combined to those of the whole.
 
     Its loss and gradients must be means over the rows. Where a batch has fewer rows than parts, the
@@ -27,6 +27,7 @@ def with_accumulation(work: Work, num_parts: int, device: str) -> Work:
         work: rows -> loss, outputs and gradients.
         num_parts: number of parts of a batch; only one part is in memory at a time.
         device: name of the device that sums the gradients.
+        variables: the trainable variables, in the order of the gradients.
     """
     if num_parts == 1:
         return work
@@ -42,7 +43,7 @@ def with_accumulation(work: Work, num_parts: int, device: str) -> Work:
             with tf.control_dependencies([value for value in sums if value is not None]):
                 result = LossAndGradients(*part(*share.rows(batch)))
             with tf.device(device):
-                sums = _add(sums, result.gradients, share.weight)
+                sums = _add(variables, sums, result.gradients, share.weight)
             results.append(result)
         with tf.device(device):
             loss = weighted_mean([result.loss for result in results], shares)
@@ -74,12 +75,15 @@ def check_no_synchronization(model: keras.Model, engine: str, num_parts: int) ->
         )
 
 
-def _add(sums: Sequence[Any], gradients: Sequence[Any], weight: Tensor) -> list[Any]:
+def _add(
+    variables: Sequence[Any], sums: Sequence[Any], gradients: Sequence[Any], weight: Tensor
+) -> list[Any]:
     """Return the sums plus a part's gradients, weighted by its share of the rows."""
-    own = [
-        None if gradient is None else tf.convert_to_tensor(gradient) * tf.cast(weight, gradient.dtype)
-        for gradient in gradients
-    ]
-    if not sums:
-        return own
-    return [None if more is None else total + more for total, more in zip(sums, own, strict=True)]
+
+    def weighted(variable: Any, gradient: Any) -> Any:
+        if gradient is None or is_overwritten(variable):
+            return gradient
+        return tf.convert_to_tensor(gradient) * tf.cast(weight, gradient.dtype)
+
+    own = list(map(weighted, variables, gradients))
+    return combined_gradients(variables, [sums, own]) if sums else own

@@ -33,7 +33,8 @@ from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.engine import Engine, Step, compiled_step
 from multigpu.errors import DeviceError
-from multigpu.model_towers import LossAndGradients
+from multigpu.keras_internals import synchronize_masked_statistics
+from multigpu.model_towers import LossAndGradients, is_overwritten
 from multigpu.parallel_model import LossOf, ParallelModel
 from multigpu.replicas import local_id, local_results, mirrored_strategy
 from multigpu.skipping import skip_nonfinite_loss
@@ -65,7 +66,9 @@ class SingleEngine(Engine):
 
         def step(num_rows: Tensor, *batch: Tensor) -> tuple[Tensor, Structure, Structure]:
             with tf.device(device):
-                loss, outputs, gradients = with_accumulation(work, num_parts, device)(*batch)
+                loss, outputs, gradients = with_accumulation(
+                    work, num_parts, device, model.trainable_variables
+                )(*batch)
                 gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
             return loss, outputs, logs
@@ -94,7 +97,9 @@ class ParallelModelEngine(Engine):
             with tf.device(first):
                 scale = optimizer.scale_loss(1.0)
             work = functools.partial(parallel.loss_and_gradients, loss_of, scale=scale)
-            loss, outputs, gradients = with_accumulation(work, num_parts, first)(*batch)
+            loss, outputs, gradients = with_accumulation(work, num_parts, first, model.trainable_variables)(
+                *batch
+            )
             with tf.device(first):
                 gradients, logs = prepare(gradients)
                 optimizer.apply(gradients, model.trainable_variables)
@@ -133,6 +138,12 @@ class MirroredEngine(Engine):
     ) -> Step:
         num_local, num_replicas = len(self.devices), self.strategy.num_replicas_in_sync
         self.check_num_parts(model, num_parts)
+        if any(map(is_overwritten, model.trainable_variables)):
+            raise DeviceError(
+                f"{self.name}: cannot train a model that is quantized to float8, since its scales need the "
+                "maximum over all devices; use the engine parallel-model"
+            )
+        synchronize_masked_statistics(model)
         loss_of = skip_nonfinite_loss(loss_of)
 
         def replica(num_rows: Tensor, in_use: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
@@ -148,9 +159,9 @@ class MirroredEngine(Engine):
                     target = optimizer.scale_loss(own_loss)
                 return LossAndGradients(own_loss, outputs, tape.gradient(target, model.trainable_variables))
 
-            own_loss, outputs, gradients = with_accumulation(work, num_parts, self.devices[index])(
-                *share.rows(batch)
-            )
+            own_loss, outputs, gradients = with_accumulation(
+                work, num_parts, self.devices[index], model.trainable_variables
+            )(*share.rows(batch))
             existing = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
             sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, existing))
             gradients, logs = prepare([None if gradient is None else next(sums) for gradient in gradients])

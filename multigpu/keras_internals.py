@@ -6,6 +6,7 @@ them exist in the versions installed. Each docstring says what would replace the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.losses.loss import apply_mask
 from keras.src.models.functional import Functional, operation_fn
 from keras.src.trainers.compile_utils import CompileLoss
 from tensorflow.python.eager import context as tensorflow_context
@@ -61,6 +63,36 @@ def make_variable_again(variable: keras.Variable, value: Any) -> None:
     Replaced by a public way to move a `keras.Variable` to another device.
     """
     variable._initialize(value)
+
+
+def synchronize_masked_statistics(model: keras.Model) -> None:
+    """Make batch normalisation with `synchronized=True` use the whole batch's statistics with a mask, too.
+
+    Keras synchronizes replicas only where no mask is given. Replaced by a release of Keras that does it with
+    one.
+    """
+    keras_moments = keras.layers.BatchNormalization._moments
+    for layer in layers_of(model):
+        if getattr(type(layer), "_moments", None) is keras_moments and layer.synchronized:
+            layer._moments = functools.partial(_synchronized_moments, layer)
+
+
+def _synchronized_moments(layer: Any, inputs: Any, mask: Any) -> tuple[Any, Any]:
+    """Return what `BatchNormalization._moments` does, of the rows of all replicas."""
+    context = tf.distribute.get_replica_context()
+    if mask is None or context is None or context.num_replicas_in_sync == 1:
+        return type(layer)._moments(layer, inputs, mask)  # type: ignore[no-any-return]
+    ops, axes, epsilon = keras.ops, layer._reduction_axes, keras.config.epsilon()
+    masked = ops.broadcast_to(ops.cast(ops.expand_dims(mask, axis=-1), "bool"), ops.shape(inputs))
+
+    def over_all(values: Any) -> list[Any]:
+        total: list[Any] = context.all_reduce("SUM", [ops.sum(v, axes, keepdims=True) for v in values])
+        return total
+
+    total, count = over_all([ops.where(masked, inputs, 0), ops.cast(masked, inputs.dtype)])
+    mean = total / (count + epsilon)
+    (squares,) = over_all([ops.square(ops.where(masked, inputs - mean, 0))])
+    return ops.squeeze(mean), ops.squeeze(squares / (count + epsilon))
 
 
 def mask_of(tensor: Any) -> Any:
@@ -134,6 +166,15 @@ def _unpack_single(structure: Any) -> Any:
 
 
 # losses
+
+
+def masked_weights(sample_weight: Any, mask: Any, dtype: str) -> Any:
+    """Return sample weights that are 0 where a mask is false, broadcast as losses do; either may be None.
+
+    Replaced by a public function that returns what a loss is a mean over.
+    """
+    given = None if sample_weight is None else keras.ops.convert_to_tensor(sample_weight, dtype)
+    return apply_mask(given, mask, dtype=dtype, reduction="sum")
 
 
 def compiled_loss(model: keras.Model) -> Any:

@@ -114,6 +114,17 @@ class TowerContext(tf.distribute.ReplicaContext):
         raise NotImplementedError("towers support all_reduce only; use it in place of all_gather")
 
 
+class Alone(TowerContext):
+    """Stands for the context of a tower that has no others, whose sums over all towers are its own values."""
+
+    def __init__(self, share: Share) -> None:
+        super().__init__(0, 1, share)
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Return the value, as tensors."""
+        return tf.nest.map_structure(tf.convert_to_tensor, value)
+
+
 class _Stopped(BaseException):
     """Ends a tower after another one has failed."""
 

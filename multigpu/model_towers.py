@@ -10,10 +10,16 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import clear_added_losses, compiled_loss, layers_of
+from multigpu.declared import Shapes
+from multigpu.keras_internals import (
+    clear_added_losses,
+    layers_of,
+    synchronize_masked_statistics,
+)
 from multigpu.lockstep import LockstepRequired, TowerContext, run_in_lockstep
-from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost
-from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
+from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
+from multigpu.stateless import Tower, TowerResult, call_as_outermost, shapes_for_any_rows
+from multigpu.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
@@ -62,6 +68,7 @@ class ModelTowers:
             batch: tensors with rows.
         """
         towers = self._cut(batch)
+        declared = self._declared(call, batch, towers)
         tensors, rebuild_towers = _tensors([(tower.rows, tower.values) for tower in towers])
         ran: list[TowerResult] = []
 
@@ -96,6 +103,7 @@ class ModelTowers:
 
                 run_calls = run_in_lockstep if self._in_lockstep else _run_in_turn
                 below = run_calls(_calls(differentiate, own, tapes, made, upstream_of))
+                _combine_overwritten(below, towers[0].variables)
                 return [gradient for gradients in below for gradient in gradients]
 
             return [output for outputs in made for output in outputs], backward
@@ -105,7 +113,9 @@ class ModelTowers:
         outputs = rebuild_outputs(made if isinstance(made, list | tuple) else [made])
         self._write(ran, towers)
         with tf.device(self.merge_on):
-            return Outputs(*merge(outputs, [tower.share for tower in towers]))
+            results, added_losses = zip(*outputs, strict=True)
+            shares = [tower.share for tower in towers]
+            return Outputs(merge(results, shares, declared), merge(added_losses, shares))
 
     def losses(self, loss_of: LossOfRows, batch: Structure) -> tuple[Tensor, Structure]:
         """Return the loss and the outputs of a batch.
@@ -115,6 +125,7 @@ class ModelTowers:
             batch: tensors with rows.
         """
         towers = self._cut(batch)
+        declared = self._declared(lambda rows: loss_of(rows)[1], batch, towers)
 
         def run(tower: Tower) -> TowerResult:
             return tower.run(lambda rows, _: loss_of(rows), jit_compile=self.jit_compile)
@@ -124,7 +135,7 @@ class ModelTowers:
         losses, outputs = zip(*(one.result for one in ran), strict=True)
         shares = [tower.share for tower in towers]
         with tf.device(self.merge_on):
-            return weighted_mean(losses, shares), merge(outputs, shares)
+            return weighted_mean(losses, shares), merge(outputs, shares, declared)
 
     def loss_and_gradients(
         self, loss_of: LossOfRows, batch: Structure, scale: Tensor | float
@@ -137,6 +148,7 @@ class ModelTowers:
             scale: factor of the gradients.
         """
         towers = self._cut(batch)
+        declared = self._declared(lambda rows: loss_of(rows)[1], batch, towers)
         num_weights = len(self.inner.trainable_variables)
 
         def run(tower: Tower) -> TowerResult:
@@ -158,8 +170,8 @@ class ModelTowers:
         with tf.device(self.merge_on):
             return LossAndGradients(
                 weighted_mean(losses, shares),
-                merge(outputs, shares),
-                [sum_gradients(column) for column in zip(*gradients, strict=True)],
+                merge(outputs, shares, declared),
+                combined_gradients(self.inner.trainable_variables, gradients),
             )
 
     def _cut(self, batch: Structure) -> list[Tower]:
@@ -169,6 +181,9 @@ class ModelTowers:
             raise ValueError(
                 f"{inner.name}: not built yet, so towers have no weights; call the model on a batch first"
             )
+        check_stateless(inner, num_towers)
+        synchronize_masked_statistics(inner)
+        weigh_means_by_rows(inner)
         # the trainable ones first
         variables = [*inner.trainable_variables, *inner.non_trainable_variables, *inner.metrics_variables]
         return [
@@ -177,6 +192,12 @@ class ModelTowers:
                 zip(self.devices, share_out(batch, num_towers), strict=True)
             )
         ]
+
+    def _declared(
+        self, work: Callable[[Structure], Structure], batch: Structure, towers: Sequence[Tower]
+    ) -> Callable[[], Shapes | None]:
+        shares = [tower.share for tower in towers]
+        return shapes_for_any_rows(work, as_tensors(batch), towers[0].variables, shares)
 
     def _run_all(self, forward: Callable[..., TowerResult], *columns: Iterable[Any]) -> list[TowerResult]:
         """Run every tower, in lockstep if one asks for a sum over all."""
@@ -199,42 +220,6 @@ class ModelTowers:
         write_updates(self.inner, updates, [tower.share for tower in towers], self.merge_on)
 
 
-def write_updates(
-    inner: keras.Model, updates: Sequence[Sequence[Update]], shares: Sequence[Share], device: str
-) -> None:
-    """Assign to each variable that towers wrote to the combination of their values.
-
-    Metrics are summed, moving statistics averaged by the towers' rows; seeds and counters advance as on one
-    device.
-
-    Args:
-        inner: the model that the variables belong to.
-        updates: of each tower; all towers wrote to the same variables.
-        shares: the towers' rows.
-        device: name of the device that combines the values.
-    """
-    sums = {id(variable) for variable in inner.metrics_variables}
-    losses = compiled_loss(inner)
-    if not isinstance(shares[0].size, int) and losses is not None:
-        # where Keras cannot see the number of rows, it counts a batch's loss as one
-        sums -= {id(variable) for variable in losses.variables}
-    with tf.device(device):
-        for column in zip(*updates, strict=True):
-            variable = column[0][0]
-            values = [value for _, value in column]
-            if id(variable) in sums:
-                old = tf.convert_to_tensor(variable.value)
-                more = [
-                    (value - old) * tf.cast(share.in_use, old.dtype)
-                    for value, share in zip(values, shares, strict=True)
-                ]
-                variable.assign(tf.add_n([old, *more]))
-            elif values[0].dtype.is_floating:
-                variable.assign(weighted_mean(values, shares))
-            else:
-                variable.assign(values[0])  # a seed or a counter: the value that one device would have
-
-
 def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Structure]]:
     """Return the tensors in a structure, and a function that rebuilds it with other tensors."""
     leaves = tf.nest.flatten(structure)
@@ -249,6 +234,42 @@ def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Ten
 
 def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating]
+
+
+def combined_gradients(variables: Sequence[Any], of_towers: Iterable[Sequence[Any]]) -> list[Any]:
+    """Return each variable's gradient of the whole batch, given the towers' gradients of all variables.
+
+    A variable that the optimiser overwrites with its gradient, as a scale of float8 is, gets the maximum, as
+    in Keras's gradient accumulation: such a gradient is a new value, not a part of a sum.
+    """
+    return [
+        _maximum(column) if is_overwritten(variable) else sum_gradients(column)
+        for variable, column in zip(variables, zip(*of_towers, strict=True), strict=True)
+    ]
+
+
+def is_overwritten(variable: Any) -> bool:
+    """Return whether the optimiser overwrites a variable with its gradient."""
+    return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+def _maximum(gradients: Sequence[Any]) -> Any:
+    existing = [gradient for gradient in gradients if gradient is not None]
+    return functools.reduce(tf.maximum, existing) if existing else None
+
+
+def _combine_overwritten(of_towers: Sequence[list[Any]], variables: Sequence[Any]) -> None:
+    """Let the sum of the towers' gradients be the maximum for variables that are overwritten with it.
+
+    Args:
+        of_towers: the gradients of each tower, changed in place; those of the variables are the last ones.
+        variables: that the towers have copies of.
+    """
+    for place, variable in enumerate(variables, -len(variables)):
+        if is_overwritten(variable):
+            of_towers[0][place] = _maximum([gradients[place] for gradients in of_towers])
+            for gradients in of_towers[1:]:
+                gradients[place] = None
 
 
 def sum_gradients(gradients: Sequence[Any]) -> Any:

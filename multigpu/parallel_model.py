@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from multigpu.devices import DeviceSpec, parse_devices
 from multigpu.model_towers import LossAndGradients, ModelTowers
+from multigpu.state import check_stateless
 from multigpu.stateless import masks_of, with_masks
 from multigpu.towers import Structure, Tensor, as_tensors
 from multigpu.wrapped_model import WrappedModel
@@ -40,12 +41,18 @@ class ParallelModel(WrappedModel):
 
     Inputs and outputs may be tensors, or lists, tuples and dicts of them. Inputs of rank 0 are passed to
     every tower. Outputs without rows, such as the loss of a model that computes it itself, are averaged,
-    weighted by the towers' rows.
+    weighted by the towers' rows; whole numbers are those of the first tower.
 
-    Losses may have any reduction except "none", and masks and weights: the gradient is that of the whole
-    batch. Values that layers pass to `add_loss` must be means over rows, as those of Keras's activity
-    regularisers are; they are averaged, and so are the result of the model's own `compute_loss` and of loss
-    functions that return one number. Metrics that layers update themselves are summed.
+    Losses may have any reduction except "none", and weights and masks, on the outputs or on their own result:
+    the gradient is that of the whole batch. Values that layers pass to `add_loss` must be means over rows, as
+    those of Keras's activity regularisers are; they are averaged, and so are the result of the model's own
+    `compute_loss` and of loss functions that return one number. Losses of Keras that compare rows with each
+    other are refused.
+
+    What layers write to variables is combined as `aggregation` of the variable says. Without it, moving
+    statistics are averaged, weighted by the towers' rows, and whole numbers taken from the first tower.
+    Metrics that the model updates itself are summed; a number given to a metric `Mean` counts as a mean over
+    rows.
 
     Batch normalisation uses the statistics of each tower's own rows, as `MirroredStrategy` does, and its
     moving statistics take the towers' mean, weighted by their rows. A layer made with `synchronized=True`
@@ -62,24 +69,42 @@ class ParallelModel(WrappedModel):
     Args:
         inner: the model; it keeps its weights and may be used on its own at any time.
         devices: what `multigpu.devices.parse_devices` takes.
+        keras_model: the name of `inner` in Mask R-CNN.
+        gpu_count: the name of `devices` in Mask R-CNN.
         merge_on: name of the device where outputs and gradients are merged; by default the first.
         name: name of the parallel model.
 
     Raises:
         DeviceError: a device does not exist.
-        TypeError: `inner` has a `train_step` or `test_step` of its own.
+        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is parallel.
+        ValueError: a layer is stateful, and there are several devices.
     """
 
     def __init__(
-        self, inner: keras.Model, devices: DeviceSpec, *, merge_on: str | None = None, name: str | None = None
+        self,
+        inner: keras.Model | None = None,
+        devices: DeviceSpec | None = None,
+        *,
+        keras_model: keras.Model | None = None,
+        gpu_count: int | None = None,
+        merge_on: str | None = None,
+        name: str | None = None,
     ) -> None:
+        inner = _one_of(inner=inner, keras_model=keras_model)
+        devices = _one_of(devices=devices, gpu_count=gpu_count)
         super().__init__(inner, name or f"parallel_{inner.name}")
         self.devices = parse_devices(devices)
+        check_stateless(inner, len(self.devices))
         self._towers = ModelTowers(inner, self.devices, merge_on or self.devices[0])
         if inner.built:
             self.build()
         if inner.compiled:  # a loaded model continues with its optimiser's state
             self.compile_as_inner()
+
+    @property
+    def inner_model(self) -> keras.Model:
+        """Return the model itself, by its name in Mask R-CNN."""
+        return self.inner
 
     def loss_and_gradients(
         self, loss_of: LossOf, *batch: Structure, scale: Tensor | float = 1.0
@@ -106,17 +131,14 @@ class ParallelModel(WrappedModel):
 
     # what Keras calls
 
-    def compile(
-        self, optimizer: Any = "rmsprop", *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
-    ) -> None:
+    def compile(self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any) -> None:
         """Compile the model as in Keras, and `inner` as well, so that it is saved with its optimiser's state.
 
         Args:
-            optimizer: as in Keras.
-            *args: further arguments of `keras.Model.compile`.
+            *args: arguments of `keras.Model.compile`, or of the model's own.
             jit_compile: whether XLA compiles each tower; it never compiles the whole step, which would put
                 it on one device.
-            **kwargs: further arguments of `keras.Model.compile`.
+            **kwargs: further arguments of the same.
 
         Raises:
             ValueError: `jit_compile` is True, and a layer is synchronized.
@@ -125,8 +147,7 @@ class ParallelModel(WrappedModel):
             raise ValueError(
                 "jit_compile=True: towers with synchronized layers cannot be compiled; leave jit_compile out"
             )
-        self.inner.compile(optimizer, *args, jit_compile=jit_compile, **kwargs)
-        self.compile_as_inner()
+        self.compile_inner(jit_compile, *args, **kwargs)
 
     @override
     def compile_as_inner(self) -> None:
@@ -181,3 +202,11 @@ class ParallelModel(WrappedModel):
             return loss, (predicted, masks_of(predicted))
 
         return loss_of
+
+
+def _one_of(**given: Any) -> Any:
+    """Return the one argument that is given of two that mean the same."""
+    values = [value for value in given.values() if value is not None]
+    if len(values) != 1:
+        raise TypeError(f"ParallelModel: expected one of {' and '.join(given)}, received {len(values)}")
+    return values[0]

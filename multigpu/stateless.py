@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from multigpu.declared import Shapes, declared_shapes
 from multigpu.keras_internals import SEED_STATE, mask_of, set_mask
-from multigpu.lockstep import TowerContext
-from multigpu.towers import Share, Structure, Tensor
+from multigpu.lockstep import Alone, TowerContext
+from multigpu.towers import Share, Structure, Tensor, num_in_use
 
 SEED_STEP = 1_000_003  # between the seeds of towers, far more than between seeds that people give to layers
 
@@ -91,6 +92,35 @@ class Tower:
         with tf.device(self.device), self.context:
             result, written, added_losses = pure(self.rows, self.values)
         return TowerResult(result, list(zip(changed, written, strict=True)), added_losses)
+
+
+def shapes_for_any_rows(
+    work: Callable[[Structure], Structure],
+    batch: Structure,
+    variables: Sequence[Any],
+    shares: Sequence[Share],
+) -> Callable[[], Shapes | None]:
+    """Return a function that returns the shapes of a model's results for any number of rows.
+
+    Called before the towers run, since a layer remembers what it last passed to `add_loss`; where the number
+    of rows is unknown, the function that is returned does the work, if it is needed at all.
+
+    Args:
+        work: rows -> results, as each tower computes them.
+        batch: the rows.
+        variables: all variables that the model may read.
+        shares: of the towers.
+    """
+
+    def call(rows: Structure) -> Structure:
+        values = [tf.convert_to_tensor(variable.value) for variable in variables]
+        tower = Tower("/CPU:0", Alone(shares[0]), rows, variables, values)
+        return tower.run(lambda rows, _: work(rows), jit_compile=False).result
+
+    if not isinstance(shares[0].size, int):
+        return lambda: declared_shapes(call, batch)
+    shapes = declared_shapes(call, batch) if num_in_use(shares) > 1 else None
+    return lambda: shapes
 
 
 def call_as_outermost(

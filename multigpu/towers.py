@@ -11,6 +11,8 @@ def predict(audio, num_samples):
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from multigpu.declared import Shapes, declared_shapes, is_row_wise
 from multigpu.devices import DeviceSpec, parse_devices
 
 Tensor: TypeAlias = Any
@@ -113,16 +116,33 @@ def cut_rows(num_rows: Tensor, num_towers: int) -> list[Share]:
     ]
 
 
-def merge(outputs: Sequence[Structure], shares: Sequence[Share]) -> Structure:
+def merge(
+    outputs: Sequence[Structure],
+    shares: Sequence[Share],
+    declared: Callable[[], Shapes | None] = lambda: None,
+) -> Structure:
     """Merge the towers' outputs to those of the whole batch: concatenate rows, average outputs without rows.
 
-    Averages are weighted by the towers' rows. Outputs of towers without rows of their own are dropped.
+    Averages are weighted by the towers' rows; of whole numbers without rows the first tower's are kept.
+    Outputs of towers without rows of their own are dropped.
+
+    Args:
+        outputs: of each tower.
+        shares: the towers' rows.
+        declared: returns the shapes of the outputs for any number of rows; called where the sizes of the
+            outputs do not show which of them have rows.
+
+    Raises:
+        ValueError: an output has rows in another dimension than the first.
     """
+    shapes = functools.cache(declared)
+    places = itertools.count()
 
     def merge_one(*values: Any) -> Any:
+        place = next(places)
         if not tf.is_tensor(values[0]):
             return values[0]
-        if _have_rows(values, shares):
+        if _have_rows(values, shares, lambda: (shapes() or {place: None})[place]):
             return tf.concat([s.own_rows_of(v) for v, s in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]
@@ -153,7 +173,8 @@ def data_parallelism(
 
     Returns:
         The function's outputs for the whole batch: those with rows in the order of the inputs, floating-point
-        outputs without rows averaged over the rows.
+        outputs without rows averaged over the rows, and of whole numbers without rows those of the first
+        device. Where sizes do not show which outputs have rows, the function is traced once more to see.
     """
     inputs = as_tensors((args, kwargs))
     devices = parse_devices(devices)
@@ -161,13 +182,16 @@ def data_parallelism(
         with tf.device(devices[0]):
             return function(*inputs[0], **inputs[1])
     shares = share_out(inputs, len(devices))
+
+    def call(inputs: tuple[Any, Any]) -> Structure:
+        return as_tensors(function(*inputs[0], **inputs[1]))
+
     outputs = []
     for device, share in zip(devices, shares, strict=True):
         with tf.device(device):
-            own_args, own_kwargs = share.rows(inputs)
-            outputs.append(as_tensors(function(*own_args, **own_kwargs)))
+            outputs.append(call(share.rows(inputs)))
     with tf.device(devices[0]):
-        return merge(outputs, shares)
+        return merge(outputs, shares, lambda: declared_shapes(call, inputs))
 
 
 def as_tensors(structure: Structure) -> Structure:
@@ -178,14 +202,28 @@ def as_tensors(structure: Structure) -> Structure:
     )
 
 
-def _have_rows(outputs: Sequence[Any], shares: Sequence[Share]) -> bool:
+def _have_rows(
+    outputs: Sequence[Any], shares: Sequence[Share], declared: Callable[[], tf.TensorShape | None]
+) -> bool:
     """Return whether outputs have the same number of rows for each row that their tower processed."""
     if not has_rows(outputs[0]) or outputs[0].shape[0] is None:
         return has_rows(outputs[0])
     if not isinstance(shares[0].size, int):
-        return False  # the number of the output's rows is known, that of the batch is not
-    quotients = {divmod(o.shape[0], s.num_processed) for o, s in zip(outputs, shares, strict=True)}
-    return len(quotients) == 1 and quotients.pop()[1] == 0
+        # the number of the output's rows is known, that of the batch is not
+        return None in outputs[0].shape.as_list() and bool(is_row_wise(declared()))
+    sizes = [share.num_processed for share in shares]
+    quotients = {divmod(output.shape[0], size) for output, size in zip(outputs, sizes, strict=True)}
+    fit = len(quotients) == 1 and quotients.pop()[1] == 0
+    is_sure = len(set(sizes)) > 1 if fit else outputs[0].shape.rank == 1
+    if is_sure or num_in_use(shares) == 1:
+        return fit
+    known = is_row_wise(declared())
+    return fit if known is None else known
+
+
+def num_in_use(shares: Sequence[Share]) -> int:
+    """Return the number of shares that have rows of their own; all of them where it is not known."""
+    return sum(1 for share in shares if not isinstance(share.size, int) or share.size)
 
 
 def has_rows(value: Any) -> bool:

@@ -5,6 +5,7 @@ What is compiled, measured and saved is the inner model, so its files know nothi
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +33,30 @@ class WrappedModel(keras.Model):
         name: name of the wrapped model.
 
     Raises:
-        TypeError: `inner` has a `train_step` or `test_step` of its own.
+        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, or is wrapped.
     """
 
     instead_of_own_step = "override compute_loss"  # the remedy that an error names
 
     def __init__(self, inner: keras.Model, name: str) -> None:
-        for method in ("train_step", "test_step"):
-            if getattr(type(inner), method) is not getattr(keras.Model, method):
+        kind = type(inner).__name__
+        if isinstance(inner, WrappedModel):
+            raise TypeError(
+                f"{inner.name} is a {kind} already; give {type(self).__name__} its model, `inner`"
+            )
+        loop = (
+            f"{self.instead_of_own_step} instead, or write a loop with "
+            f"{type(self).__name__}.loss_and_gradients"
+        )
+        after = "do the same in `call`, or with what `predict` returns"
+        for method, remedy in {"train_step": loop, "test_step": loop, "predict_step": after}.items():
+            if getattr(getattr(inner, method), "__func__", None) is not getattr(keras.Model, method):
                 raise TypeError(
-                    f"{type(inner).__name__} has a {method} of its own, which cannot be split over devices; "
-                    f"{self.instead_of_own_step} instead, or write a loop with {type(self).__name__}."
-                    "loss_and_gradients"
+                    f"{kind} has a {method} of its own, which cannot be split over devices; {remedy}"
                 )
         super().__init__(name=name, dtype="float32", autocast=False)
         self.inner = inner
+        self._made_with: dict[str, tuple[int, ...]] = {}  # of each compiled function, its variables
 
     def compute_step(
         self, x: Structure, y: Structure, sample_weight: Structure, scale: Tensor | float
@@ -59,6 +69,29 @@ class WrappedModel(keras.Model):
     ) -> tuple[Tensor, Structure]:
         """Return the compiled loss of a batch in evaluation, and the outputs with their masks."""
         raise NotImplementedError
+
+    def compile_inner(self, jit_compile: bool | str, *args: Any, **kwargs: Any) -> None:
+        """Compile the inner model, and this one as it is.
+
+        Args:
+            jit_compile: as in Keras; a `compile` of the model's own need not take it.
+            *args: further arguments of the model's `compile`.
+            **kwargs: further arguments of the model's `compile`.
+
+        Raises:
+            TypeError: the model's own `compile` does not call that of Keras.
+        """
+        inner = self.inner
+        parameters = inspect.signature(inner.compile).parameters.values()
+        if any(one.name == "jit_compile" or one.kind is one.VAR_KEYWORD for one in parameters):
+            inner.compile(*args, jit_compile=jit_compile, **kwargs)
+        else:
+            inner.compile(*args, **kwargs)
+            if jit_compile != "auto":
+                inner.jit_compile = jit_compile
+        if not inner.compiled:
+            raise TypeError(f"{type(inner).__name__}.compile does not call super().compile(optimizer)")
+        self.compile_as_inner()
 
     def compile_as_inner(self) -> None:
         """Compile this model as the inner model is compiled."""
@@ -76,6 +109,24 @@ class WrappedModel(keras.Model):
 
     def build(self, *_: Any, **__: Any) -> None:
         """Do nothing: the weights are the inner model's."""
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Make the compiled training step, again if the inner model has other variables than before."""
+        return super().make_train_function(force or self._has_other_variables("train"))
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Make the compiled step of evaluation, again if the inner model has other variables than before."""
+        return super().make_test_function(force or self._has_other_variables("test"))
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Make the compiled step of prediction, again if the inner model has other variables than before."""
+        return super().make_predict_function(force or self._has_other_variables("predict"))
+
+    def _has_other_variables(self, function: str) -> bool:
+        """Return whether the inner model has replaced a compiled function's variables, as `quantize` does."""
+        before = self._made_with.get(function)
+        self._made_with[function] = tuple(id(variable.value) for variable in self.inner.variables)
+        return bool(before) and before != self._made_with[function]
 
     def train_step(self, data: Structure) -> dict[str, Tensor]:
         """Update the weights once, for `fit` and `train_on_batch`."""
@@ -126,6 +177,53 @@ class WrappedModel(keras.Model):
     ) -> Tensor:
         """Compute the loss by the inner model, in `fit` and `evaluate` of the rows that a device has."""
         return compute_loss(self.inner, x, y, y_pred, sample_weight, training)
+
+    # layers, inputs and outputs: the inner model's
+
+    @property
+    def layers(self) -> list[keras.Layer]:
+        """Return the layers of the inner model."""
+        return list(self.inner.layers)
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> keras.Layer:
+        """Return a layer of the inner model, or that model itself by its name."""
+        if index is None and name == self.inner.name and name not in {one.name for one in self.layers}:
+            return self.inner
+        return self.inner.get_layer(name, index)
+
+    @property
+    def input(self) -> Any:
+        """Return the symbolic inputs of the inner model, where it has some."""
+        return self.inner.input
+
+    @property
+    def output(self) -> Any:
+        """Return the symbolic outputs of the inner model, where it has some."""
+        return self.inner.output
+
+    @property
+    def inputs(self) -> Any:
+        """Return a list of the symbolic inputs of the inner model, where it has some."""
+        return self.inner.inputs
+
+    @property
+    def outputs(self) -> Any:
+        """Return a list of the symbolic outputs of the inner model, where it has some."""
+        return self.inner.outputs
+
+    @property
+    def input_shape(self) -> Any:
+        """Return the shapes of the inner model's inputs, where they are known."""
+        return self.inner.input_shape
+
+    @property
+    def output_shape(self) -> Any:
+        """Return the shapes of the inner model's outputs, where they are known."""
+        return self.inner.output_shape
+
+    def summary(self, *args: Any, **kwargs: Any) -> None:
+        """Show the inner model, as `keras.Model.summary` does."""
+        self.inner.summary(*args, **kwargs)
 
     # saving and loading: the inner model's
 

@@ -16,6 +16,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features import make_features
 from asr.model.features.layer import HOP, FeatureLayer
 from asr.model.features.spec_augment import SpecAugment
+from asr.model.layer_names import refuse_unfixed_names
 from asr.model.listening import ReceptiveField
 from asr.model.loss import frames_needed
 from asr.model.networks import make_network
@@ -38,21 +39,28 @@ def make_acoustic_model(
             weights and their order are the same.
 
     Raises:
-        UserError: `train.freeze` names a layer that does not exist, or leaves nothing to train.
+        UserError: `train.freeze` names a layer that does not exist, or leaves nothing to train; or, for
+            training, a layer has no fixed name, or two have the same.
     """
     seed, train = config.train.seed, config.train
     num_views = train.num_views if for_training else 1
-    model = AcousticModel(
-        make_features(config.features),
-        SpecAugment.from_augment(
-            config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0
-        ),
-        make_network(config.model, vocabulary, seed, train.precision if for_training else "float32"),
-        num_views,
-        name="acoustic_model",
-    )
-    model.make_weights()
+
+    def make() -> AcousticModel:
+        model = AcousticModel(
+            make_features(config.features),
+            SpecAugment.from_augment(
+                config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0
+            ),
+            make_network(config.model, vocabulary, seed, train.precision if for_training else "float32"),
+            num_views,
+            name="acoustic_model",
+        )
+        model.make_weights()
+        return model
+
+    model = make()
     if for_training:
+        refuse_unfixed_names(model, make)
         freeze_layers(model.network, train.freeze)
     return model
 

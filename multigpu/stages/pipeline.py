@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import LayerGraph, clear_added_losses, layers_of
+from multigpu.declared import Shapes
+from multigpu.keras_internals import (
+    LayerGraph,
+    clear_added_losses,
+    layers_of,
+    synchronize_masked_statistics,
+)
 from multigpu.lockstep import LockstepRequired, TowerContext
-from multigpu.model_towers import LossAndGradients, sum_gradients, write_updates
+from multigpu.model_towers import LossAndGradients, sum_gradients
 from multigpu.stages.cut import Stage
-from multigpu.stages.finish import Finish
+from multigpu.stages.finish import Finish, finish_without_loss
 from multigpu.stages.schedules import (
     MicroBatch,
     Passes,
@@ -24,7 +30,8 @@ from multigpu.stages.schedules import (
     stage_by_stage,
 )
 from multigpu.stages.stage_run import LossOfValues, StageRun, Values
-from multigpu.stateless import Tower, copies_of
+from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
+from multigpu.stateless import Tower, call_as_outermost, copies_of, shapes_for_any_rows
 from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 HOST = "/CPU:0"  # where batches come from
@@ -93,12 +100,12 @@ class Pipeline:
         """
         x, rows = as_tensors((x, rows))
         work = _Work(finish, 1.0, x, rows, training)
-        shares, passes = self._run(work, forward_in_turn, forward_in_lockstep)
+        shares, passes, declared = self._run(work, forward_in_turn, forward_in_lockstep)
         penalties = []
         for stage, home in zip(self.stages, self.homes, strict=True):
             with tf.device(home):
                 penalties += self._regularization(stage, 1.0)[0]
-        return self._merge(passes, shares, penalties)
+        return self._merge(work, passes, shares, penalties, declared)
 
     def loss_and_gradients(
         self, finish: Finish, scale: Tensor | float, x: Structure, *rows: Structure
@@ -115,7 +122,7 @@ class Pipeline:
         """
         x, rows = as_tensors((x, rows))
         work = _Work(finish, scale, x, rows, training=True)
-        shares, passes = self._run(work, one_forward_one_backward, stage_by_stage)
+        shares, passes, declared = self._run(work, one_forward_one_backward, stage_by_stage)
         penalties: list[Tensor] = []
         of_weight: dict[int, Tensor | None] = {}
         for stage, home, gradients in zip(self.stages, self.homes, passes.gradients, strict=True):
@@ -124,20 +131,28 @@ class Pipeline:
                 sums = [sum_gradients(pair) for pair in zip(gradients, more, strict=True)]
             penalties += losses
             of_weight.update(zip(map(id, self._trained(stage)), sums, strict=True))
-        loss, outputs = self._merge(passes, shares, penalties)
+        loss, outputs = self._merge(work, passes, shares, penalties, declared)
         return LossAndGradients(
             loss, outputs, [of_weight[id(weight)] for weight in self.inner.trainable_variables]
         )
 
     # parts of a step
 
-    def _run(self, work: _Work, pipelined: Schedule, in_lockstep: Schedule) -> tuple[list[Share], Passes]:
+    def _run(
+        self, work: _Work, pipelined: Schedule, in_lockstep: Schedule
+    ) -> tuple[list[Share], Passes, Callable[[], Shapes | None]]:
         """Run a batch, in lockstep if a layer or a loss needs sums over all micro-batches.
 
         Returns:
-            The micro-batches' shares of the batch, replica by replica, and their results.
+            The micro-batches' shares of the batch, replica by replica, their results, and a function that
+            returns the shapes of what `finish` returns for any number of rows.
         """
-        shares = share_out((work.x, work.rows), len(self.replicas) * self.num_micro_batches)
+        num_shares = len(self.replicas) * self.num_micro_batches
+        check_stateless(self.inner, num_shares)
+        synchronize_masked_statistics(self.inner)
+        weigh_means_by_rows(self.inner)
+        shares = share_out((work.x, work.rows), num_shares)
+        declared = self._declared(work, shares)
         passes = None
         if not self._in_lockstep:
             try:
@@ -149,7 +164,16 @@ class Pipeline:
             passes = in_lockstep(self._micro_batches(work, shares), self.homes)
         for home, column in zip(self.homes, zip(*passes.forwards, strict=True), strict=True):
             write_updates(self.inner, [forward.updates for forward in column], shares, home)
-        return shares, passes
+        return shares, passes, declared
+
+    def _declared(self, work: _Work, shares: Sequence[Share]) -> Callable[[], Shapes | None]:
+        def whole(batch: Structure) -> Structure:
+            x, rows = batch
+            outputs = call_as_outermost(lambda: self.inner(x), training=work.training)
+            return work.finish(outputs, *rows)[1]
+
+        variables = [*self.inner.variables, *self.inner.metrics_variables]
+        return shapes_for_any_rows(whole, (work.x, work.rows), variables, shares)
 
     def _micro_batches(self, work: _Work, shares: Sequence[Share]) -> list[list[MicroBatch]]:
         """Return the micro-batches of each replica, whose devices have one copy of their stage's weights."""
@@ -227,18 +251,29 @@ class Pipeline:
         return penalties, gradients
 
     def _merge(
-        self, passes: Passes, shares: Sequence[Share], penalties: Sequence[Tensor]
+        self,
+        work: _Work,
+        passes: Passes,
+        shares: Sequence[Share],
+        penalties: Sequence[Tensor],
+        declared: Callable[[], Shapes | None],
     ) -> tuple[Tensor, Structure]:
-        """Return the loss and the outputs of the whole batch, on the last stage's device."""
+        """Return the loss and the outputs of the whole batch, on the last stage's device.
+
+        Raises:
+            ValueError: there is no loss, and `finish` should have computed one.
+        """
         losses = []
         for forwards in passes.forwards:
             added = [loss for forward in forwards for loss in forward.added_losses]
             losses.append(added if forwards[-1].loss is None else [*added, forwards[-1].loss])
         with tf.device(self.homes[-1]):
-            outputs = merge([forwards[-1].outputs for forwards in passes.forwards], shares)
+            outputs = merge([forwards[-1].outputs for forwards in passes.forwards], shares, declared)
             means = [weighted_mean(column, shares) for column in zip(*losses, strict=True)]
             dtype = means[-1].dtype if means else keras.config.floatx()
             terms = [tf.cast(term, dtype) for term in (*means, *penalties)]
+            if not terms and work.finish is not finish_without_loss:
+                raise ValueError("No loss to compute. Provide a `loss` argument in `compile()`.")  # as Keras
             return tf.add_n(terms) if terms else tf.zeros((), dtype), outputs
 
 

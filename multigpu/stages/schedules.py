@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 
 from multigpu.lockstep import run_in_lockstep
-from multigpu.model_towers import sum_gradients
+from multigpu.model_towers import combined_gradients
 from multigpu.stages.stage_run import Backward, Forward, Gradients, StageRun, Values
 from multigpu.towers import Tensor
 
@@ -45,9 +45,10 @@ def one_forward_one_backward(replicas: Sequence[Sequence[MicroBatch]], homes: Se
     """Run both passes, with at most S - k micro-batches of a replica alive in stage k of S."""
     passes = [_pipelined(micro_batches) for micro_batches in replicas]
     gradients = []
-    for column, home in zip(zip(*(own.gradients for own in passes), strict=True), homes, strict=True):
+    columns = zip(*(own.gradients for own in passes), strict=True)
+    for run, column, home in zip(replicas[0][0].runs, columns, homes, strict=True):
         with tf.device(home):
-            gradients.append([sum_gradients(of_weight) for of_weight in zip(*column, strict=True)])
+            gradients.append(combined_gradients(run.trained, column))
     return Passes([forwards for own in passes for forwards in own.forwards], gradients)
 
 
@@ -70,7 +71,8 @@ def _pipelined(micro_batches: Sequence[MicroBatch]) -> Passes:
             back = run.backward(above, factor, after=ended[stage][-1:])
             above = _collected(above, back.below)
             with tf.device(run.device):
-                passes.gradients[stage] = _added(passes.gradients[stage], back.gradients)
+                sums = [passes.gradients[stage]] if index else []
+                passes.gradients[stage] = combined_gradients(run.trained, [*sums, back.gradients])
                 ended[stage].append(tf.group(*_tensors_of(back)))
     return passes
 
@@ -88,9 +90,8 @@ def stage_by_stage(replicas: Sequence[Sequence[MicroBatch]], homes: Sequence[str
         ]
         with tf.device(home):
             backs: list[Backward] = run_in_lockstep(calls)
-            gradients.insert(
-                0, [sum_gradients(column) for column in zip(*(b.gradients for b in backs), strict=True)]
-            )
+            trained = micro_batches[0].runs[stage].trained
+            gradients.insert(0, combined_gradients(trained, [back.gradients for back in backs]))
         above = [_collected(own, back.below) for own, back in zip(above, backs, strict=True)]
     return Passes(forwards, gradients)
 
@@ -134,12 +135,6 @@ def _collected(above: Gradients, below: Mapping[int, Sequence[Tensor | None]]) -
         more = [[] if gradient is None else [gradient] for gradient in column]
         collected[key] = [[*old, *new] for old, new in zip(known, more, strict=True)]
     return collected
-
-
-def _added(sums: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
-    if not sums:
-        return list(gradients)
-    return [sum_gradients(pair) for pair in zip(sums, gradients, strict=True)]
 
 
 def _tensors_of(back: Backward) -> list[Tensor]:

@@ -123,6 +123,11 @@ class StageRun:
         return Backward(own, below[len(taken) :])
 
     @property
+    def trained(self) -> list[Any]:
+        """Return the trainable weights of the stage, in the order of their gradients."""
+        return list(self._tower.variables[: self._num_weights])
+
+    @property
     def _weights(self) -> list[Tensor]:
         return self._tower.values[: self._num_weights]
 

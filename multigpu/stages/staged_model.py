@@ -30,6 +30,7 @@ from multigpu.stages.measure import LayerCost, measure_layers, sample_of
 from multigpu.stages.pipeline import HOST, Pipeline, grouped
 from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
+from multigpu.state import check_stateless
 from multigpu.stateless import with_masks
 from multigpu.towers import Structure, Tensor, as_tensors, share_out
 from multigpu.wrapped_model import WrappedModel
@@ -67,8 +68,9 @@ class StagedModel(WrappedModel):
     Each micro-batch draws dropout masks of its own, the same whatever the devices; the first one draws those
     that one device would.
 
-    `predict` and `evaluate` take batches of any size; training needs a row for each micro-batch. A call of
-    the model has no gradient: it would be computed outside of the stages. Use `loss_and_gradients`.
+    Batches may have any size: where one has fewer rows than micro-batches, the remaining ones repeat a row
+    with a weight of 0. A call of the model has no gradient: it would be computed outside of the stages. Use
+    `loss_and_gradients`.
     With `run_eagerly=True`, for debugging, stages and updates of weights run where they should, one after the
     other, but what an optimiser does with all gradients, such as clipping by their norm, on one device.
 
@@ -91,10 +93,10 @@ class StagedModel(WrappedModel):
 
     Raises:
         DeviceError: a device does not exist.
-        ValueError: the model cannot be cut in this way, or the number of devices is no multiple of that of
-            the stages.
-        TypeError: `inner` has a `train_step` or `test_step` of its own, or is subclassed without a method
-            `stages`.
+        ValueError: the model cannot be cut in this way, a layer is stateful, or the number of devices is no
+            multiple of that of the stages.
+        TypeError: `inner` has a `train_step`, `test_step` or `predict_step` of its own, is in stages already,
+            or is subclassed without a method `stages`.
     """
 
     instead_of_own_step = "give compile a loss"
@@ -118,6 +120,7 @@ class StagedModel(WrappedModel):
         self._requested, self._sample = stages, sample
         num_stages = stages if isinstance(stages, int) else len(stages)
         self._replicas = list(grouped(self.devices, num_stages))
+        check_stateless(inner, len(self._replicas) * num_micro_batches)
         self._pipeline: Pipeline | None = None
         self._costs: list[LayerCost] = []  # of a sample, where the layers were measured
         self._sample_rows = 1
@@ -195,16 +198,13 @@ class StagedModel(WrappedModel):
     # what Keras calls
 
     @override
-    def compile(
-        self, optimizer: Any = "rmsprop", *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
-    ) -> None:
+    def compile(self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any) -> None:
         """Compile the model as in Keras, and `inner` as well, so that it is saved with its optimiser's state.
 
         Args:
-            optimizer: as in Keras.
-            *args: further arguments of `keras.Model.compile`.
+            *args: arguments of `keras.Model.compile`, or of the model's own.
             jit_compile: not True, since XLA would put the whole step on one device.
-            **kwargs: further arguments of `keras.Model.compile`.
+            **kwargs: further arguments of the same.
 
         Raises:
             TypeError: `inner` has a `compute_loss` of its own.
@@ -214,8 +214,7 @@ class StagedModel(WrappedModel):
             raise ValueError(
                 "jit_compile=True: XLA would put all stages on one device; leave jit_compile out"
             )
-        self.inner.compile(optimizer, *args, jit_compile=False, **kwargs)
-        self.compile_as_inner()
+        self.compile_inner(False, *args, **kwargs)
 
     @override
     def compile_as_inner(self) -> None:
@@ -235,19 +234,24 @@ class StagedModel(WrappedModel):
         # memory for all of them
         with tf.init_scope(), tf.device(HOST):
             super().build_inner(*args, **kwargs)
-        if self._pipeline is None and not are_weights_made_later():
-            with tf.init_scope():
-                graph = layer_graph(self.inner)
-                stages = cut(graph, self._layer_names(graph))
-                check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
-                place_weights(self.inner, stages, self._replicas[0])
-            self._pipeline = Pipeline(
-                self.inner, graph, stages, self._replicas, self.num_micro_batches, recompute=self.recompute
-            )
+        if are_weights_made_later():
+            return
+        with tf.init_scope():
+            if self._pipeline is None:
+                self._pipeline = self._cut()
+            # weights may be made after the cut: those of LoRA, or of a quantized layer
+            moved = place_weights(self.inner, self._pipeline.stages, self._replicas[0])
             optimizer = self.inner.optimizer if self.compiled else None
-            if optimizer is not None and optimizer.built:  # for the weights before they moved
-                with tf.init_scope():
-                    self.inner.optimizer = self.optimizer = self.place_optimizer(optimizer)
+            if moved and optimizer is not None and optimizer.built:  # for the weights before they moved
+                self.inner.optimizer = self.optimizer = self.place_optimizer(optimizer)
+
+    def _cut(self) -> Pipeline:
+        graph = layer_graph(self.inner)
+        stages = cut(graph, self._layer_names(graph))
+        check_all_variables(self.inner, [v for stage in stages for v in stage.variables])
+        return Pipeline(
+            self.inner, graph, stages, self._replicas, self.num_micro_batches, recompute=self.recompute
+        )
 
     def _layer_names(self, graph: LayerGraph) -> Sequence[Sequence[str]]:
         """Return the names of each stage's layers, measured where only the number of stages is given."""
@@ -291,21 +295,7 @@ class StagedModel(WrappedModel):
     def _step(
         self, loss_of: LossOfOutputs, scale: Tensor | float, x: Structure, *rows: Structure
     ) -> LossAndGradients:
-        x, rows = as_tensors((x, rows))
-        self._check_rows(share_out((x, rows), 1)[0].num_rows)
         return self.pipeline.loss_and_gradients(finish_with_loss(loss_of), scale, x, *rows)
-
-    def _check_rows(self, num_rows: Tensor) -> None:
-        least = len(self._replicas) * self.num_micro_batches
-        message = (
-            f"expected a batch of at least {least} rows, one for each micro-batch; take larger batches, drop "
-            "the remainder, or set `num_micro_batches` lower"
-        )
-        if not isinstance(num_rows, int):
-            with tf.device(HOST):
-                tf.debugging.assert_greater_equal(num_rows, least, message)
-        elif num_rows < least:
-            raise ValueError(f"{message}; received {num_rows}")
 
     def _compiled_loss(self) -> Callable[..., Tensor]:
         """Return the loss given to `compile`, as a function of outputs, labels and sample weights."""

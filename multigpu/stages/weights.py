@@ -15,16 +15,24 @@ from multigpu.stages.cut import Stage
 from multigpu.towers import Tensor
 
 
-def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence[str]) -> None:
-    """Move the variables of each stage to its device; a `tf.function` that used them must be made again."""
-    for stage, device in zip(stages, devices, strict=True):
-        for variable in stage.variables:
-            if short_name(variable.value.device) != device:
-                value = variable.numpy()
-                with tf.device(device):
-                    make_variable_again(variable, value)
-    # they were traced with the variables on the old device
-    model.train_function = model.test_function = model.predict_function = None
+def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence[str]) -> bool:
+    """Move the variables of each stage to its device, and return whether any was elsewhere.
+
+    A `tf.function` that used them must be made again.
+    """
+    strays = [
+        (variable, device)
+        for stage, device in zip(stages, devices, strict=True)
+        for variable in stage.variables
+        if short_name(variable.value.device) != device
+    ]
+    for variable, device in strays:
+        value = variable.numpy()
+        with tf.device(device):
+            make_variable_again(variable, value)
+    if strays:  # they were traced with the variables on the old device
+        model.train_function = model.test_function = model.predict_function = None
+    return bool(strays)
 
 
 def placed_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:

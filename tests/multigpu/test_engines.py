@@ -257,6 +257,41 @@ def test_mirrored_engine_rejects_synchronized_statistics_with_accumulation():
         engine.train_step(model, keras.optimizers.SGD(0.1), loss_of, unchanged, SIGNATURE, 2)
 
 
+def quantized_step(engine, num_parts=1):
+    """Train a model with scales of float8 for six steps; return the scales by name."""
+    with engine.scope():
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(2)])
+        with pytest.warns(UserWarning, match="quantize"):
+            model.quantize("float8")
+        model = engine.place(model)
+        optimizer = keras.optimizers.SGD(0.05)
+        optimizer.build(model.trainable_variables)
+    step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE, num_parts)
+    for x, y in batches(6):
+        step(tf.constant(len(x)), x, y)
+    overwritten = [weight for weight in model.trainable_variables if weight.overwrite_with_gradient]
+    return {weight.path.partition("/")[2]: np.asarray(weight) for weight in overwritten}
+
+
+@pytest.mark.parametrize(("name", "num_devices"), [("single", 1), ("parallel-model", 2), ("stages", 2)])
+def test_scales_of_float8_are_the_maximum_over_the_parts_of_a_batch(name, num_devices):
+    expected = quantized_step(make_engine("single", available_devices()[:1]))
+    scales = quantized_step(make_engine(name, available_devices()[:num_devices]), num_parts=2)
+    assert len(scales) == 12
+    for place, (name, own) in enumerate(scales.items()):
+        other = list(expected.values())[place]
+        if "outputs_grad" in name:  # the loss of a part is a mean over its own rows
+            assert np.all((own <= 3 * other) & (own >= 0.9 * other)), name
+        else:
+            np.testing.assert_allclose(own, other, rtol=0.05)
+
+
+def test_mirrored_engine_refuses_a_model_in_float8():
+    with pytest.raises(DeviceError, match=r"mirrored: .*float8.*parallel-model"):
+        quantized_step(make_engine("mirrored", available_devices()[:2]))
+
+
 def test_worker_without_rows_does_not_change_weights():
     engine = make_engine("mirrored", available_devices()[:2])
     engine.worker, engine.num_workers = 1, 2  # as if worker 0 were elsewhere

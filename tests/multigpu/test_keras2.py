@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from multigpu import DeviceError, multi_gpu_model
+from multigpu import DeviceError, ParallelModel, multi_gpu_model
 
 X = np.random.default_rng(0).normal(size=(7, 5)).astype("float32")
 Y = X[:, :2]
@@ -61,3 +61,36 @@ def test_multi_gpu_model_with_fewer_than_two_devices_is_an_error(template, gpus)
 def test_multi_gpu_model_with_missing_devices_is_an_error(template, gpus):
     with pytest.raises(DeviceError, match="available: /CPU:0, /CPU:1, /CPU:2"):
         multi_gpu_model(template, gpus)
+
+
+def test_default_is_every_device(template):
+    assert multi_gpu_model(template).devices == ("/CPU:0", "/CPU:1", "/CPU:2")
+    assert multi_gpu_model(template, None).devices == multi_gpu_model(template, gpus=None).devices
+
+
+def test_layers_inputs_outputs_and_summary_are_those_of_the_template(template):
+    parallel = multi_gpu_model(template)
+    assert parallel.layers == template.layers
+    assert parallel.get_layer(template.layers[0].name) is template.layers[0]
+    assert parallel.get_layer(index=0) is template.layers[0]
+    assert parallel.get_layer(template.name) is template  # which was a layer of Keras 2's parallel model
+    with pytest.raises(ValueError, match="No such layer"):
+        parallel.get_layer("missing")
+    assert (parallel.input_shape, parallel.output_shape) == ((None, 5), (None, 2))
+    assert [tensor.shape for tensor in parallel.inputs] == [(None, 5)]
+    assert [tensor.shape for tensor in parallel.outputs] == [(None, 2)]
+    cut_off = keras.Model(parallel.inputs, parallel.get_layer(index=0).output)
+    assert np.allclose(cut_off(X), template(X))
+    lines = []
+    parallel.summary(print_fn=lines.append)
+    assert template.layers[0].name in "".join(lines)
+
+
+def test_parallel_model_takes_the_arguments_of_mask_rcnn(template):
+    parallel = ParallelModel(keras_model=template, gpu_count=2)
+    assert parallel.inner_model is template
+    assert parallel.devices == ("/CPU:0", "/CPU:1")
+    with pytest.raises(TypeError, match="one of devices and gpu_count"):
+        ParallelModel(template)
+    with pytest.raises(TypeError, match="one of inner and keras_model"):
+        ParallelModel(template, 2, keras_model=template)

@@ -80,6 +80,23 @@ def test_mask_of_and_set_mask_use_the_mask_of_keras():
     assert float(loss) == 1.0  # only one frame is not masked
 
 
+def test_weights_of_losses_are_0_where_a_mask_is_false():
+    mask, weights = tf.constant([[True, False], [True, True]]), [[2.0], [3.0]]
+    masked_weights = keras_internals.masked_weights
+    assert masked_weights(None, mask, "float64").numpy().tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert masked_weights(weights, mask, "float64").numpy().tolist() == [[2.0, 0.0], [3.0, 3.0]]
+    assert masked_weights(weights, None, "float64").numpy().tolist() == weights
+
+
+def test_masked_statistics_are_those_of_keras_where_nothing_is_synchronized():
+    layer = keras.layers.BatchNormalization(synchronized=True)
+    masked = keras.layers.Masking()(np.array([[[1.0], [0.0]], [[3.0], [5.0]]], np.float32))
+    expected = layer(masked, training=True)
+    keras_internals.synchronize_masked_statistics(keras.Sequential([layer]))
+    assert type(layer)._moments is not layer._moments
+    assert np.allclose(layer(masked, training=True), expected)
+
+
 def test_seed_generator_state_has_the_expected_name():
     assert keras.random.SeedGenerator(1).state.name == keras_internals.SEED_STATE
     assert keras.layers.Dropout(0.5).seed_generator.state.name == keras_internals.SEED_STATE

@@ -251,9 +251,53 @@ def test_invalid_model_or_device_is_an_error_with_the_remedy():
         def train_step(self, data):
             return {}
 
+    class OwnPrediction(keras.Model):
+        def predict_step(self, data):
+            return keras.ops.argmax(self(data[0]), axis=-1)
+
     with pytest.raises(TypeError, match=r"OwnStep has a train_step of its own.* override compute_loss"):
         ParallelModel(OwnStep(), 2)
+    with pytest.raises(TypeError, match=r"OwnPrediction has a predict_step of its own.*`call`"):
+        ParallelModel(OwnPrediction(), 2)
+    replaced = functional()
+    replaced.predict_step = lambda data: data
+    with pytest.raises(TypeError, match="predict_step"):
+        ParallelModel(replaced, 2)
+    with pytest.raises(TypeError, match=r"is a ParallelModel already.*`inner`"):
+        ParallelModel(ParallelModel(functional(), 2), 2)
     with pytest.raises(DeviceError, match="4 devices requested"):
         ParallelModel(functional(), 4)
     with pytest.raises(ValueError, match="not built yet"):
         ParallelModel(Subclassed(), 3).loss_and_gradients(lambda model, x: model(x), X)
+
+
+class Distiller(keras.Model):
+    """Has a `compile` of its own, as in Keras's example of knowledge distillation."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def compile(self, optimizer, student_loss, alpha=0.1):
+        super().compile(optimizer=optimizer)
+        self.student_loss, self.alpha = student_loss, alpha
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return self.alpha * keras.ops.mean(self.student_loss(y, y_pred))
+
+
+class Forgetful(Distiller):
+    def compile(self, student_loss):
+        self.student_loss = student_loss
+
+
+def test_compile_of_the_models_own_gets_its_own_arguments(both):
+    models = both(Distiller).compile(student_loss=keras.losses.mean_squared_error, alpha=0.5)
+    models.train(X, Y)
+    models.parallel.compile("sgd", keras.losses.mean_squared_error, jit_compile=False)
+    assert models.parallel.inner.alpha == 0.1
+    with pytest.raises(TypeError, match=r"Forgetful.compile does not call super\(\)"):
+        ParallelModel(Forgetful(), 2).compile(keras.losses.mean_squared_error)

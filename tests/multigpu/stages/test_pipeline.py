@@ -1,6 +1,7 @@
 """Tests that loss and gradients by stages equal those of one device, and where and when each stage runs."""
 
 import collections
+import functools
 import re
 import threading
 import time
@@ -258,11 +259,15 @@ def test_recomputing_stages_run_forward_twice_and_the_last_one_once():
     assert [EVENTS.count((index, "B")) for index in range(3)] == [4, 4, 4]
 
 
-def test_batch_smaller_than_the_number_of_micro_batches_is_an_error():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_batch_of_fewer_rows_than_micro_batches_equals_one_device(compiled):
     staged = StagedModel(make(), STAGES, 3, num_micro_batches=4)
-    with pytest.raises(ValueError, match=r"at least 4 rows.* received 3"):
-        staged.loss_and_gradients(mse, X[:3], Y[:3])
     signature = [tf.TensorSpec((None, 6, 6, 1), tf.float64), tf.TensorSpec((None, 2), tf.float64)]
-    step = tf.function(lambda x, y: staged.loss_and_gradients(mse, x, y).loss, input_signature=signature)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="at least 4 rows"):
-        step(X[:3], Y[:3])
+    step = functools.partial(staged.loss_and_gradients, mse)
+    if compiled:
+        step = tf.function(step, input_signature=signature)
+    loss, outputs, gradients = step(tf.constant(X[:3]), tf.constant(Y[:3]))
+    expected = on_one_device(make(), X[:3], Y[:3])
+    assert float(loss) == pytest.approx(float(expected[0]), rel=1e-12)
+    assert np.allclose(outputs, expected[1], rtol=1e-12, atol=1e-12)
+    assert difference(gradients, expected[2]) < 1e-12

@@ -137,6 +137,59 @@ def test_optimiser_that_has_state_decays_the_weights_that_it_did_before():
         assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled_before", [False, True])
+def test_weights_of_lora_live_with_their_state_on_the_device_of_their_stage(compiled_before):
+    inner = sequential()
+    model = staged(inner)
+    model.predict(X, verbose=0)
+    if compiled_before:
+        model.compile(adamw(), "mse")
+    for layer in inner.layers:
+        layer.enable_lora(2)
+    if not compiled_before:
+        model.compile(adamw(), "mse")
+    model.train_on_batch(X, Y)
+    home = {"a": "CPU:0", "b": "CPU:1", "c": "CPU:2"}
+    of_lora = [weight for weight in inner.weights if "lora" in weight.path]
+    assert len(of_lora) == 6
+    assert all(w.value.device.endswith(home[w.path.split("/")[-2]]) for w in of_lora)
+    slots = [v for v in model.optimizer.variables if "lora" in v.path]
+    assert slots
+    assert all(v.value.device.endswith(home[v.path.split("_lora")[0][-1]]) for v in slots)
+
+
+def test_quantized_weights_live_on_the_device_of_their_stage():
+    inner = sequential()
+    model = staged(inner)
+    with pytest.warns(UserWarning, match="quantize"):
+        inner.quantize("int8")
+    model.predict(X, verbose=0)
+    home = {"a": "CPU:0", "b": "CPU:1", "c": "CPU:2"}
+    assert all(w.value.device.endswith(home[w.path.split("/")[-2]]) for w in inner.weights)
+    assert {w.dtype for w in inner.weights} == {"int8", "float32"}
+
+
+def test_last_batch_of_fewer_rows_than_micro_batches_trains_as_on_one_device():
+    weights = []
+    for model in (sequential(), staged(sequential(), num_micro_batches=4)):
+        model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=False)
+        model.fit(X, Y, batch_size=5, shuffle=False, verbose=0)  # 5, 5 and 1 rows
+        weights.append(model.get_weights())
+    for a, b in zip(*weights, strict=True):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_training_and_evaluation_without_a_loss_are_the_errors_of_keras():
+    messages = []
+    for model in (sequential(), staged(sequential())):
+        model.compile("sgd")
+        for run in (model.fit, model.evaluate):
+            with pytest.raises(ValueError, match="No loss to compute") as error:
+                run(X, Y, verbose=0)
+            messages.append(str(error.value).splitlines()[-1])
+    assert messages[:2] == messages[2:]
+
+
 def test_inner_model_that_ran_before_does_not_keep_old_weights():
     inner = sequential()
     inner.compile("sgd", "mse")
