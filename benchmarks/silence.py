@@ -37,7 +37,7 @@ Recognize: TypeAlias = Callable[[Waveform], Tokens]
 
 
 class Case(NamedTuple):
-    """Silence before and after a clip, or between two clips, in seconds; its level in dBFS, None for zeros."""
+    """Silence around a clip, or between two clips; a level of None stands for zeros."""
 
     before_s: float
     after_s: float
