@@ -11,9 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 from asr.audio.recording import read_audio
 from asr.server.inbox import MAX_WAITING_BYTES
 from asr.server.refusal import RefusalError
-from asr.server.sockets import Talk
-
-END = '{"eof": 1}'
+from asr.server.sockets import END, Talk
 
 
 class Socket:
@@ -40,7 +38,7 @@ async def until(condition):
 
 @contextlib.asynccontextmanager
 async def talk_of(socket, idle_s=LIMIT_S):
-    talk = Talk(socket, idle_s, END)
+    talk = Talk(socket, idle_s)
     listening = asyncio.ensure_future(talk.listen())
     await until(socket.queue.empty)
     yield talk
