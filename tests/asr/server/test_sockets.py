@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 import pytest
 from helpers.servers import LIMIT_S, server_in_thread, wait_until
@@ -119,3 +120,10 @@ def test_server_that_stops_gives_open_streams_their_final_answer(recognizer, cli
         assert closed.code == 1012
         assert found[-1]["text"] == recognizer.transcribe_waveforms([speech], ["-"])[0].text
         assert remaining(silent)[1].code == 1012
+
+
+def test_text_that_is_no_utf8_is_one_line_in_the_log(address, caplog):
+    with open_socket(address, "/vosk") as socket:
+        socket.send(b"\xff\xfe", text=True)
+        assert remaining(socket)[1].code == 1007
+    assert not [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR]
