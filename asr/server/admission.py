@@ -40,7 +40,7 @@ class Ticket:
     def arriving(self) -> Iterator[None]:
         """Count the request as arriving for the time of the block, at whose end it needs room in the queue.
 
-        Bodies that stand still thus keep nobody out; their number and memory have limits of their own.
+        Bodies that do not progress thus keep nobody out; their number and memory have limits of their own.
 
         Raises:
             RefusalError: the queue is full at the end of the block.

@@ -11,7 +11,7 @@ HEADERS_S = 20.0  # in which the headers of a request must have come
 MAX_HEADER_BYTES = 64 << 10  # of a request's first line and its headers, as nginx and Node limit them
 MAX_HEADERS = 100
 READ_BYTES = 16 << 10  # parsed at once
-LINGERING_S = 300.0  # in which a refused body may go on: many clients send all of it before they read
+LINGERING_S = 300.0  # in which a refused body may continue: many clients send all of it before they read
 
 TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"

@@ -44,7 +44,7 @@ class _Session:
 
 
 async def talk_funasr(service: RecognitionService, client: Talk, first: Message) -> None:
-    """Speak with one of FunASR's clients, from its first message on."""
+    """Answer one of FunASR's clients, from its first message on."""
     fields: dict[str, Any] = {}
     message = first
     while True:

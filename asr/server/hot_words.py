@@ -29,7 +29,7 @@ def hot_word_weight(value: object, usual: float) -> float:
     """Return a weight that a client states as a number or as text; see `hot_word_weights`.
 
     Raises:
-        RefusalError: it is no number from 0 to the largest.
+        RefusalError: it is not a number from 0 to the largest weight.
     """
     try:
         weight = float(value) / usual if isinstance(value, int | float | str) else -1.0

@@ -17,7 +17,7 @@ from asr.server.refusal import RefusalError, invalid, too_large
 
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 64 << 10
-BODY_IDLE_S = 20.0  # in which a body must go on
+BODY_IDLE_S = 20.0  # in which a body must continue
 MIN_BYTES_PER_S = 1024  # of a body as a whole, a third of the slowest speech codec's
 GONE = 499  # status in logs, where the client did not wait for an answer
 
@@ -66,7 +66,7 @@ async def body_chunks(request: Request, ticket: Ticket, limits: Limits) -> Async
 
 
 async def _in_time(request: Request) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it arrives; refuse one that stands still, or comes in drops."""
+    """Yield a body as it arrives; refuse one that pauses for too long, or comes in drops."""
     loop = asyncio.get_running_loop()
     began_s, num_bytes = loop.time(), 0
     chunks = request.stream()

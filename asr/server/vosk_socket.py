@@ -33,7 +33,7 @@ class _Settings:
 
 
 async def talk_vosk(service: RecognitionService, client: Talk, first: Message) -> None:
-    """Speak with one of Vosk's clients, from its first message on."""
+    """Answer one of Vosk's clients, from its first message on."""
     settings, config = _Settings(), dict[str, Any]()
     stream: LiveStream | None = None
     message = first

@@ -1,5 +1,6 @@
 """Test FunASR's protocol in its three modes, as its own client speaks it."""
 
+import contextlib
 import json
 import signal
 import sys
@@ -181,14 +182,14 @@ def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(recognizer,
 
     with server_in_thread(recognizer) as (service, address):
         monkeypatch.setattr(service, "_pinyin_of", slow_pinyin_of)
-        clients = [open_socket(address, "/") for _ in range(4)]
-        for client in clients:
-            client.send(json.dumps({"mode": "offline", "hotwords": "第一 第二 第三"}))
-        assert begun.wait(LIMIT_S)
-        path = clips[2].audio_path
-        assert funasr(address, read_audio(path), "offline")[0]["text"] == recognizer.transcribe(path).text
-        for client in clients:
-            client.close()
+        with contextlib.ExitStack() as clients:
+            for _ in range(4):
+                client = clients.enter_context(open_socket(address, "/"))
+                client.send(json.dumps({"mode": "offline", "hotwords": "第一 第二 第三"}))
+            assert begun.wait(LIMIT_S)
+            path = clips[2].audio_path
+            text = funasr(address, read_audio(path), "offline")[0]["text"]
+            assert text == recognizer.transcribe(path).text
         wait_until(lambda: service.streams.num_open == 0)
         go_on.set()
         service._hot_words.submit(int).result(LIMIT_S)  # the work that was before it in the queue is over

@@ -247,7 +247,7 @@ def answer_to(address, data):
 
 
 @pytest.mark.parametrize("path", ANSWER_OF)
-def test_bodies_that_stand_still_keep_nobody_out(recognizer, clips, path):
+def test_bodies_that_do_not_progress_keep_nobody_out(recognizer, clips, path):
     with server_in_thread(recognizer, max_queue=2) as (service, address), contextlib.ExitStack() as stack:
         for _ in range(6):
             stack.enter_context(unfinished_request(address, path))
@@ -257,7 +257,7 @@ def test_bodies_that_stand_still_keep_nobody_out(recognizer, clips, path):
 
 
 @pytest.mark.parametrize("path", ANSWER_OF)
-def test_body_that_stands_still_is_refused_and_forgotten(recognizer, monkeypatch, path):
+def test_body_that_does_not_progress_is_refused_and_forgotten(recognizer, monkeypatch, path):
     monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.2)
     with server_in_thread(recognizer) as (service, address):
         with unfinished_request(address, path) as connection:
@@ -268,7 +268,7 @@ def test_body_that_stands_still_is_refused_and_forgotten(recognizer, monkeypatch
 def test_body_that_comes_in_drops_is_refused(recognizer, monkeypatch):
     monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.5)
     with server_in_thread(recognizer) as (_, address), unfinished_request(address) as connection:
-        connection.settimeout(0.1)  # less than what a body may stand still
+        connection.settimeout(0.1)  # less than a body may pause
         answer = b""
         while not answer:
             connection.sendall(b"x")

@@ -1,4 +1,4 @@
-"""Test that clients of Vosk and of FunASR are told apart at `/`, which both use."""
+"""Test that clients of Vosk and of FunASR are distinguished at `/`, which both use."""
 
 import json
 
