@@ -112,9 +112,9 @@ def joined(segments: Sequence[Segment], name: str) -> Hypothesis:
         name,
         tuple(itertools.chain.from_iterable(h.tokens for h in parts)),
         " ".join(h.text for h in parts),
-        sum(h.score for h in parts),
+        sum((h.score for h in parts), 0.0),
         tuple(itertools.chain.from_iterable(h.times_s for h in parts)),
-        acoustic_score=sum(h.acoustic_score for h in parts),
+        acoustic_score=sum((h.acoustic_score for h in parts), 0.0),
         confidences=tuple(itertools.chain.from_iterable(h.confidences for h in parts)),
     )
 

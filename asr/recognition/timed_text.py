@@ -48,6 +48,12 @@ def timed_tokens(segment: Segment) -> list[TimedToken]:
     ]
 
 
+def spoken_span(segment: Segment) -> tuple[float, float]:
+    """Return when a segment's first token begins and its last one ends: the times of its subtitles."""
+    tokens = timed_tokens(segment)
+    return tokens[0].start_s, tokens[-1].end_s
+
+
 def timed_words(segment: Segment, vocabulary: Vocabulary, converter: Converter | None) -> list[TimedToken]:
     """Return the words of a segment, with their times.
 

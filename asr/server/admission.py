@@ -36,9 +36,21 @@ class Ticket:
         """
         self._admission.reserve(self, num_bytes)
 
+    @contextlib.contextmanager
+    def arriving(self) -> Iterator[None]:
+        """Count the request as arriving for the time of the block, at whose end it needs room in the queue.
+
+        Bodies that do not progress thus keep nobody out; their number and memory have limits of their own.
+
+        Raises:
+            RefusalError: the queue is full at the end of the block.
+        """
+        with self._admission.arriving():
+            yield
+
 
 class Admission:
-    """Counts the requests in progress and the memory that they hold.
+    """The requests in progress, those of them whose bodies are arriving, and the memory that all hold.
 
     Args:
         limits: of the server.
@@ -46,7 +58,7 @@ class Admission:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._lock = limits, threading.Lock()
-        self.num_requests, self.num_bytes = 0, 0
+        self.num_requests, self.num_arriving, self.num_bytes = 0, 0, 0
         self.draining = False
 
     @contextlib.contextmanager
@@ -63,11 +75,7 @@ class Admission:
             raise unavailable("stopping", "this server is stopping; send the request to another, or later")
         ticket = Ticket(self)
         with self._lock:
-            if self.num_requests >= self._limits.max_queue:
-                raise queue_full(
-                    f"{self.num_requests} requests are in progress, as many as are admitted; retry later",
-                    RETRY_AFTER_S,
-                )
+            self._refuse_more_than(self._limits.max_queue - 1)
             self.num_requests += 1
         try:
             yield ticket
@@ -76,6 +84,27 @@ class Admission:
                 self.num_requests -= 1
                 self.num_bytes -= ticket.num_bytes
                 ticket.is_open = False
+
+    @contextlib.contextmanager
+    def arriving(self) -> Iterator[None]:
+        """Do not count a request as one of the queue; see `Ticket.arriving`."""
+        with self._lock:
+            self.num_arriving += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.num_arriving -= 1
+        with self._lock:
+            self._refuse_more_than(self._limits.max_queue)
+
+    def _refuse_more_than(self, most: int) -> None:
+        queued = self.num_requests - self.num_arriving
+        if queued > most:
+            admitted = self._limits.max_queue
+            raise queue_full(
+                f"{admitted} requests are in progress, as many as are admitted; retry later", RETRY_AFTER_S
+            )
 
     def reserve(self, ticket: Ticket, num_bytes: int) -> None:
         """Count memory of a ticket; see `Ticket.reserve`."""

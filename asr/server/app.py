@@ -6,6 +6,7 @@ here. Its handlers raise `RefusalError`, and do their work within a ticket of `s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from starlette.applications import Starlette
@@ -15,15 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from asr.server.asrt_http import asrt_refusal, asrt_routes
-from asr.server.funasr_socket import funasr_routes
-from asr.server.gate import PAGE_FOLDER, Gate
+from asr.server.asrt_http import PATHS, asrt_refusal, asrt_routes, is_unknown_level, unknown_level
+from asr.server.gate import Gate
 from asr.server.openai_http import openai_refusal, openai_routes
 from asr.server.operators import operator_routes
 from asr.server.page.routes import page_routes
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
-from asr.server.vosk_socket import vosk_routes
+from asr.server.stream_routes import stream_routes
 
 
 def make_app(service: RecognitionService, token: str = "", origins: Collection[str] = ()) -> ASGIApp:
@@ -34,9 +34,10 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
         token: that clients must send; empty for none.
         origins: sites whose pages may use the server.
     """
-    makers = (operator_routes, openai_routes, page_routes, asrt_routes, vosk_routes, funasr_routes)
+    page = functools.partial(page_routes, needs_token=bool(token))
+    makers = (operator_routes, openai_routes, page, asrt_routes, stream_routes)
     routes = [route for make in makers for route in make(service)]
-    handlers = {RefusalError: _refused, HTTPException: _not_found, Exception: _failed}
+    handlers = {RefusalError: _refused, HTTPException: _no_route, Exception: _failed}
     app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     if origins:
         app = CORSMiddleware(app, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
@@ -45,17 +46,26 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
 
 def refusal_of(path: str, refusal: RefusalError) -> Response:
     """Return the answer to a refused request, in the form of the path's protocol."""
-    in_openais_form = path.startswith(("/v1/", PAGE_FOLDER))
-    return openai_refusal(refusal) if in_openais_form else asrt_refusal(refusal)
+    return asrt_refusal(refusal) if path in PATHS else openai_refusal(refusal)
 
 
 async def _refused(request: Request, refusal: RefusalError) -> Response:
     return refusal_of(request.url.path, refusal)
 
 
-async def _not_found(request: Request, error: HTTPException) -> Response:
-    reason = f"{request.method} {request.url.path}: {error.detail}"
-    return refusal_of(request.url.path, RefusalError(404, "not_found", reason))
+async def _no_route(request: Request, error: HTTPException) -> Response:
+    asked = f"{request.method} {request.url.path:.200}"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        refusal = RefusalError(405, "method_not_allowed", f"{asked}: expected {allowed}")
+    elif is_unknown_level(request):
+        return unknown_level()
+    else:
+        reason = "no such path; transcriptions are made by /v1/audio/transcriptions"
+        refusal = RefusalError(404, "not_found", f"{asked}: {reason} (base URL: {request.base_url}v1)")
+    response = refusal_of(request.url.path, refusal)
+    response.headers.update(error.headers or {})
+    return response
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -1,7 +1,8 @@
 """Answer ASRT's clients by HTTP: `/speech`, `/language` and `/all`.
 
-The HTTP status is 200 for every answer to a request that was understood or not; only overload, a missing
-token and a server that is stopping have another one. There is no limit of 16 s.
+The HTTP status is 200 for every answer to a request that was understood or not, also where it asks for an
+unknown level such as `/words`; only overload, a missing token and a server that is stopping have another one.
+There is no limit of 16 s.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ CLIENT_ERROR = 400_000
 FORMAT_ERROR = 400_001
 SERVER_ERROR = 500_000  # ASRT's answer to whatever it cannot process
 
-HTTP_STATUSES = (401, 403, 429, 503)  # that clients are to see as such
+HTTP_STATUSES = (401, 403, 404, 405, 408, 429, 503)  # that clients are to see as such
+PATHS = ("/", "/speech", "/language", "/all")
 URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
@@ -89,10 +91,19 @@ def asrt_refusal(refusal: RefusalError) -> Response:
     if isinstance(refusal, _UnprocessableError):
         return asrt_answer(int(refusal.code), refusal.message, "")
     status = refusal.status if refusal.status in HTTP_STATUSES else 200
-    if refusal.status == 404:
-        return asrt_answer(CLIENT_ERROR, "", "")
     code = SERVER_ERROR if refusal.status >= 500 else CLIENT_ERROR
     return asrt_answer(code, refusal.message, "", status, **refusal.headers)
+
+
+def is_unknown_level(request: Request) -> bool:
+    """Return whether a request asks for a level that ASRT has not, not for a path of another protocol."""
+    has_form = request.headers.get("content-type", "").startswith("multipart/")
+    return request.method == "POST" and request.url.path.count("/") == 1 and not has_form
+
+
+def unknown_level() -> Response:
+    """Return ASRT's answer to a request for a level that it has not."""
+    return asrt_answer(CLIENT_ERROR, "", "")
 
 
 def _fields(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Answer FunASR's clients by WebSocket, at `/`: the modes `offline`, `online` and `2pass`, with hot words."""
+"""Answer FunASR's clients by WebSocket: the modes `offline`, `online` and `2pass`, with hot words.
+
+A client whose end of speech has `is_end` gets an answer to it, and may send the next recording.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from starlette.routing import BaseRoute
 
 from asr.audio.recording import Waveform, resample
-from asr.recognition.decoding.decoder import Decoder, converter_of, spoken
+from asr.recognition.decoding.decoder import Decoder, converter_of
 from asr.recognition.long_audio import Segment
 from asr.recognition.timed_text import timed_tokens, timed_words
 from asr.server.admission import Ticket
+from asr.server.hot_words import hot_word_weight, hot_word_weights
 from asr.server.received_audio import pcm_waveform, received_waveform, refuse_too_long
-from asr.server.refusal import invalid, too_large
+from asr.server.refusal import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
-from asr.server.sockets import Talk, json_object, rate_of, socket_route
+from asr.server.sockets import Message, Talk, json_object, rate_of
 
 MODES = ("offline", "online", "2pass")
-END = '{"is_speaking": false}'
+SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
+FIELDS = SETTINGS | {"is_speaking", "is_end", "chunk_size", "chunk_interval"}  # of text messages
 USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here
 CONTAINERS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # how a file begins that is sent as plain samples
 
@@ -33,66 +37,70 @@ class _Session:
     rate_hz: int = 16_000
     wav_format: str = "pcm"
     decoder: Decoder | None = None
+    asks_for_end: bool = False  # whether the client waits for an answer to its end of speech
     sent: str = field(default="")  # of the open segment
     before: str = field(default="")  # the previous partial transcript
+    texts: list[str] = field(default_factory=list)  # of the segments that have ended
 
 
-def funasr_routes(service: RecognitionService) -> list[BaseRoute]:
-    """Return the route of FunASR's clients."""
-
-    async def talk(client: Talk) -> None:
-        session = _Session()
-        message = await client.receive()
+async def talk_funasr(service: RecognitionService, client: Talk, first: Message) -> None:
+    """Answer one of FunASR's clients, from its first message on."""
+    fields: dict[str, Any] = {}
+    message = first
+    while True:
         if isinstance(message, str):
-            session = await service.run(_session, service, json_object(message))
+            fields |= {name: value for name, value in json_object(message).items() if name in SETTINGS}
             message = b""
-        converse = _offline if session.mode == "offline" else _live
-        await converse(service, client, session, message)
+        session = await client.while_connected(_session(service, fields))
+        await _converse(service, client, session, message)
+        if not session.asks_for_end or client.stopped:
+            return
+        message = await client.receive()
 
-    return [socket_route("/", service, talk, END, subprotocol="binary")]
+
+async def _converse(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+    """Receive a recording and answer, also to the end of speech where the client waits for that."""
+    end = {"mode": session.mode, "wav_name": session.name, "text": "", "is_end": True}
+    try:
+        await (_offline if session.mode == "offline" else _live)(service, client, session, first)
+    except RefusalError as refusal:
+        if session.asks_for_end:
+            await client.send(end | {"is_final": False, "error": refusal.message})
+        raise
+    if session.asks_for_end:
+        await client.send(end | {"is_final": True})
 
 
-def _session(service: RecognitionService, fields: dict[str, Any]) -> _Session:
+async def _session(service: RecognitionService, fields: dict[str, Any]) -> _Session:
     mode = fields.get("mode", "2pass")
     if mode not in MODES:
         raise invalid(f"`mode`: expected offline, online or 2pass, received {mode!r:.40}", "mode")
+    is_spoken = mode == "online" or fields.get("itn") is False  # what was sent cannot become a number
     return _Session(
         mode,
         str(fields.get("wav_name", "microphone"))[:200],
         rate_of(fields.get("audio_fs", 16_000)),
         str(fields.get("wav_format", "pcm")).lower(),
-        _decoder(service, fields, mode),
+        await service.decoder_favouring(_hot_words(fields.get("hotwords")), is_spoken=is_spoken),
     )
 
 
-def _decoder(service: RecognitionService, fields: dict[str, Any], mode: str) -> Decoder | None:
-    """Return a session's decoder, None for the usual one; in `online`, text cannot become a number."""
-    favouring = service.decoder_favouring(_hot_words(fields.get("hotwords")))
-    if mode != "online" and fields.get("itn") is not False:
-        return favouring
-    usual = service.recognizer.decoder
-    decoder = spoken(favouring or usual)
-    return None if decoder is usual else decoder
-
-
 def _hot_words(value: Any) -> dict[str, float]:
-    """Return words and weights from an object, from JSON of one, or from words separated by spaces."""
+    """Return words and weights from an object, from JSON of one, or from words between spaces or commas."""
     if isinstance(value, str):
         try:
             parsed = json.loads(value)
         except (ValueError, RecursionError):
             parsed = None
-        value = parsed if isinstance(parsed, dict) else dict.fromkeys(value.split(), USUAL_WEIGHT)
+        if not isinstance(parsed, dict):
+            return hot_word_weights(value, USUAL_WEIGHT)
+        value = parsed
     if not isinstance(value, dict):
         return {}
-    return {
-        str(word): weight / USUAL_WEIGHT
-        for word, weight in value.items()
-        if isinstance(weight, int | float) and weight > 0
-    }
+    return {str(word): hot_word_weight(weight, USUAL_WEIGHT) for word, weight in value.items()}
 
 
-async def _next_samples(client: Talk) -> bytes | None:
+async def _next_samples(client: Talk, session: _Session) -> bytes | None:
     """Return the samples of the next message; None at the end of speech."""
     while True:
         message = await client.receive()
@@ -100,22 +108,27 @@ async def _next_samples(client: Talk) -> bytes | None:
             return message
         fields = json_object(message)
         if fields.get("is_speaking") is False or fields.get("is_end"):
+            session.asks_for_end = bool(fields.get("is_end"))
             return None
 
 
 async def _offline(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
     """Receive a whole recording, and answer once."""
     with service.admission.ticket() as ticket:
-        data = await _whole(service, client, ticket, first)
+        with ticket.arriving():
+            data = await _whole(service, client, session, ticket, first)
         read = functools.partial(_waveform, data, session, service.limits.max_audio_s)
-        recognized = await service.recognize(ticket, read, decoder=session.decoder)
+        work = service.recognize(ticket, read, decoder=session.decoder)
+        recognized = await client.while_connected(work)
         timed = _timed(service, session, recognized.segments)
         await client.send(_message(session, recognized.hypothesis.text, is_final=True) | timed)
 
 
-async def _whole(service: RecognitionService, client: Talk, ticket: Ticket, first: bytes) -> bytes:
+async def _whole(
+    service: RecognitionService, client: Talk, session: _Session, ticket: Ticket, first: bytes
+) -> bytes:
     parts, num_bytes = [first], len(first)
-    while (part := await _next_samples(client)) is not None:
+    while (part := await _next_samples(client, session)) is not None:
         num_bytes += len(part)
         if num_bytes > service.limits.max_body_bytes:
             raise too_large(f"expected at most {service.limits.max_body_mb} MiB; cut the recording")
@@ -133,7 +146,11 @@ def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
 
 
 async def _live(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
-    """Answer while samples come in; in the mode `2pass`, each segment again as a whole when it ends."""
+    """Answer while samples come in; in the mode `2pass`, each segment again as a whole when it ends.
+
+    In the mode `online`, where increments can differ from what is found in the end, the last message has the
+    whole text in a field of its own.
+    """
     stream = service.streams.open(session.rate_hz, session.decoder)
     part: bytes | None = first
     while part is not None:
@@ -142,7 +159,7 @@ async def _live(service: RecognitionService, client: Talk, session: _Session, fi
         for segment in update.segments:
             await _send_segment(service, client, session, segment, is_final=False)
         await _send_increment(client, session, update.partial.text)
-        part = await _next_samples(client)
+        part = await _next_samples(client, session)
     segments = await stream.finish()
     for place, segment in enumerate(segments, start=1):
         await _send_segment(service, client, session, segment, is_final=place == len(segments))
@@ -164,6 +181,7 @@ async def _send_segment(
 ) -> None:
     """Send the end of a segment: what is missing of it, or in `2pass` all of it."""
     text = segment.hypothesis.text
+    session.texts.append(text)
     rest = text[len(session.sent) :]
     session.sent = session.before = ""
     if session.mode == "2pass":
@@ -177,7 +195,8 @@ def _message(session: _Session, text: str, *, is_final: bool, ended: bool = Fals
     mode = session.mode
     if mode == "2pass":
         mode = "2pass-offline" if ended else "2pass-online"
-    return {"mode": mode, "text": text, "wav_name": session.name, "is_final": is_final}
+    whole = {"whole_text": " ".join(session.texts)} if is_final and mode == "online" else {}
+    return {"mode": mode, "text": text, "wav_name": session.name, "is_final": is_final} | whole
 
 
 def _timed(service: RecognitionService, session: _Session, segments: tuple[Segment, ...]) -> dict[str, Any]:

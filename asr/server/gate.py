@@ -1,12 +1,15 @@
 """Guard an application: who may use it, for how long, and how many at a time; log and count what it answers.
 
 A page of another site that a browser shows can send requests to this machine, also by WebSocket. Those carry
-the header Origin, and are refused unless their origin was allowed.
+the header Origin, and are refused unless their origin was allowed. If its name is bound to this machine's own
+address after it was loaded (DNS rebinding), the page and the server have one origin; but then the header Host
+has that name, which is refused where the address is all that protects a server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import logging
 import time
@@ -21,12 +24,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from asr.server.limits import Limits
 from asr.server.metrics import Metrics
 from asr.server.refusal import RefusalError, unavailable
+from asr.server.serving import is_local
 
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/health/live", "/health/ready")  # that need no token
 PAGE_FOLDER = "/page/"  # whose files, and the page itself, may be read without a token; it asks for it
 READING = ("GET", "HEAD", "OPTIONS")
+TOKEN_PROTOCOL = "bearer."  # begins the subprotocol that holds a token in base64, with - and _, without =
 REFUSED_CLOSE_CODE = 1008  # of a WebSocket: policy violation
 BUSY_CLOSE_CODE = 1013  # try again later
 
@@ -42,8 +47,9 @@ class Gate:
         limits: of the server.
         metrics: in which answers are counted.
         form: words a refusal.
-        token: that requests must carry as `Authorization: Bearer TOKEN` or `?token=TOKEN`; empty for none.
-        origins: sites whose pages may use the server, such as "https://example.org".
+        token: that requests must carry as `Authorization: Bearer TOKEN` or `?token=TOKEN`, WebSockets also
+            as a subprotocol; empty for none.
+        origins: sites whose pages may use the server, such as "https://example.org", also as a name of it.
     """
 
     def __init__(
@@ -107,6 +113,10 @@ class Gate:
         reads = scope["type"] == "http" and scope["method"] in READING
         if origin and not reads and not self._is_allowed(origin, headers.get("host", "")):
             raise RefusalError(403, "origin", f"pages of {origin} may not use this server; allow that origin")
+        host = headers.get("host", "")
+        if host and not self._token and _is_loopback(scope) and not self._is_known(host):
+            reason = f"expected a request for localhost, received one for {host:.80}; allow its origin"
+            raise RefusalError(403, "host", reason)
         if self._needs_token(scope) and not self._has_token(scope, headers):
             raise RefusalError(401, "invalid_api_key", "expected this server's token (Authorization: Bearer)")
 
@@ -117,12 +127,16 @@ class Gate:
         return bool(self._token) and not (path in OPEN_PATHS or asks_what_is_allowed or is_page)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
-        return origin in self._origins or "*" in self._origins or urlsplit(origin).netloc == host
+        return origin in self._origins or "*" in self._origins or origin.partition("://")[2] == host
+
+    def _is_known(self, host: str) -> bool:
+        names = map(_host_of, self._origins)
+        return is_local(_host_of(f"//{host}")) or "*" in self._origins or _host_of(f"//{host}") in names
 
     def _has_token(self, scope: Scope, headers: Headers) -> bool:
         kind, _, sent = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
-            sent = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+            sent = _token_of_protocols(headers) or _token_of_query(scope)
         return hmac.compare_digest(sent.strip().encode(), self._token)
 
     def _report(self, scope: Scope, answer: _Answer) -> None:
@@ -137,6 +151,36 @@ class Gate:
             "client": (scope.get("client") or ("",))[0],
         }
         logger.info("request", extra={"fields": fields})
+
+
+def _host_of(address: str) -> str:
+    """Return the name in an address, without the port; empty where there is none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(scope: Scope) -> bool:
+    """Return whether a request came to an address that only this machine can reach."""
+    address, _ = scope.get("server") or ("", None)
+    return is_local(address or "")
+
+
+def _token_of_query(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[-1]
+
+
+def _token_of_protocols(headers: Headers) -> str:
+    """Return the token among the subprotocols of a WebSocket, for which browsers can set no other header."""
+    offered = (one.strip() for one in headers.get("sec-websocket-protocol", "").split(","))
+    found = (one.removeprefix(TOKEN_PROTOCOL) for one in offered if one.startswith(TOKEN_PROTOCOL))
+    encoded = next(found, "")
+    try:
+        return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+    except ValueError:
+        return ""
 
 
 class _Answer:

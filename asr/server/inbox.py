@@ -78,6 +78,11 @@ class Inbox(Generic[Message]):
         self.ended = True
         self._changed.set()
 
+    async def until_ended(self) -> None:
+        """Return once the client sends nothing more."""
+        while not self.ended:
+            await self._change()
+
     async def _change(self) -> None:
         self._changed.clear()
         await self._changed.wait()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from asr.base.types import UserError
 
 MAX_CHANNELS = 16  # of a recording
+MAX_HOT_WORD_CHARS = 100  # of one that a client may ask to be favoured
 MAX_SYLLABLES = 20_000  # of a request to convert them
 
 

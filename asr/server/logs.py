@@ -9,6 +9,14 @@ import time
 from typing_extensions import override
 
 
+def without_traceback_of_bad_text(record: logging.LogRecord) -> bool:
+    """Shorten to one warning what uvicorn logs as an error where a client's text is no UTF-8; a filter."""
+    if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    return True
+
+
 class JsonFormatter(logging.Formatter):
     """Formats a record as a JSON object; `extra={"fields": {...}}` adds fields to it."""
 

@@ -19,7 +19,7 @@ from asr.recognition.decoding.decoder import converter_of
 from asr.recognition.long_audio import Segment
 from asr.recognition.recognized import Recognized
 from asr.recognition.time_formats import TimedToken, TimeFormat
-from asr.recognition.timed_text import format_recognized, timed_words
+from asr.recognition.timed_text import format_recognized, spoken_span, timed_words
 from asr.server.admission import Ticket
 from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
@@ -167,12 +167,13 @@ def _verbose(
 def _segment(number: int, segment: Segment, token_ids: list[int]) -> dict[str, Any]:
     """Return a segment with the fields of OpenAI's, of which clients miss any that is left out."""
     confidences = segment.hypothesis.confidences
+    start_s, end_s = spoken_span(segment)
     mean = sum(math.log(max(one, 1e-10)) for one in confidences) / max(1, len(confidences))
     return {
         "id": number,
-        "seek": round(segment.start_s * 100),
-        "start": round(segment.start_s, 3),
-        "end": round(segment.end_s, 3),
+        "seek": round(start_s * 100),
+        "start": round(start_s, 3),
+        "end": round(end_s, 3),
         "text": segment.hypothesis.text,
         "tokens": token_ids,
         "temperature": 0.0,

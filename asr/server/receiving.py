@@ -17,6 +17,8 @@ from asr.server.refusal import RefusalError, invalid, too_large
 
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 64 << 10
+BODY_IDLE_S = 20.0  # in which a body must continue
+MIN_BYTES_PER_S = 1024  # of a body as a whole, a third of the slowest speech codec's
 GONE = 499  # status in logs, where the client did not wait for an answer
 
 Result = TypeVar("Result")
@@ -47,35 +49,41 @@ async def body_chunks(request: Request, ticket: Ticket, limits: Limits) -> Async
     """Yield a body as it arrives, and reserve its memory.
 
     Raises:
-        RefusalError: it is compressed, larger than the limit, or the client is gone.
+        RefusalError: it is compressed, larger than the limit, or too slow, or the client is gone.
     """
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusalError(415, "unsupported_encoding", "a compressed body is not accepted; send it as it is")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limits.max_body_bytes:
-        await _discard(request, limits)
         raise _body_too_large(limits)
     num_bytes = 0
+    async for chunk in _in_time(request):
+        num_bytes += len(chunk)
+        if num_bytes > limits.max_body_bytes:
+            raise _body_too_large(limits)
+        ticket.reserve(len(chunk))
+        yield chunk
+
+
+async def _in_time(request: Request) -> AsyncGenerator[bytes, None]:
+    """Yield a body as it arrives; refuse one that pauses for too long, or comes in drops."""
+    loop = asyncio.get_running_loop()
+    began_s, num_bytes = loop.time(), 0
+    chunks = request.stream()
     try:
-        async for chunk in request.stream():
+        while True:
+            late_s = BODY_IDLE_S + min(loop.time(), began_s + num_bytes / MIN_BYTES_PER_S)
+            async with asyncio.timeout_at(late_s):
+                chunk = await anext(chunks)
             num_bytes += len(chunk)
-            if num_bytes > limits.max_body_bytes:
-                await _discard(request, limits)
-                raise _body_too_large(limits)
-            ticket.reserve(len(chunk))
             yield chunk
+    except StopAsyncIteration:
+        return
     except ClientDisconnect:
         raise RefusalError(GONE, "client_gone", "the client closed the connection") from None
-
-
-async def _discard(request: Request, limits: Limits) -> None:
-    """Read the rest of a body up to the limit again: a client that still sends would not read the answer."""
-    num_bytes = 0
-    while num_bytes < limits.max_body_bytes:
-        message = await request.receive()
-        if message["type"] != "http.request" or not message.get("more_body"):
-            return
-        num_bytes += len(message["body"])
+    except TimeoutError:
+        reason = f"{num_bytes} bytes of the body came, then too little for {BODY_IDLE_S:g} s; send it again"
+        raise RefusalError(408, "timeout", reason) from None
 
 
 def _body_too_large(limits: Limits) -> RefusalError:
@@ -84,7 +92,8 @@ def _body_too_large(limits: Limits) -> RefusalError:
 
 async def receive_body(request: Request, ticket: Ticket, limits: Limits) -> bytes:
     """Return the whole body of a request; see `body_chunks`."""
-    return b"".join([chunk async for chunk in body_chunks(request, ticket, limits)])
+    with ticket.arriving():
+        return b"".join([chunk async for chunk in body_chunks(request, ticket, limits)])
 
 
 async def receive_form(request: Request, ticket: Ticket, limits: Limits) -> Form:
@@ -100,9 +109,10 @@ async def receive_form(request: Request, ticket: Ticket, limits: Limits) -> Form
         request.headers, chunks, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
     )
     try:
-        parts = await parser.parse()
+        with ticket.arriving():
+            parts = await parser.parse()
     except MultiPartException as error:
-        raise invalid(f"expected a form ({error.message})", code="invalid_form") from None
+        raise invalid(f"expected a form ({_reason(error)})", code="invalid_form") from None
     fields: dict[str, list[str]] = {}
     files: dict[str, bytes] = {}
     for name, value in parts.multi_items():
@@ -114,21 +124,37 @@ async def receive_form(request: Request, ticket: Ticket, limits: Limits) -> Form
     return Form(fields, files)
 
 
+def _reason(error: MultiPartException) -> str:
+    """Return why a form cannot be read; the parser's own words where Starlette has none but "invalid"."""
+    reason = str(error.__cause__ or error.message)
+    if "header" in reason.lower() and "size" in reason.lower():
+        return "the headers of a part are longer than 4 KiB; shorten the name of the file"
+    return reason
+
+
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of work for a client whose body was received; cancel it if the client goes away.
+    """Return the result of work for a client whose body was received; see `unless`."""
+    return await unless(_disconnected(request), work)
+
+
+async def unless(gone: Coroutine[Any, Any, None], work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of work; cancel it if its client goes away.
+
+    Args:
+        gone: ends when the client goes away.
+        work: for the client.
 
     Raises:
         RefusalError: the client is gone.
     """
-    job = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+    job, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone)
     try:
-        await asyncio.wait((job, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((job, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
             raise RefusalError(GONE, "client_gone", "the client closed the connection")
         return job.result()
     finally:
-        gone.cancel()
+        leaving.cancel()
         await drop(job)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -26,17 +26,17 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.base.types import Hypothesis, Logits, UserError
 from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, Reduce, WrappedListener
-from asr.recognition.decoding.decoder import Decoder, converter_of, favouring
+from asr.recognition.decoding.decoder import Decoder, converter_of, favouring, spoken, with_alternatives
 from asr.recognition.decoding.hot_words import HotWords, PinyinOf
 from asr.recognition.long_audio import LongAudioRecognizer, Segment
 from asr.recognition.recognized import Recognized
 from asr.recognition.recognizer import Recognizer
 from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
+from asr.server.hot_words import refuse_too_many
 from asr.server.limits import Limits
 from asr.server.metrics import Metrics
 from asr.server.padding import PaddedListener
-from asr.server.refusal import too_large
 from asr.server.streams import Streams
 
 READERS = 2  # threads that decode recordings
@@ -74,6 +74,7 @@ class RecognitionService:
         ]
         self.batcher = self.streams.batcher = Batcher(kinds, self.metrics.ran)
         self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._hot_words = ThreadPoolExecutor(1, "hot-words")  # a list of them may take seconds
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
         self._watch()
 
@@ -108,33 +109,55 @@ class RecognitionService:
         """End all threads; what waits is cancelled."""
         self.batcher.close()
         self.streams.close()
-        self._readers.shutdown(wait=False, cancel_futures=True)
-        self._long.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._readers, self._hot_words, self._long):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function that computes for a while in one of the threads that read recordings."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
-    def decoder_favouring(self, weights: Mapping[str, float]) -> Decoder | None:
-        """Return a decoder that favours words; None for the usual one, where none can be written in tokens.
+    async def decoder_favouring(
+        self, weights: Mapping[str, float], n_best: int = 1, *, is_spoken: bool = False
+    ) -> Decoder | None:
+        """Return a decoder of a client's own; None for the usual one. Cancelling drops the work.
 
         Args:
-            weights: of the words; 1 is usual.
+            weights: of the words that it favours; 1 is usual. Words that the model has no tokens for are left
+                out.
+            n_best: hypotheses that it returns, at least.
+            is_spoken: whether it writes numbers as they are spoken.
 
         Raises:
-            RefusalError: there are too many.
+            RefusalError: there are too many words, or one is too long.
         """
-        if len(weights) > self.limits.max_hot_words:
-            raise too_large(
-                f"expected at most {self.limits.max_hot_words} hot words, received {len(weights)}"
-            )
-        lines = [f"{' '.join(word.split())}\t{weight:f}" for word, weight in weights.items()]
+        refuse_too_many(weights, self.limits)
+        usual, stopped = self.recognizer.decoder, threading.Event()
+        work = functools.partial(self._decoder_favouring, weights, n_best, stopped)
+        decoder: Decoder = usual
+        if weights or n_best > 1:
+            try:
+                decoder = await asyncio.get_running_loop().run_in_executor(self._hot_words, work)
+            finally:
+                stopped.set()
+        decoder = spoken(decoder) if is_spoken else decoder
+        return None if decoder is usual else decoder
+
+    def _decoder_favouring(
+        self, weights: Mapping[str, float], n_best: int, stopped: threading.Event
+    ) -> Decoder:
+        def lines() -> Iterator[str]:
+            for word, weight in weights.items():
+                if stopped.is_set():
+                    raise CancelledError
+                yield f"{' '.join(word.split())}\t{weight}"
+
+        usual, frame_s = self.recognizer.decoder, self.recognizer.listener.model.frame_s
+        decoder = with_alternatives(usual, n_best, frame_s)
         try:
-            hot_words = HotWords.of(lines, self.recognizer.vocabulary, self._pinyin_of)
+            hot_words = HotWords.of(lines(), self.recognizer.vocabulary, self._pinyin_of)
         except UserError:
-            return None
-        frame_s = self.recognizer.listener.model.frame_s
-        return favouring(self.recognizer.decoder, hot_words, frame_s)
+            return decoder
+        return favouring(decoder, hot_words, frame_s)
 
     async def recognize(
         self,

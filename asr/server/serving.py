@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import math
 import socket
 import threading
@@ -22,6 +23,7 @@ from asr.base.types import UserError
 from asr.server.certificate import Certificate
 from asr.server.connections import Connection
 from asr.server.limits import Limits
+from asr.server.logs import without_traceback_of_bad_text
 from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
@@ -103,7 +105,8 @@ def serve(
 
 
 def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None) -> uvicorn.Config:
-    """Return the settings of the HTTP server; see `serve`."""
+    """Return the settings of the HTTP server, and shorten its log; see `serve`."""
+    logging.getLogger("uvicorn.error").addFilter(without_traceback_of_bad_text)
     return uvicorn.Config(
         app,
         http=Connection,

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from asr.server.inbox import Inbox
+from asr.server.receiving import unless
 from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 
@@ -23,8 +24,10 @@ POLICY, FAILED, STOPPING = 1008, 1011, 1012
 MAX_REASON_BYTES = 120
 
 SAMPLE_BYTES = 2
+END = '{"eof": 1, "is_speaking": false}'  # by which a client ends its stream, Vosk's and FunASR's
 
 Message = str | bytes
+Result = TypeVar("Result")
 
 
 class Talk:
@@ -33,11 +36,10 @@ class Talk:
     Args:
         socket: accepted.
         idle_s: seconds without a message, or in which none can be sent, after which it is closed.
-        end: message by which a client of the protocol ends its stream.
     """
 
-    def __init__(self, socket: WebSocket, idle_s: float, end: str) -> None:
-        self._socket, self._idle_s, self._end = socket, idle_s, end
+    def __init__(self, socket: WebSocket, idle_s: float) -> None:
+        self._socket, self._idle_s = socket, idle_s
         self._inbox: Inbox[Message] = Inbox(idle_s, len)
         self._close_code = FAILED  # of a client that has gone
 
@@ -57,7 +59,7 @@ class Talk:
         if message is not None:
             return message
         if self.stopped:
-            return self._end
+            return END
         raise WebSocketDisconnect(self._close_code)
 
     def with_received(self, first: bytes, max_samples: int) -> list[bytes]:
@@ -77,6 +79,10 @@ class Talk:
             self._inbox.next()
             found.append(message)
         return found
+
+    async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Return the result of work; see `unless`."""
+        return await unless(self._inbox.until_ended(), work)
 
     async def send(self, fields: dict[str, Any]) -> None:
         """Send fields as JSON."""
@@ -106,8 +112,7 @@ def socket_route(
     path: str,
     service: RecognitionService,
     talk: Callable[[Talk], Awaitable[None]],
-    end: str,
-    subprotocol: str | None = None,
+    subprotocol: str,
 ) -> BaseRoute:
     """Return the route of a protocol by WebSocket.
 
@@ -118,8 +123,7 @@ def socket_route(
         path: of the route.
         service: recognizes.
         talk: speaks the protocol; the socket is closed when it returns.
-        end: message by which a client of the protocol ends its stream, as a server that stops does for it.
-        subprotocol: that clients of the protocol ask for; None for none.
+        subprotocol: that clients of the protocol may ask for.
     """
     header = [(b"x-stream", b"exact" if service.streams.exact else b"by-pauses")]
 
@@ -127,7 +131,7 @@ def socket_route(
         asked = socket.headers.get("sec-websocket-protocol", "")
         offered = [one.strip() for one in asked.split(",")]
         await socket.accept(subprotocol if subprotocol in offered else None, header)
-        talking = Talk(socket, service.limits.stream_idle_s, end)
+        talking = Talk(socket, service.limits.stream_idle_s)
         listening = asyncio.ensure_future(talking.listen())
         try:
             code, reason = await _result(service, talk, talking)
@@ -182,11 +186,15 @@ def json_object(message: str) -> dict[str, Any]:
 
 
 def rate_of(value: object) -> int:
-    """Return a sample rate that a client states.
+    """Return a sample rate that a client states as a number or as text.
 
     Raises:
         RefusalError: it is none.
     """
-    if isinstance(value, int | float) and 4000 <= value <= 192_000:
-        return round(value)
+    try:
+        rate_hz = float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        rate_hz = 0.0
+    if 4000 <= rate_hz <= 192_000:
+        return round(rate_hz)
     raise invalid(f"expected a sample rate of 4000 to 192000 Hz, received {value!r:.40}", "sample_rate")

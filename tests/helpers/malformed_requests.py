@@ -86,7 +86,7 @@ def http_request(wav: bytes, chance: random.Random) -> bytes:
     path = chance.choice(HTTP_PATHS)
     size = chance.choice([len(body)] * 6 + [0, len(body) // 2])
     method = chance.choice(["POST"] * 8 + ["PUT", "GET"])
-    lines = [f"{method} {path} HTTP/1.1", "Host: server", "Connection: close", f"Content-Length: {size}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {size}"]
     head = "\r\n".join(lines).encode() + b"\r\nContent-Type: " + kind
     request = head + b"\r\n\r\n" + body
     return changed(request, chance) if chance.random() < 0.3 else request

@@ -55,8 +55,8 @@ def socket_answers(address: str, wav: bytes, chance: random.Random, count: int) 
             with contextlib.suppress(ConnectionClosed):
                 for message in socket_messages(wav, chance):
                     client.send(message)
-                client.send('{"eof": 1}' if number % 2 else '{"is_speaking": false}')
                 client.send('{"is_speaking": false}')
+                client.send('{"eof": 1, "is_speaking": false}')
             answers, closed = remaining(client)
         found.append(f"{answers} {closed.code if closed else ''}".encode())
     return found

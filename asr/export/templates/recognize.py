@@ -70,7 +70,7 @@ class Recognizer:
         parts = []
         for piece in pieces(waveform):
             part = self.decode(self.log_probs(piece.waveform))
-            if part.tokens:
+            if part.tokens or len(piece.waveform) == len(waveform):  # a clip's score is that of its silence
                 begin_s = piece.begin / RATE_HZ
                 parts.append(part._replace(times_s=[round(time + begin_s, 3) for time in part.times_s]))
         return Transcript(
@@ -78,7 +78,7 @@ class Recognizer:
             [token for part in parts for token in part.tokens],
             [time for part in parts for time in part.times_s],
             [confidence for part in parts for confidence in part.confidences],
-            sum(part.score for part in parts),
+            sum((part.score for part in parts), 0.0),
         )
 
     def log_probs(self, waveform: Waveform) -> LogProbs:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from asr.recognition.decoding.beam import Candidate
     from asr.recognition.decoding.hot_words import HotWords
 
-HOT_WORDS_BEAM = 16  # width of the search where hot words replace greedy decoding
+SEARCH_BEAM = 16  # width of the search where hot words or alternatives replace greedy decoding
 
 Reduced = tuple[Tensor, ...]  # tensors of B rows each
 
@@ -112,8 +112,20 @@ def favouring(decoder: Decoder, hot_words: HotWords, frame_s: float) -> Decoder:
     """Return a decoder that favours words and is otherwise like another; greedy decoding becomes a search."""
     if isinstance(decoder, BeamDecoder):
         return decoder.with_hot_words(hot_words)
-    settings = DecoderSettings(beam=HOT_WORDS_BEAM)
+    settings = DecoderSettings(beam=SEARCH_BEAM)
     return BeamDecoder(decoder.vocabulary, frame_s, settings, hot_words, converter_of(decoder))
+
+
+def with_alternatives(decoder: Decoder, n_best: int, frame_s: float) -> Decoder:
+    """Return a decoder that looks for at least as many hypotheses, and is otherwise like another."""
+    if n_best <= 1:
+        return decoder
+    if not isinstance(decoder, BeamDecoder):
+        settings = DecoderSettings(beam=SEARCH_BEAM, n_best=n_best)
+        return BeamDecoder(decoder.vocabulary, frame_s, settings, converter=converter_of(decoder))
+    other = copy.copy(decoder)
+    other.settings = dataclasses.replace(decoder.settings, n_best=max(n_best, decoder.settings.n_best))
+    return other
 
 
 def spoken(decoder: Decoder) -> Decoder:

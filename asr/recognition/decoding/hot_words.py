@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -52,7 +52,7 @@ class HotWords:
     @classmethod
     def of(
         cls,
-        lines: Sequence[str],
+        lines: Iterable[str],
         vocabulary: Vocabulary,
         pinyin_of: PinyinOf | None = None,
         source: str = "hot words",
@@ -97,22 +97,21 @@ class HotWords:
         Args:
             boost: for each token of a word of weight 1.
         """
-        paths = sorted({word[:end] for word in self.weights for end in range(len(word) + 1)} | {()}, key=len)
-        states = {path: state for state, path in enumerate(paths)}
-        children: list[dict[int, int]] = [{} for _ in paths]
-        for path, state in list(states.items())[1:]:
-            children[states[path[:-1]]][path[-1]] = state
-        lent = self._lent(boost, states)
-        fails, kept = np.zeros(len(paths), np.int32), np.zeros(len(paths))
-        most, final = np.zeros(len(paths)), np.zeros(len(paths))
-        for path, state in states.items():  # the shorter first: their fails are known
+        children = _trie(list(self.weights))
+        lent, whole = self._lent(boost, children)
+        fails, kept = np.zeros(len(children), np.int32), np.zeros(len(children))
+        most, final = np.zeros(len(children)), np.zeros(len(children))
+        for state, nexts in enumerate(children):  # the shorter first: their fails are known
+            for token, child in nexts.items():
+                if child in whole:
+                    kept[child] = whole[child]
+                elif state:
+                    fails[child], complete = _follow(int(fails[state]), token, children, fails, kept)
+                    kept[child] = kept[state] + complete
             if state:
-                word = self._longest_word(path)
-                fails[state], kept[state] = _follow(path[max(len(word), 1) :], children, fails, kept)
-                kept[state] += boost * len(word) * self.weights.get(word, 0.0)
                 final[state] = kept[state] + final[fails[state]]
                 most[state] = kept[state] - lent[state] + lent[fails[state]] + most[fails[state]]
-            gains = [lent[child] - lent[state] for child in children[state].values()]
+            gains = [lent[child] - lent[state] for child in nexts.values()]
             most[state] = max([most[state], *gains])
         edges = [sorted(nexts.items()) for nexts in children]
         pairs = np.array(list(itertools.chain(*edges)), np.int32).reshape(-1, 2)
@@ -120,32 +119,50 @@ class HotWords:
         tokens, after = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
         return HotWordTables(begins, tokens, after, fails, kept, lent, most, final)
 
-    def _lent(self, boost: float, states: Mapping[tuple[int, ...], int]) -> np.ndarray:
-        """Return the boost that each state gets in advance: that of the heaviest word with this prefix."""
-        lent = np.zeros(len(states))
-        for word, weight in self.weights.items():
-            for end in range(1, len(word) + 1):
-                state = states[word[:end]]
-                lent[state] = max(lent[state], boost * end * weight)
-        return lent
+    def _lent(
+        self, boost: float, children: Sequence[Mapping[int, int]]
+    ) -> tuple[np.ndarray, dict[int, float]]:
+        """Return the boost that each state gets in advance, and that of each state that completes a word.
 
-    def _longest_word(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the longest word that a path begins with; () if there is none."""
-        ends = range(len(path), 0, -1)
-        return next((path[:end] for end in ends if path[:end] in self.weights), ())
+        The former is that of the heaviest word with this prefix.
+        """
+        lent = np.zeros(len(children))
+        whole = {}
+        for word, weight in self.weights.items():
+            state = 0
+            for end, token in enumerate(word, start=1):
+                state = children[state][token]
+                lent[state] = max(lent[state], boost * end * weight)
+            whole[state] = boost * len(word) * weight
+        return lent, whole
+
+
+def _trie(words: Sequence[tuple[int, ...]]) -> list[dict[int, int]]:
+    """Return the states that follow the state of each prefix by the next token; short prefixes are first."""
+    children: list[dict[int, int]] = [{}]
+    growing = [(0, word) for word in words]
+    place = 0
+    while growing:
+        grown = []
+        for state, word in growing:
+            if place < len(word):
+                following = children[state].setdefault(word[place], len(children))
+                if following == len(children):
+                    children.append({})
+                grown.append((following, word))
+        growing, place = grown, place + 1
+    return children
 
 
 def _follow(
-    path: Sequence[int], children: Sequence[Mapping[int, int]], fails: np.ndarray, kept: np.ndarray
+    state: int, token: int, children: Sequence[Mapping[int, int]], fails: np.ndarray, kept: np.ndarray
 ) -> tuple[int, float]:
-    """Return the state after tokens, and the boost of the words that they complete."""
-    state, boost = 0, 0.0
-    for token in path:
-        while state and token not in children[state]:
-            boost += kept[state]
-            state = int(fails[state])
-        state = children[state].get(token, 0)
-    return state, boost
+    """Return the state after a token, and the boost of the words that it completes."""
+    boost = 0.0
+    while state and token not in children[state]:
+        boost += kept[state]
+        state = int(fails[state])
+    return children[state].get(token, 0), boost
 
 
 def _weight(text: str) -> float:

@@ -20,11 +20,12 @@ from asr.recognition.recognized import Recognized
 from asr.server.examples import example_calls
 from asr.server.gate import PAGE_FOLDER
 from asr.server.hot_words import hot_word_weights
+from asr.server.limits import MAX_HOT_WORD_CHARS
 from asr.server.openai_http import error_fields, file_of
 from asr.server.page.transcript import segment_fields, transcript_files
 from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
-from asr.server.receiving import receive_form
+from asr.server.receiving import receive_form, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
 
@@ -50,8 +51,13 @@ HEADERS = {
 LINES = "application/x-ndjson"
 
 
-def page_routes(service: RecognitionService) -> list[BaseRoute]:
-    """Return the routes of the page."""
+def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseRoute]:
+    """Return the routes of the page.
+
+    Args:
+        service: recognizes.
+        needs_token: whether clients must send a token.
+    """
     contents = {file.name: file.read_bytes() for file in (files(__package__) / "static").iterdir()}
 
     async def page(request: Request) -> Response:
@@ -59,10 +65,12 @@ def page_routes(service: RecognitionService) -> list[BaseRoute]:
 
         values = {
             "name": service.name,
-            "calls": example_calls(str(request.base_url).rstrip("/"), service.name, False),
+            "calls": example_calls(str(request.base_url).rstrip("/"), service.name, needs_token),
             "version": __version__,
             "max_audio_s": service.limits.max_audio_s,
             "max_body_mb": service.limits.max_body_mb,
+            "max_hot_words": service.limits.max_hot_words,
+            "max_hot_word_chars": MAX_HOT_WORD_CHARS,
         }
         return HTMLResponse(render(__package__, "home.html", **values), headers=HEADERS)
 
@@ -78,7 +86,7 @@ def page_routes(service: RecognitionService) -> list[BaseRoute]:
             form = await receive_form(request, ticket, service.limits)
             read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
             weights = hot_word_weights(form.one("hot_words"))
-            decoder = await service.run(service.decoder_favouring, weights) if weights else None
+            decoder = await while_connected(request, service.decoder_favouring(weights))
             parts = recognized_progressively(service, ticket, read, decoder)
             lines = _lines(service, parts, stack.pop_all())
             return StreamingResponse(lines, media_type=LINES, headers=HEADERS)

@@ -10,7 +10,7 @@ from asr.recognition.long_audio import Segment
 from asr.recognition.recognized import Recognized
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.time_formats import TimedToken
-from asr.recognition.timed_text import format_recognized, timed_units
+from asr.recognition.timed_text import format_recognized, spoken_span, timed_units
 
 
 def segment_fields(segment: Segment, recognizer: Recognizer) -> dict[str, Any]:
@@ -25,10 +25,11 @@ def segment_fields(segment: Segment, recognizer: Recognizer) -> dict[str, Any]:
         `text`, `reading` (pinyin, empty for what is read as it is written), `start_s`, `end_s` and
         `confidence` (None if the decoder gives none).
     """
+    start_s, end_s = spoken_span(segment)
     is_rated = bool(segment.hypothesis.confidences)
     return {
-        "start_s": round(segment.start_s, 3),
-        "end_s": round(segment.end_s, 3),
+        "start_s": round(start_s, 3),
+        "end_s": round(end_s, 3),
         "text": segment.hypothesis.text,
         "alternatives": [other.text for other in segment.hypothesis.alternatives],
         "units": [

@@ -15,12 +15,13 @@ from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import speech_pieces
 from asr.base.config import Config, FeatureConfig, ModelConfig
-from asr.base.types import UserError
+from asr.base.types import Logits, UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.folder import SCRIPTS
 from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
+from asr.recognition.decoding.greedy import best_path, hypotheses_of
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 
@@ -60,6 +61,21 @@ def test_script_prints_what_asr_transcribe_prints(exported, separable_run, clips
         assert tuple(record["times_s"]) == expected.times_s
         assert record["confidences"] == pytest.approx(expected.confidences, abs=2e-3)
         assert record["score"] == pytest.approx(expected.score, abs=1e-2)
+
+
+def test_score_of_an_empty_transcript_is_that_of_its_best_path(exported, scripts):
+    import recognize as script
+
+    recognizer = script.Recognizer(exported.folder)
+    num_tokens = len(recognizer.tokens)
+    frames = np.full((10, num_tokens), np.log(0.25 / (num_tokens - 1)), np.float32)
+    frames[:, recognizer.about["blank_id"]] = np.log(0.75)
+    recognizer.log_probs = lambda _: frames
+    transcript = recognizer.transcribe(np.zeros(16_000, np.int16))
+    (expected,) = hypotheses_of(best_path(Logits(frames[None], np.array([10]))), ["-"], Vocabulary("a"), 0.01)
+    assert (transcript.text, transcript.tokens) == ("", [])
+    assert transcript.score == pytest.approx(expected.score, abs=1e-3)
+    assert expected.score == pytest.approx(10 * np.log(0.75), abs=1e-3)
 
 
 def test_script_reads_standard_input_and_writes_syllables(exported, separable_run, clips):

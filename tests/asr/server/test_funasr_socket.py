@@ -1,12 +1,17 @@
 """Test FunASR's protocol in its three modes, as its own client speaks it."""
 
+import contextlib
 import json
+import signal
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.speech_sockets import funasr, open_socket, remaining
+from helpers.servers import LIMIT_S, server_in_thread, server_process, wait_until
+from helpers.speech_sockets import answer, funasr, open_socket, remaining
 
 from asr.audio.recording import read_audio, resample
 
@@ -109,3 +114,96 @@ def test_wrong_sessions_are_named_and_closed(address, begin):
         (error,), closed = remaining(socket)
     assert closed.code in (1007, 1009)
     assert error["error"]
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "2pass"])
+def test_client_that_waits_for_its_end_is_answered_and_sends_the_next_recording(address, clips, mode):
+    paths = [clip.audio_path for clip in clips[:3]]
+    found = []
+    with open_socket(address, "/", subprotocols=["binary"]) as socket:
+        for name, path in zip("abc", paths, strict=True):
+            socket.send(json.dumps({"mode": mode, "wav_name": name, "is_speaking": True}))
+            socket.send(read_audio(path).tobytes())
+            socket.send(json.dumps({"is_speaking": False, "is_end": True}))
+            answers = [answer(socket)]
+            while not answers[-1].get("is_end"):
+                answers.append(answer(socket))
+            assert {one["wav_name"] for one in answers} == {name}
+            assert answers[-1]["is_final"] is True
+            found.append("".join(one["text"] for one in answers if one["mode"] != "2pass-online"))
+    alone = [funasr(address, read_audio(path), mode, 10**6) for path in paths]
+    assert found == [
+        "".join(one["text"] for one in answers if "2pass-on" not in one["mode"]) for answers in alone
+    ]
+
+
+def test_client_that_waits_for_its_end_learns_why_a_recording_failed(address):
+    with open_socket(address, "/") as socket:
+        socket.send(json.dumps({"mode": "offline", "wav_format": "others"}))
+        socket.send(b"no audio" * 100)
+        socket.send(json.dumps({"is_speaking": False, "is_end": True}))
+        (end, _), closed = remaining(socket)
+    assert (end["is_end"], end["is_final"], closed.code) == (True, False, 1007)
+    assert "not audio" in end["error"]
+
+
+@pytest.mark.parametrize("hot_words", ["李雷,水里", "李雷，水里", {"水里": "20"}])
+def test_hot_words_with_commas_or_weights_as_text_change_the_text(address, clips, hot_words):
+    waveform = read_audio(clips[2].audio_path)
+    usual = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 20}))
+    assert funasr(address, waveform, "offline", hotwords=hot_words)[0]["text"] == usual[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("hot_words", "code"), [({"书房": 10**400}, 1007), ({"书房": "x"}, 1007), ("书" * 200_000, 1009)]
+)
+def test_hot_words_that_cannot_be_used_are_named(address, hot_words, code):
+    with open_socket(address, "/") as socket:
+        socket.send(json.dumps({"mode": "offline", "hotwords": hot_words}))
+        (error,), closed = remaining(socket)
+    assert ("hot words" in error["error"], closed.code) == (True, code)
+
+
+def test_last_message_of_the_online_mode_has_the_whole_text(address, speech):
+    *others, last = funasr(address, speech, "online", 1600)
+    whole = [one["text"] for one in funasr(address, speech, "2pass", 1600) if "offline" in one["mode"]]
+    assert last["whole_text"] == " ".join(text for text in whole if text)
+    assert not any("whole_text" in one for one in others)
+
+
+def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(recognizer, clips, monkeypatch):
+    begun, go_on, asked = threading.Event(), threading.Event(), []
+
+    def slow_pinyin_of(word):
+        asked.append(word)
+        begun.set()
+        assert go_on.wait(LIMIT_S)
+        return ["shui3", "li3"]
+
+    with server_in_thread(recognizer) as (service, address):
+        monkeypatch.setattr(service, "_pinyin_of", slow_pinyin_of)
+        with contextlib.ExitStack() as clients:
+            for _ in range(4):
+                client = clients.enter_context(open_socket(address, "/"))
+                client.send(json.dumps({"mode": "offline", "hotwords": "第一 第二 第三"}))
+            assert begun.wait(LIMIT_S)
+            path = clips[2].audio_path
+            text = funasr(address, read_audio(path), "offline")[0]["text"]
+            assert text == recognizer.transcribe(path).text
+        wait_until(lambda: service.streams.num_open == 0)
+        go_on.set()
+        service._hot_words.submit(int).result(LIMIT_S)  # the work that was before it in the queue is over
+    assert asked == ["第一"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends a process at once there")
+def test_server_stops_although_hot_words_are_being_read(exported):
+    with (
+        server_process(exported.folder, "--drain-s", 1) as (process, address),
+        open_socket(address, "/") as client,
+    ):
+        words = {f"{number:04}{'书' * 90}": 20 for number in range(1000)}
+        client.send(json.dumps({"mode": "2pass", "hotwords": words}, ensure_ascii=False))
+        client.ping().wait(LIMIT_S)  # it was received
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0

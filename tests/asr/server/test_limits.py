@@ -18,7 +18,7 @@ from helpers.servers import LIMIT_S, server_in_thread, wait_until
 from helpers.speech_sockets import open_socket, remaining
 
 from asr.audio.recording import AudioHeader
-from asr.server import connections, received_audio
+from asr.server import connections, received_audio, receiving
 from asr.server.refusal import RefusalError
 
 SPEECH, TRANSCRIPTIONS = "/speech", "/v1/audio/transcriptions"
@@ -102,8 +102,7 @@ def test_compressed_body_is_refused(address):
 @pytest.mark.parametrize("path", ANSWER_OF)
 def test_full_queue_says_when_to_retry_and_empties(recognizer, clips, path):
     with server_in_thread(recognizer, max_queue=1) as (service, address):
-        with unfinished_request(address):
-            wait_until(lambda: service.admission.num_requests == 1)
+        with service.admission.ticket():
             status, headers, body = post(address, path, b"{}")
             assert status == 429
             assert int(headers["Retry-After"]) > 0
@@ -228,3 +227,97 @@ def test_recording_that_is_longer_than_it_declares_is_decoded_up_to_the_limit(mo
     monkeypatch.setattr(received_audio, "audio_header", lambda _: short)
     with pytest.raises(RefusalError, match="at most"):
         received_audio.received_waveform(sound(1, 5.0), 2.0)
+
+
+def head_of(address, path=TRANSCRIPTIONS, *headers):
+    """Return the first lines of a request with a body, without the empty line at their end."""
+    lines = [f"POST {path} HTTP/1.1", f"Host: {urlsplit(address).netloc}", *headers]
+    return "\r\n".join([*lines, ""]).encode()
+
+
+def answer_to(address, data):
+    """Return what a server answers to bytes, until it closes the connection or has answered."""
+    host, port = urlsplit(address).netloc.split(":")
+    with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(data)
+        with contextlib.suppress(ConnectionError):
+            return connection.recv(65536)
+    return b""
+
+
+@pytest.mark.parametrize("path", ANSWER_OF)
+def test_bodies_that_do_not_progress_keep_nobody_out(recognizer, clips, path):
+    with server_in_thread(recognizer, max_queue=2) as (service, address), contextlib.ExitStack() as stack:
+        for _ in range(6):
+            stack.enter_context(unfinished_request(address, path))
+        wait_until(lambda: service.admission.num_arriving == 6)
+        data = Path(clips[0].audio_path).read_bytes()
+        assert post(address, TRANSCRIPTIONS, *reversed(form(data)))[0] == 200
+
+
+@pytest.mark.parametrize("path", ANSWER_OF)
+def test_body_that_does_not_progress_is_refused_and_forgotten(recognizer, monkeypatch, path):
+    monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.2)
+    with server_in_thread(recognizer) as (service, address):
+        with unfinished_request(address, path) as connection:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 408")
+        wait_until(lambda: service.admission.num_requests == service.admission.num_bytes == 0)
+
+
+def test_body_that_comes_in_drops_is_refused(recognizer, monkeypatch):
+    monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.5)
+    with server_in_thread(recognizer) as (_, address), unfinished_request(address) as connection:
+        connection.settimeout(0.1)  # less than a body may pause
+        answer = b""
+        while not answer:
+            connection.sendall(b"x")
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_body_that_is_declared_too_large_is_refused_before_it_comes(address):
+    size = f"Content-Length: {10**13}"
+    head = head_of(address, TRANSCRIPTIONS, size, f"Content-Type: {form(b'')[0]}")
+    answer = answer_to(address, head + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 413")
+    answer = answer_to(address, head_of(address, SPEECH, size) + b"\r\n")
+    assert b'"status_code": 400000' in answer
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"".join(b"X%d: a\r\n" % number for number in range(200)),
+        b"X: " + b"a" * (1 << 20),  # a single one, without an end
+        b"".join(b"X%d: %s\r\n" % (number, b"a" * 2000) for number in range(60)),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_headers_are_bounded_before_the_token_is_asked_for(recognizer, headers, is_stream):
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n" if is_stream else b""
+    with server_in_thread(recognizer, "a secret of some length") as (_, address):
+        answer = answer_to(address, head_of(address, "/vosk").replace(b"POST", b"GET") + upgrade + headers)
+        assert not answer or answer.startswith(b"HTTP/1.1 431")
+        assert post(address, SPEECH, b"{}")[0] == 401
+
+
+def test_long_address_and_headers_after_a_body_are_bounded(address):
+    assert answer_to(address, b"GET /" + b"a" * (1 << 20))[:12] in (b"", b"HTTP/1.1 431")
+    chunked = head_of(address, SPEECH, "Transfer-Encoding: chunked") + b"\r\n2\r\n{}\r\n0\r\n"
+    trailers = b"".join(b"X%d: a\r\n" % number for number in range(200))
+    for after in (trailers, b"X: " + b"a" * (1 << 20)):
+        assert b" 200 " not in answer_to(address, chunked + after)[:15]
+
+
+def test_headers_that_browsers_send_are_accepted(address):
+    headers = [f"X{number}: {'a' * 600}" for number in range(90)]
+    assert answer_to(address, head_of(address, "/", *headers) + b"\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_name_of_a_file_that_is_too_long_is_named(address):
+    kind, body = form(sound())
+    status, _, fields = post(address, TRANSCRIPTIONS, body.replace(b"a.wav", b"a" * 5000 + b".wav"), kind)
+    assert status == 400
+    assert "name of the file" in fields["error"]["message"]

@@ -100,3 +100,16 @@ def test_what_is_no_audio_is_refused_and_says_so(client, data):
         with pytest.raises(openai.APIError) as caught:
             list(client.audio.transcriptions.create(model="m", file=io.BytesIO(data), stream=stream))
         assert caught.value.code == "invalid_audio"
+
+
+def test_segments_have_the_times_of_their_subtitles(client, clips, long_file):
+    for path in (clips[0].audio_path, long_file):
+        segments = transcribed(client, path, response_format="verbose_json").segments
+        srt = transcribed(client, path, response_format="srt")
+        begins, ends = (
+            [float(part.replace(",", ".")) for part in re.findall(rf"00:00:(\d\d,\d+){after}", srt)]
+            for after in (" -->", "\n")
+        )
+        assert begins[0] == pytest.approx(segments[0].start, abs=1e-3)
+        assert ends[-1] == pytest.approx(segments[-1].end, abs=1e-3)
+        assert {round(segment.start, 3) for segment in segments} <= {round(begin, 3) for begin in begins}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 import pytest
 from helpers.servers import LIMIT_S, server_in_thread, wait_until
@@ -11,9 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 from asr.audio.recording import read_audio
 from asr.server.inbox import MAX_WAITING_BYTES
 from asr.server.refusal import RefusalError
-from asr.server.sockets import Talk
-
-END = '{"eof": 1}'
+from asr.server.sockets import END, Talk
 
 
 class Socket:
@@ -40,7 +39,7 @@ async def until(condition):
 
 @contextlib.asynccontextmanager
 async def talk_of(socket, idle_s=LIMIT_S):
-    talk = Talk(socket, idle_s, END)
+    talk = Talk(socket, idle_s)
     listening = asyncio.ensure_future(talk.listen())
     await until(socket.queue.empty)
     yield talk
@@ -121,3 +120,10 @@ def test_server_that_stops_gives_open_streams_their_final_answer(recognizer, cli
         assert closed.code == 1012
         assert found[-1]["text"] == recognizer.transcribe_waveforms([speech], ["-"])[0].text
         assert remaining(silent)[1].code == 1012
+
+
+def test_text_that_is_no_utf8_is_one_line_in_the_log(address, caplog):
+    with open_socket(address, "/vosk") as socket:
+        socket.send(b"\xff\xfe", text=True)
+        assert remaining(socket)[1].code == 1007
+    assert not [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR]

@@ -139,3 +139,32 @@ def test_each_message_of_a_stream_that_is_behind_has_one_answer(address, speech)
         "".join(one.get("text", "") for one in results) for results in ([*answers, final], [*found, end])
     )
     assert together == one_by_one
+
+
+@pytest.mark.parametrize("number", [20, "5", 5.0])
+def test_alternatives_have_words_and_need_no_option_of_the_server(address, speech, number):
+    _, final = vosk(address, speech[:24_000], 24_000, max_alternatives=number)
+    alternatives = final["alternatives"]
+    assert 1 < len(alternatives) <= int(number)
+    for one in alternatives:
+        assert "".join(word["word"] for word in one["result"]) == one["text"]
+        assert {frozenset(word) for word in one["result"]} == {frozenset({"start", "end", "word"})}
+
+
+def test_alternatives_without_words_and_of_a_wrong_number(address, speech):
+    _, final = vosk(address, speech[:24_000], 24_000, max_alternatives=2, words=False)
+    assert {frozenset(one) for one in final["alternatives"]} == {frozenset({"confidence", "text"})}
+    with open_socket(address, "/vosk") as socket:
+        socket.send(json.dumps({"config": {"max_alternatives": "many"}}))
+        assert remaining(socket)[1].code == 1007
+
+
+def test_settings_stay_where_a_later_message_has_others(address, speech):
+    with open_socket(address, "/vosk") as socket:
+        socket.send(json.dumps({"config": {"sample_rate": "16000"}}))
+        socket.send(json.dumps({"config": {"words": 0}}))
+        socket.send(speech[:24_000].tobytes())
+        answer(socket)
+        socket.send('{"eof" : 1}')
+        (final,), _ = remaining(socket)
+    assert final == {"text": vosk(address, speech[:24_000], 24_000)[1]["text"]}

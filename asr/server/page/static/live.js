@@ -1,6 +1,6 @@
 // Shows what is said while it is said, by the protocol of Vosk: each message of samples gets one answer.
 
-import { tokenQuery } from "./server.js";
+import { tokenProtocols } from "./server.js";
 
 export class LiveText {
   // onText receives all that was said until now, whenever it changes.
@@ -12,9 +12,9 @@ export class LiveText {
   // rateHz is that of the samples, hotWords a line of favoured words. Without a connection there is no live text;
   // the recording is made all the same.
   open(rateHz, hotWords) {
-    const address = new URL(`vosk${tokenQuery()}`, document.baseURI);
+    const address = new URL("vosk", document.baseURI);
     address.protocol = address.protocol.replace("http", "ws");
-    this.socket = new WebSocket(address);
+    this.socket = new WebSocket(address, tokenProtocols());
     this.socket.onopen = () => {
       const config = { sample_rate: rateHz, words: false, hot_words: hotWords };
       this.socket.send(JSON.stringify({ config }));

@@ -40,9 +40,9 @@ function showLive(words) {
 }
 
 function serverProblem(error) {
-  const { maxS, maxMb: megabytes } = document.body.dataset;
+  const { maxS, maxMb: megabytes, maxWords: words, maxChars: chars } = document.body.dataset;
   return () => {
-    const values = { length: lengthText(Number(maxS)), megabytes, message: error.message };
+    const values = { length: lengthText(Number(maxS)), megabytes, words, chars, message: error.message };
     return errorText(error.code ?? "other", values);
   };
 }
@@ -81,7 +81,6 @@ async function recognize(blob, name) {
 
 function askForToken() {
   byId("token-form").hidden = false;
-  byId("token-note").hidden = false;
 }
 
 function showRecording(isOn) {

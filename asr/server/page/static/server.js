@@ -7,15 +7,37 @@ export class ServerError extends Error {
   }
 }
 
-let token = new URLSearchParams(location.search).get("token") ?? "";
+const STORED = "polyphone-token"; // until the tab is closed
+let token = takeToken();
+
+// Take the token out of the address, which is shown and kept in the history.
+function takeToken() {
+  const address = new URL(location);
+  const sent = address.searchParams.get("token");
+  if (sent === null) return storage()?.getItem(STORED) ?? "";
+  address.searchParams.delete("token");
+  history.replaceState(null, "", address);
+  storage()?.setItem(STORED, sent);
+  return sent;
+}
+
+function storage() {
+  try {
+    return sessionStorage;
+  } catch {
+    return null; // the browser forbids it
+  }
+}
 
 export function setToken(sent) {
   token = sent.trim();
+  storage()?.setItem(STORED, token);
 }
 
-// How a WebSocket carries the token, which browsers let have no headers.
-export function tokenQuery() {
-  return token ? `?token=${encodeURIComponent(token)}` : "";
+// How a WebSocket carries the token, which browsers let have no other header.
+export function tokenProtocols() {
+  const encoded = btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return token ? ["vosk", `bearer.${encoded}`] : [];
 }
 
 export function authorization() {

@@ -161,3 +161,14 @@ def test_a_list_without_words_is_an_error(tmp_path):
     path.write_text("\n\n", encoding="utf-8")
     with pytest.raises(UserError, match="no hot words"):
         HotWords.load(path, SYLLABLES, pinyin_of)
+
+
+def test_long_word_takes_time_and_memory_of_its_length():
+    long_word = (1, 2) * 10_000 + (3,)
+    tables = HotWords({long_word: 1.0, (1, 2, 1, 4): 1.0, (2, 1): 0.5}).tables(1.0)
+    assert len(tables.fails) == len(long_word) + 1 + 1 + 2
+    state, total = 0, 0.0
+    for token in (1, 2, *long_word):
+        state, boost = hot_word_step(tables, state, token)
+        total += boost
+    assert total + tables.final[state] - tables.lent[state] == pytest.approx(0.5 * 2 * 10_000)

@@ -253,3 +253,42 @@ def test_page_loads_nothing_from_elsewhere(open_page, address, clip):
     policy = page.request.get(address).headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'")
     assert "unsafe" not in policy
+
+
+def test_token_in_the_address_is_used_and_taken_out_of_it(open_page, recognizer, clip):
+    with server_in_thread(recognizer, TOKEN) as (_, address):
+        page = open_page(f"{address}/?token={TOKEN.replace(' ', '%20')}")
+        assert page.url == f"{address}/"
+        choose(page, clip)
+        page.reload()
+        page.wait_for_selector("body[data-ready]", state="attached")
+        assert page.locator("#token-form").is_hidden()
+        streams = []
+        page.on("websocket", lambda stream: streams.append(stream.url))
+        page.context.grant_permissions(["microphone"])
+        page.click("#record")
+        page.wait_for_selector("#live", state="visible")
+        assert streams == [f"{address.replace('http', 'ws')}/vosk"]
+        page.close()
+
+
+def test_calls_have_the_token_and_headings_of_the_language(open_page, recognizer):
+    with server_in_thread(recognizer, TOKEN) as (_, address):
+        page = open_page(address, locale="zh-CN")
+        page.click("summary >> nth=-1")
+        headings, calls = (
+            page.locator(".calls h2").all_inner_texts(),
+            page.locator(".calls pre").all_inner_texts(),
+        )
+        page.close()
+    assert headings[:2] == ["curl", "字幕"]
+    assert "undefined" not in headings
+    assert all("Bearer TOKEN" in call or 'api_key="TOKEN"' in call for call in calls)
+
+
+def test_too_many_hot_words_are_named(open_page, address, clip):
+    page = open_page(address)
+    page.fill("#hot-words", "书" * 101)
+    page.set_input_files("#file", str(clip))
+    page.wait_for_selector("#problem", state="visible")
+    assert "100 characters" in page.inner_text("#problem")
