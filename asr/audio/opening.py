@@ -27,11 +27,12 @@ class LongRecording(NamedTuple):
 Opened: TypeAlias = Waveform | LongRecording
 
 
-def open_recording(source: AudioSource) -> Opened:
+def open_recording(source: AudioSource, pauses_matter: bool = True) -> Opened:
     """Open a recording: return the samples of a short one, a `LongRecording` otherwise.
 
     Args:
         source: a path, or a binary file object.
+        pauses_matter: whether a pause in a short recording makes a `LongRecording` of it.
 
     Raises:
         UserError: it is not an audio file that can be read.
@@ -39,13 +40,14 @@ def open_recording(source: AudioSource) -> Opened:
     # a pipe can be read only once
     if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
         return LongRecording(source)
-    return opened(read_audio(source))
+    return opened(read_audio(source), pauses_matter)
 
 
-def opened(waveform: Waveform) -> Opened:
+def opened(waveform: Waveform, pauses_matter: bool = True) -> Opened:
     """Return what `open_recording` returns for a file with these samples, (S,) int16 at 16 kHz."""
     duration_s = len(waveform) / SAMPLE_RATE_HZ
-    in_pieces = duration_s > WHOLE_S or (duration_s > SURELY_WHOLE_S and longest_pause_s(waveform) > PAUSE_S)
+    surely_whole_s = SURELY_WHOLE_S if pauses_matter else WHOLE_S
+    in_pieces = duration_s > WHOLE_S or (duration_s > surely_whole_s and longest_pause_s(waveform) > PAUSE_S)
     return LongRecording(waveform) if in_pieces else waveform
 
 

@@ -22,7 +22,7 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
     Returns:
         rates, frames, the blank, the unit of the tokens, the run and its settings, and how many samples
         before and after sample `frame_samples` t its logits t, or their chunk, depend on (null for the whole
-        clip).
+        clip); whether short recordings need no cutting at their pauses.
     """
     model, vocabulary = recognizer.model, recognizer.vocabulary
     assert recognizer.origin is not None
@@ -40,6 +40,7 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
         "frame_samples": model.frame_samples,
         "frame_s": model.frame_s,
         "receptive_field_samples": None if field is None else field._asdict(),
+        "ignores_silence": model.ignores_silence,
         "unit": vocabulary.unit,
         "blank": BLANK,
         "blank_id": BLANK_ID,

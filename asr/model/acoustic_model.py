@@ -122,6 +122,12 @@ class AcousticModel(BuiltByCall, keras.Model):
         """Return the second in the middle of the first window of features."""
         return self.features.FIRST_MIDDLE / SAMPLE_RATE_HZ
 
+    @property
+    def ignores_silence(self) -> bool:
+        """Return whether features are normalised over speech, and the network sees no whole clips."""
+        normalizes_speech = self.features.normalize and self.features.over_speech
+        return normalizes_speech and self.network.receptive_field() is not None
+
     def receptive_field(self) -> ReceptiveField | None:
         """Return the samples that logits t depend on, around sample `frame_samples` t.
 

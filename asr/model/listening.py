@@ -55,6 +55,10 @@ class AudioModel(Protocol):
     def frame_s(self) -> float:
         """Return the seconds from one frame of logits to the next."""
 
+    @property
+    def ignores_silence(self) -> bool:
+        """Return whether silence around speech, and pauses within it, do not change the logits of speech."""
+
     def receptive_field(self) -> ReceptiveField | None:
         """Return the samples that logits t depend on, around sample `frame_samples` t; None for all."""
 

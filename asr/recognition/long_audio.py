@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
-from asr.audio.voice_activity import BLOCK_S, Piece, speech_pieces
+from asr.audio.voice_activity import BLOCK_S, Piece, pauses_for, speech_pieces
 from asr.base.types import Hypothesis, Logits
 from asr.model.listening import BATCH_SAMPLES, AudioListener
 from asr.recognition.settled_logits import seam
@@ -56,6 +56,7 @@ class LongAudioRecognizer:
 
     def __init__(self, listener: AudioListener, decoder: Decoder, batch_samples: int = BATCH_SAMPLES) -> None:
         self.decoder, self._frame_samples = decoder, listener.model.frame_samples
+        self._pauses = pauses_for(listener.model.ignores_silence)
         self._batch_samples = batch_samples * listener.num_devices
         self._logits = listener.compiled(lambda logits: logits)
 
@@ -73,7 +74,7 @@ class LongAudioRecognizer:
             UserError: it is not an audio recording; damage at its end is detected only there.
         """
         blocks = [source] if isinstance(source, np.ndarray) else audio_blocks(source, BLOCK_S)
-        pieces = speech_pieces(_with_progress(blocks, on_progress), self._frame_samples)
+        pieces = speech_pieces(_with_progress(blocks, on_progress), self._frame_samples, pauses=self._pauses)
         cuts = without_overlaps(self._logits_of(pieces), self._frame_samples)
         max_frames = self._batch_samples // self._frame_samples
         for batch in _batches(cuts, lambda cut: len(cut.logits), max_frames):

@@ -174,7 +174,7 @@ class Recognizer:
             UserError: it is not an audio recording.
         """
         name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
-        (result,) = self._recognize_opened([name], [open_recording(audio)], _Report(1, ignore_progress))
+        (result,) = self._recognize_opened([name], [self._open(audio)], _Report(1, ignore_progress))
         if isinstance(result, UserError):
             raise result
         return result
@@ -225,10 +225,23 @@ class Recognizer:
             opening: Iterator[Opened | UserError] = iter(())
             for chunk, following in itertools.pairwise([[], *chunks, []]):
                 opened = list(opening)
-                opening = pool.map(_opened_or_error, following)  # while this chunk is transcribed
+                opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
                 if chunk:
                     yield self._recognize_opened([str(path) for path in chunk], opened, report)
                     report.done(len(chunk))
+
+    def _open(self, audio: AudioSource) -> Opened:
+        return open_recording(audio, pauses_matter=not self.listener.model.ignores_silence)
+
+    def _opened_or_error(self, path: Path) -> Opened | UserError:
+        try:
+            if str(path) != STANDARD_INPUT:
+                return self._open(path)
+            if sys.stdin is None:  # closed by the parent process
+                raise UserError("-: standard input is closed; pipe a recording into it")
+            return self._open(sys.stdin.buffer)
+        except UserError as error:
+            return error
 
     def _recognize_opened(
         self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
@@ -337,14 +350,3 @@ def _size_bytes(path: Path) -> int:
         return path.stat().st_size
     except (OSError, ValueError):
         return 0  # reading the file reports why
-
-
-def _opened_or_error(path: Path) -> Opened | UserError:
-    try:
-        if str(path) != STANDARD_INPUT:
-            return open_recording(path)
-        if sys.stdin is None:  # closed by the parent process
-            raise UserError("-: standard input is closed; pipe a recording into it")
-        return open_recording(sys.stdin.buffer)
-    except UserError as error:
-        return error

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.audio.voice_activity import Cutter, Piece, SpeechDetector
+from asr.audio.voice_activity import BRIEF, Cutter, Pauses, Piece, SpeechDetector, pauses_for
 from asr.base.vocabulary import BLANK_ID
 from asr.model.listening import AudioListener, LogProbs, ReceptiveField, RunClip
 
@@ -44,7 +44,8 @@ class StreamListener:
         """Start a new stream, and return the object to feed its sound to."""
         field, frame_samples = self.model.receptive_field(), self.model.frame_samples
         if field is None:
-            return PieceLogits(self._log_probs, self._num_outputs, frame_samples)
+            pauses = pauses_for(self.model.ignores_silence)
+            return PieceLogits(self._log_probs, self._num_outputs, frame_samples, pauses)
         return FieldLogits(self._log_probs, field, frame_samples)
 
     def _log_probs(self, waveform: Waveform) -> LogProbs:
@@ -127,10 +128,10 @@ class PieceLogits:
         ends_in_blank: whether a blank is at the end of what is settled, or begins what follows.
     """
 
-    def __init__(self, infer: Infer, num_outputs: int, frame_samples: int) -> None:
+    def __init__(self, infer: Infer, num_outputs: int, frame_samples: int, pauses: Pauses = BRIEF) -> None:
         self.ends_in_blank = True
         self._infer, self._num_outputs, self._frame_samples = infer, num_outputs, frame_samples
-        self._cutter = Cutter(grid=frame_samples)
+        self._cutter = Cutter(frame_samples, pauses=pauses)
         self._waiting = np.zeros(0, np.int16)  # less than a step
         self._detector = SpeechDetector()
         self._num_settled = 0  # frames, from the beginning

@@ -14,8 +14,7 @@ result for a stream as for the whole recording, and a token is final when its st
 Other models, those that normalise their features over the clip (as the default configuration does) or have
 gates, receive each stretch of speech between two pauses as a clip of its own, and its tokens are final when
 a pause follows or the stretch has grown to 25 s. A stream without pauses, except short ones at its ends,
-gives the result of the whole recording; one with pauses usually gives better results, because silence
-distorts normalisation.
+gives the result of the whole recording.
 """
 
 from __future__ import annotations

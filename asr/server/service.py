@@ -177,7 +177,7 @@ class RecognitionService:
         Raises:
             RefusalError: by `read`, or all requests together would hold too much memory.
         """
-        recording: Opened = await self.run(_read_and_open, read, ticket)
+        recording: Opened = await self.run(self._read_and_open, read, ticket)
         if isinstance(recording, LongRecording):
             assert isinstance(recording.source, np.ndarray)
             recognized = await self._recognize_long(recording.source, on_segment, decoder)
@@ -218,6 +218,11 @@ class RecognitionService:
             stopped.set()
         return Recognized.of_segments(segments, "-", len(waveform) / SAMPLE_RATE_HZ)
 
+    def _read_and_open(self, read: Callable[[], Waveform], ticket: Ticket) -> Opened:
+        waveform = read()
+        ticket.reserve(waveform.nbytes)
+        return opened(waveform, pauses_matter=not self.recognizer.listener.model.ignores_silence)
+
     def _run_clips(self, waveforms: list[Waveform]) -> list[Hypothesis]:
         return self.recognizer.transcribe_waveforms(waveforms, ["-"] * len(waveforms))
 
@@ -248,9 +253,3 @@ class _BatchedListener(WrappedListener):
             return reduce(future.result())
 
         return run
-
-
-def _read_and_open(read: Callable[[], Waveform], ticket: Ticket) -> Opened:
-    waveform = read()
-    ticket.reserve(waveform.nbytes)
-    return opened(waveform)

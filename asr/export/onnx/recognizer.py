@@ -121,6 +121,11 @@ class OnnxModel(AudioModel):
     def frame_s(self) -> float:
         return float(self.about["frame_s"])
 
+    @property
+    @override
+    def ignores_silence(self) -> bool:
+        return bool(self.about.get("ignores_silence", False))
+
     @override
     def receptive_field(self) -> ReceptiveField | None:
         field = self.about["receptive_field_samples"]

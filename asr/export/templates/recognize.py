@@ -68,7 +68,7 @@ class Recognizer:
     def transcribe(self, waveform: Waveform) -> Transcript:
         """Transcribe (S,) int16 samples at 16 kHz of any length; long recordings are cut at their pauses."""
         parts = []
-        for piece in pieces(waveform):
+        for piece in pieces(waveform, self.about["ignores_silence"]):
             part = self.decode(self.log_probs(piece.waveform))
             if part.tokens or len(piece.waveform) == len(waveform):  # a clip's score is that of its silence
                 begin_s = piece.begin / RATE_HZ

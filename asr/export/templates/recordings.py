@@ -121,7 +121,9 @@ EDGES_HZ = 700 * np.expm1(np.linspace(np.log1p(120 / 700), np.log1p(5000 / 700),
 BAND_BINS = np.searchsorted(np.linspace(0, RATE_HZ / 2, 257), EDGES_HZ)
 SPEECH_DB, MAX_BAND_DB, DYNAMIC_DB, MIN_POWER = 2.5, 10.0, 40.0, 1e3
 BLOCK_FRAMES = 3000  # noise is estimated over a block of 30 s and its neighbours
-SHORT_GAP, PAUSE, MARGIN, LONGEST_PIECE = 20, 30, 10, 2500  # frames
+SHORT_GAP, LONGEST_PIECE = 20, 2500  # frames
+# the shortest pause that ends a piece, and what the piece keeps of it, in frames
+BRIEF, ROOMY = (30, 10), (60, 30)
 
 # recordings are cut if they are longer than WHOLE_S, or than SURELY_WHOLE_S with a pause of LONG_PAUSE_S
 WHOLE_S, SURELY_WHOLE_S, LONG_PAUSE_S = 20.0, 4.0, 0.8
@@ -134,12 +136,17 @@ class Piece(NamedTuple):
     waveform: Waveform
 
 
-def pieces(waveform: Waveform) -> list[Piece]:
-    """Return what to recognize at once: a short recording as it is, others cut at their pauses."""
+def pieces(waveform: Waveform, ignores_silence: bool = False) -> list[Piece]:
+    """Return what to recognize at once: a short recording as it is, others cut at their pauses.
+
+    Args:
+        waveform: (S,) at 16 kHz.
+        ignores_silence: as `model.json` says; pauses in a short recording then do not matter.
+    """
     duration_s = len(waveform) / RATE_HZ
-    if duration_s <= SURELY_WHOLE_S:
+    if duration_s <= (WHOLE_S if ignores_silence else SURELY_WHOLE_S):
         return [Piece(0, waveform)]
-    found = list(_speech_pieces(waveform))
+    found = list(_speech_pieces(waveform, *(ROOMY if ignores_silence else BRIEF)))
     ends = [0, *(piece.begin + len(piece.waveform) for piece in found)]
     longest_pause_s = max(np.subtract([*(piece.begin for piece in found), len(waveform)], ends)) / RATE_HZ
     if duration_s <= WHOLE_S and longest_pause_s <= LONG_PAUSE_S:
@@ -147,22 +154,22 @@ def pieces(waveform: Waveform) -> list[Piece]:
     return found
 
 
-def _speech_pieces(waveform: Waveform) -> Iterator[Piece]:
+def _speech_pieces(waveform: Waveform, pause: int, margin: int) -> Iterator[Piece]:
     """Yield the stretches of speech between pauses; one longer than 25 s is cut in its longest gap."""
     speech = _speech_flags(waveform)
     spoken = np.flatnonzero(speech)
-    starts = np.flatnonzero(np.diff(spoken, prepend=-PAUSE - 2) > PAUSE)
+    starts = np.flatnonzero(np.diff(spoken, prepend=-pause - 2) > pause)
     end = 0
     for place, following in zip(starts, [*starts[1:], len(spoken)], strict=True):
         first, last = int(spoken[place]), int(spoken[following - 1])
-        begin = 0 if end == 0 and first <= PAUSE else max(end, first - MARGIN)
+        begin = 0 if end == 0 and first <= pause else max(end, first - margin)
         while last + 1 - begin > LONGEST_PIECE:
             half, most = begin + LONGEST_PIECE // 2, begin + LONGEST_PIECE - 200
             end = half + _longest_gap(speech[half:most])
             yield Piece(begin * FRAME, waveform[begin * FRAME : end * FRAME])
             begin = end
-        at_end = following == len(spoken) and len(speech) - 1 - last <= PAUSE
-        end = len(speech) if at_end else last + 1 + MARGIN
+        at_end = following == len(spoken) and len(speech) - 1 - last <= pause
+        end = len(speech) if at_end else last + 1 + margin
         yield Piece(begin * FRAME, waveform[begin * FRAME : end * FRAME])
 
 

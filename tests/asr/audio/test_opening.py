@@ -33,6 +33,14 @@ def test_a_recording_with_a_long_pause_is_to_be_read_in_pieces(speech, tmp_path)
     assert longest_pause_s(waveform) == pytest.approx(2.0, abs=0.4)
 
 
+def test_a_short_recording_is_read_as_a_whole_for_a_model_that_ignores_silence(speech, tmp_path):
+    write_wav(tmp_path / "a.wav", with_pause(speech, 2.0))
+    opened = open_recording(tmp_path / "a.wav", pauses_matter=False)
+    np.testing.assert_array_equal(opened, with_pause(speech, 2.0))
+    write_wav(tmp_path / "b.wav", with_pause(speech, 20.0))
+    assert isinstance(open_recording(tmp_path / "b.wav", pauses_matter=False), LongRecording)
+
+
 def test_only_the_header_of_a_long_file_is_read(speech, tmp_path):
     path = tmp_path / "long.wav"
     write_wav(path, np.tile(speech, 61 * SAMPLE_RATE_HZ // len(speech) + 1))

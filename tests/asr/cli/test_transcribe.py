@@ -112,9 +112,9 @@ def files_read(monkeypatch):
     names = []
     opened = recognizer.open_recording
 
-    def open_it(source):
+    def open_it(source, **how):
         names.append(Path(source).name)
-        return opened(source)
+        return opened(source, **how)
 
     monkeypatch.setattr(recognizer, "open_recording", open_it)
     return names

@@ -13,7 +13,7 @@ from helpers.small_conformer import use_small_conformer
 
 from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
-from asr.audio.voice_activity import speech_pieces
+from asr.audio.voice_activity import pauses_for, speech_pieces
 from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.types import Logits, UserError
 from asr.base.vocabulary import Vocabulary
@@ -150,14 +150,16 @@ def test_resampling_without_scipy_is_that_of_training(scripts, rate_hz):
         assert np.abs(received - expected).max() <= 1  # rounded the other way
 
 
-def test_pieces_of_long_recordings_are_those_of_asr_transcribe(scripts, sentences):
+@pytest.mark.parametrize("ignores_silence", [False, True])
+def test_pieces_of_long_recordings_are_those_of_asr_transcribe(scripts, sentences, ignores_silence):
     import recordings
 
     noise = np.random.default_rng(4).normal(size=4 * len(sentences)) * 20
     for waveform in (sentences, (np.tile(sentences, 4) + noise).astype(np.int16)):
         blocks = np.split(waveform, range(480_000, len(waveform), 480_000))
-        expected = list(speech_pieces(blocks if len(waveform) > 60 * 16_000 else [waveform], 1280))
-        received = recordings.pieces(waveform)
+        blocks = blocks if len(waveform) > 60 * 16_000 else [waveform]
+        expected = list(speech_pieces(blocks, 1280, pauses=pauses_for(ignores_silence)))
+        received = recordings.pieces(waveform, ignores_silence)
         assert len(received) > 4
         assert [piece.begin for piece in received] == [piece.begin for piece in expected]
         assert [len(piece.waveform) for piece in received] == [len(piece.waveform) for piece in expected]
