@@ -2,14 +2,20 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers.random_run import random_run
+
 from asr.audio.recording import read_audio, write_wav
+from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import UserError
+from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
 from asr.recognition.decoder_choice import DecoderChoice
@@ -39,6 +45,35 @@ def test_exported_folder_gives_the_transcripts_of_its_run(exported, separable_ru
         assert (ours.text, ours.tokens, ours.times_s) == (theirs.text, theirs.tokens, theirs.times_s)
         assert ours.confidences == pytest.approx(theirs.confidences, abs=1e-3)
         assert [other.tokens for other in ours.alternatives] == [o.tokens for o in theirs.alternatives]
+
+
+def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
+    separable_config, clips, files, tmp_path
+):
+    vocabulary = Vocabulary.of_utterances(clips)
+    run = random_run(load_config(separable_config), vocabulary, tmp_path / "run")
+    folder = export(run, tmp_path / "out").folder
+    model, trained = ExportedModel.open(folder), Recognizer.load(run)
+    assert trained.model.ignores_silence
+    recognizer = model.recognizer(DecoderChoice(DecoderSettings()))
+    pause = np.zeros(32_000, np.int16)
+    two = np.concatenate([read_audio(files[0]), pause, read_audio(files[1])])
+    write_wav(tmp_path / "two.wav", two)
+    expected = trained.transcribe_waveforms([two], ["-"])[0].tokens  # it is not cut
+    for one in (recognizer, trained):
+        assert one.transcribe(tmp_path / "two.wav").tokens == expected
+        assert len(one.recognize(files[2]).segments) > 2
+    assert recognizer.transcribe(files[2]).tokens == trained.transcribe(files[2]).tokens
+    script = subprocess.run(
+        [sys.executable, "recognize.py", str(tmp_path / "two.wav"), str(files[2]), "--tokens"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert script.stdout.splitlines() == [
+        " ".join(trained.transcribe(path).tokens) for path in (tmp_path / "two.wav", files[2])
+    ]
 
 
 def test_stream_of_an_exported_folder_equals_the_whole_recording(bounded_run, tmp_path, clips):
