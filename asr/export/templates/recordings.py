@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 from containers import cut_off_reason  # type: ignore[import-not-found]
+from mpeg import whole_mpeg  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
@@ -54,11 +55,12 @@ def read_recording(path: str) -> Waveform:
 
 
 def _decoded(stream: BinaryIO, path: str) -> Waveform:
-    if reason := cut_off_reason(stream):
+    whole, reason = whole_mpeg(stream)
+    if reason := reason or cut_off_reason(stream):
         raise RecordingError(f"{path}: {reason}")
-    stream.seek(0)
+    whole.seek(0)
     try:
-        with soundfile.SoundFile(stream) as file:
+        with soundfile.SoundFile(whole) as file:
             dtype = "int16" if file.subtype == "PCM_16" else "float32"
             samples = file.read(dtype=dtype, always_2d=True)  # (S, channels)
             # libsndfile reads a WAV that was cut off without an error, but notes it
