@@ -64,8 +64,11 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
             dtype = "int16" if file.subtype == "PCM_16" else "float32"
             samples = file.read(dtype=dtype, always_2d=True)  # (S, channels)
             # libsndfile reads a WAV that was cut off without an error, but notes it
-            noted = re.search(r"^data : (\d+) \(should be \d+\)", file.extra_info, re.MULTILINE)
-            if len(samples) < file.frames or (noted and int(noted[1]) < UNKNOWN_LENGTH):
+            noted = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
+            missing = int(noted[1]) - int(noted[2]) if noted and int(noted[1]) < UNKNOWN_LENGTH else 0
+            frame_bytes = max(1, int(noted[2]) // max(1, len(samples))) if noted else 1
+            is_cut = missing > frame_bytes * file.samplerate // 40  # a window of 25 ms
+            if len(samples) < file.frames or is_cut:
                 raise RecordingError(
                     f"{path}: cut off before the end that its header declares; copy it again"
                 )
