@@ -34,6 +34,8 @@ BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
 MAX_OPEN_FILES = 64  # packs
+CANCELLED = 0.1  # share of the loudest channel's power in the mean, below which the channel is taken instead
+MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
@@ -83,7 +85,9 @@ def read_audio(source: AudioSource) -> Waveform:
             samples, rate_hz = read_plain(stream, wav), wav.rate_hz
         else:
             samples, rate_hz = _decode(stream, name)
-    waveform = resample(_mix_down(samples, name), rate_hz)
+    blocks = [samples[begin : begin + BLOCK_FRAMES] for begin in range(0, len(samples), BLOCK_FRAMES)]
+    mono = [_mix_down(block, name) for block in blocks or [samples]]  # as `audio_blocks` does
+    waveform = resample(np.concatenate(mono) if len(mono) > 1 else mono[0], rate_hz)
     _refuse_too_short(name, len(waveform))
     return waveform
 
@@ -439,22 +443,40 @@ def write_wav(path: Path, waveform: Waveform) -> None:
 def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Return the mean of the channels on the int16 scale, (S, channels) -> (S,).
 
+    Where it is much quieter than the loudest channel, as with opposite phases, return that channel.
+
     Raises:
-        UserError: a sample is not a finite number, or too large for float32 on that scale.
+        UserError: a sample is not a finite number, or far beyond full scale.
     """
     if samples.dtype == np.int16 and samples.shape[1] == 1:
         return samples[:, 0]
     with np.errstate(over="ignore", invalid="ignore"):
-        mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+        mono = _mean_or_loudest(samples)
         if samples.dtype == np.int16:
             return mono
         mono *= np.float32(INT16_SCALE)
-    if not np.isfinite(mono).all():
+    if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
         raise UserError(
             f"{name}: has samples that are not finite numbers (NaN or infinite); convert the file again from "
             "its source, or leave it out"
         )
+    peak = max(samples.max(initial=0), -samples.min(initial=0))
+    if peak > MAX_FLOAT:
+        raise UserError(
+            f"{name}: expected float samples from -1 to 1, received up to {peak:,.0f}; divide them by the "
+            "full scale, such as 32768, and write the file again"
+        )
     return mono
+
+
+def _mean_or_loudest(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    if samples.shape[1] > 1 and len(samples):
+        powers = samples.var(axis=0, dtype=np.float64)
+        loudest = int(powers.argmax())
+        if mean.var(dtype=np.float64) < CANCELLED * powers[loudest]:
+            return samples[:, loudest].astype(np.float32)
+    return mean
 
 
 def _reason(error: Exception) -> str:

@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.audio.recording import AudioHeader, audio_duration_s, audio_header, read_audio, write_wav
+from asr.audio.recording import (
+    AudioHeader,
+    audio_blocks,
+    audio_duration_s,
+    audio_header,
+    read_audio,
+    write_wav,
+)
 from asr.base.types import UserError
 
 
@@ -185,3 +192,31 @@ def test_zeros_after_a_wav_header_are_refused_quickly():
     data = io.BytesIO(b"RIFF\xff\xff\xff\x7fWAVE" + bytes(50_000_000))
     with pytest.raises(UserError, match="not audio"):
         read_audio(data)
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((1, -1), 1),
+        ((1, -0.7), 1),
+        ((0, 0, 0, 1, 0, 0, 0, 0), 1),
+        ((1, 0), 0.5),
+        ((1, 0.5), 0.75),
+        ((1, 1), 1),
+    ],
+)
+@pytest.mark.parametrize("subtype", ["PCM_16", "FLOAT"])
+def test_channels_that_cancel_are_not_averaged(tmp_path, gains, expected, subtype):
+    voice = np.random.default_rng(0).normal(0, 0.1, 16000)
+    soundfile.write(tmp_path / "a.wav", voice[:, None] * gains, 16000, subtype=subtype)
+    found = read_audio(tmp_path / "a.wav")
+    np.testing.assert_allclose(found, voice * expected * 32768, atol=1.5)
+    np.testing.assert_array_equal(np.concatenate(list(audio_blocks(tmp_path / "a.wav", 0.3))), found)
+
+
+def test_float_samples_on_another_scale_are_refused(tmp_path):
+    voice = np.random.default_rng(0).normal(0, 3000, 16000)
+    soundfile.write(tmp_path / "a.wav", voice, 16000, subtype="FLOAT")
+    for read in (read_audio, lambda path: list(audio_blocks(path, 0.3))):
+        with pytest.raises(UserError, match=r"a\.wav: expected float samples from -1 to 1.*32768"):
+            read(tmp_path / "a.wav")
