@@ -88,15 +88,15 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
             raise RecordingError(f"{path}: has samples that are not finite numbers; convert it again")
         if np.abs(samples).max(initial=0) > MAX_FLOAT:
             raise RecordingError(
-                f"{path}: expected float samples from -1 to 1, received others; divide them by the full scale, "
-                "such as 32768, and write the file again"
+                f"{path}: expected float samples from -1 to 1, received others; divide them by the full "
+                "scale, such as 32768, and write the file again"
             )
     return to_int16(resampled(mono, rate_hz))
 
 
 def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return the mean of the channels, or the loudest of them where the mean is much quieter."""
-    mixed = samples.mean(axis=1, dtype=np.float32)
+    mixed: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
     for begin in range(0, len(samples), MIXED_AT_ONCE):
         part = samples[begin : begin + MIXED_AT_ONCE]
         powers = part.var(axis=0, dtype=np.float64)
