@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,15 @@ def _prepare(
         )
     labels = labelling.description(recordings)
     usable = _usable_utterances(recordings, labelling, target / "audio", on_progress)
+    if usable.left_out:  # splits are of what can be used
+        place_of = {recording.id: _place(recording) for recording in recordings}
+        places = {place_of[utterance.id] for utterance in usable.kept}
+        kept = {
+            split: [row for row in rows if _place(row) in places] for split, rows in reading.splits.items()
+        }
+        splits, split_note = complete_splits(kept, may_cut_train=name in FORMS)
+        split_at = {_place(row): split for split in reversed(_by_rank(splits)) for row in splits[split]}
+        split_of = {utterance.id: split_at[place_of[utterance.id]] for utterance in usable.kept}
     as_written = {recording.id: recording.text for recording in recordings}
     normalized = [
         NormalizedText(utterance.audio_path, as_written[utterance.id], utterance.text)
@@ -182,7 +191,7 @@ def _prepare(
         _write_manifests(target, origin, before.manifests, found, labels),
         {split: _summary(utterances) for split, utterances in found.items()},
         split_note,
-        sum(map(len, splits.values())) + len(reading.left_out),
+        sum(map(len, reading.splits.values())) + len(reading.left_out),
         left_out,
         labels,
         before.labels,
@@ -232,11 +241,10 @@ def _with_unique_ids(
     Test splits come first. Of one recording in two splits the first is kept; a different recording with the
     same id gets its split's name as a prefix.
     """
-    order = sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
     seen: dict[str, Recording] = {}
     unique: dict[str, list[Recording]] = {}
     left_out: list[LeftOut] = []
-    for split in order:
+    for split in _by_rank(splits):
         unique[split] = []
         for recording in splits[split]:
             other = seen.get(recording.id)
@@ -248,6 +256,10 @@ def _with_unique_ids(
                 seen[recording.id] = recording
                 unique[split].append(recording)
     return unique, left_out
+
+
+def _by_rank(splits: Iterable[str]) -> list[str]:
+    return sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
 
 
 def _place(recording: Recording) -> tuple[str, float, float | None]:

@@ -1,7 +1,7 @@
 """Find where the audio of a file ends by its header, for containers that libsndfile reads without a check.
 
-WAV is checked in `asr/audio/wav.py`; FLAC, MP3 and HTK by libsndfile. Exported folders contain a copy of this
-module, so it imports the standard library alone.
+WAV is checked in `asr/audio/wav.py`, MP3 in `asr/audio/mpeg.py`; FLAC and HTK by libsndfile. Exported folders
+contain a copy of this module, so it imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
+SLACK_BYTES = 64  # some programs count the header's own bytes
 OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
 OGG_END_OF_STREAM = 4  # flag of a page
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
 W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
-CHECKED_ELSEWHERE = {"WAV", "WAVEX", "FLAC", "MP3", "HTK", "SDS", "XI"}
+CHECKED_ELSEWHERE = {"WAV", "WAVEX", "FLAC", "HTK", "SDS", "XI"}
 
 
 def cut_off_reason(stream: BinaryIO) -> str:
@@ -34,7 +35,7 @@ def cut_off_reason(stream: BinaryIO) -> str:
         return "" if _ogg_has_end(stream) else "cut off: the stream has no end-of-stream page; copy it again"
     end = _audio_end(stream, magic)
     present = stream.seek(0, io.SEEK_END)
-    if end is None or end <= present:
+    if end is None or end <= present + SLACK_BYTES:
         return ""
     return (
         f"cut off: the header declares audio up to byte {end:,}, but the file has {present:,}; copy it again"

@@ -22,6 +22,7 @@ import soundfile
 
 from asr.audio.containers import cut_off_reason, states_length
 from asr.audio.decoder_notes import decoder_notes_logged
+from asr.audio.mpeg import states_frames, whole_mpeg
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
 from asr.base.types import UserError
 
@@ -33,7 +34,8 @@ BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
 MAX_OPEN_FILES = 64  # packs
-MPEG_TAIL_BYTES = 1 << 14  # maximum size of tags after the audio
+CANCELLED = 0.1  # share of the loudest channel's power in the mean, below which the channel is taken instead
+MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
@@ -83,7 +85,9 @@ def read_audio(source: AudioSource) -> Waveform:
             samples, rate_hz = read_plain(stream, wav), wav.rate_hz
         else:
             samples, rate_hz = _decode(stream, name)
-    waveform = resample(_mix_down(samples, name), rate_hz)
+    blocks = [samples[begin : begin + BLOCK_FRAMES] for begin in range(0, len(samples), BLOCK_FRAMES)]
+    mono = [_mix_down(block, name) for block in blocks or [samples]]  # as `audio_blocks` does
+    waveform = resample(np.concatenate(mono) if len(mono) > 1 else mono[0], rate_hz)
     _refuse_too_short(name, len(waveform))
     return waveform
 
@@ -135,10 +139,14 @@ def audio_header(source: AudioSource) -> AudioHeader:
                 # a WAV's length is checked when it is opened; other formats show a missing end only when read
                 _refuse_missing_end(file, name, duration_s)
             num_channels = file.channels
-        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else states_length(stream, container)
+        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else _states_length(stream, container)
         is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
         needs_decoding = not is_simple or subtype in FLOATS
         return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
+
+
+def _states_length(stream: BinaryIO, container: str) -> bool:
+    return states_frames(stream) if container == "MP3" else states_length(stream, container)
 
 
 def audio_duration_s(path: str | Path) -> float:
@@ -251,12 +259,13 @@ class _Decoded:
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
     """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
-    if reason := cut_off_reason(stream):
+    whole, reason = whole_mpeg(stream)
+    if reason := reason or cut_off_reason(stream):
         raise UserError(f"{name}: {reason}")
-    stream.seek(0)
+    whole.seek(0)
     try:
         with decoder_notes_logged():
-            file = soundfile.SoundFile(_Decoded(stream))
+            file = soundfile.SoundFile(_Decoded(whole))
     except (soundfile.LibsndfileError, TypeError) as error:
         raise UserError(
             f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
@@ -273,7 +282,7 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
     """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
     with _open_sound(stream, name) as file:
-        parts = list(_complete_blocks(file, stream, name))
+        parts = list(_complete_blocks(file, name))
         return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
 
 
@@ -285,19 +294,15 @@ def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDA
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
         return
     with _open_sound(stream, name) as file:
-        yield _complete_blocks(file, stream, name), file.samplerate
+        yield _complete_blocks(file, name), file.samplerate
 
 
-def _complete_blocks(file: Any, stream: BinaryIO, name: str) -> Iterator[npt.NDArray[Any]]:
+def _complete_blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
     """Yield (S, channels) blocks; raise a UserError at the end if samples are missing."""
     num_read = 0
     for block in _blocks(file, name):
         num_read += len(block)
         yield block
-    if file.format == "MP3" and _unread_bytes(stream) > MPEG_TAIL_BYTES:
-        raise UserError(
-            f"{name}: an MP3 that does not declare its length and was read only in part; convert it to WAV"
-        )
     if num_read < file.frames:
         raise UserError(cut_off_message(name, file.frames / file.samplerate, num_read / file.samplerate))
 
@@ -333,11 +338,6 @@ def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
             f"{name}: cut off: the header declares {duration_s:.2f} s, whose end cannot be read; "
             "copy the file again"
         )
-
-
-def _unread_bytes(stream: BinaryIO) -> int:
-    position = stream.tell()
-    return stream.seek(0, io.SEEK_END) - position
 
 
 def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
@@ -443,22 +443,40 @@ def write_wav(path: Path, waveform: Waveform) -> None:
 def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Return the mean of the channels on the int16 scale, (S, channels) -> (S,).
 
+    Where it is much quieter than the loudest channel, as with opposite phases, return that channel.
+
     Raises:
-        UserError: a sample is not a finite number, or too large for float32 on that scale.
+        UserError: a sample is not a finite number, or far beyond full scale.
     """
     if samples.dtype == np.int16 and samples.shape[1] == 1:
         return samples[:, 0]
     with np.errstate(over="ignore", invalid="ignore"):
-        mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+        mono = _mean_or_loudest(samples)
         if samples.dtype == np.int16:
             return mono
         mono *= np.float32(INT16_SCALE)
-    if not np.isfinite(mono).all():
+    if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
         raise UserError(
             f"{name}: has samples that are not finite numbers (NaN or infinite); convert the file again from "
             "its source, or leave it out"
         )
+    peak = max(samples.max(initial=0), -samples.min(initial=0))
+    if peak > MAX_FLOAT:
+        raise UserError(
+            f"{name}: expected float samples from -1 to 1, received up to {peak:,.0f}; divide them by the "
+            "full scale, such as 32768, and write the file again"
+        )
     return mono
+
+
+def _mean_or_loudest(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    if samples.shape[1] > 1 and len(samples):
+        powers = samples.var(axis=0, dtype=np.float64)
+        loudest = int(powers.argmax())
+        if mean.var(dtype=np.float64) < CANCELLED * powers[loudest]:
+            return samples[:, loudest].astype(np.float32)
+    return mean
 
 
 def _reason(error: Exception) -> str:

@@ -19,7 +19,12 @@ from asr.base.types import UserError
 
 RATES_HZ = (1000, 768_000)  # lowest and highest plausible sample rate
 UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
-EXCESS_DIVISOR = 10  # report data after the declared samples if it is a tenth of them or more
+WINDOWS_PER_S = 40  # a header that is wrong by less than a window of 25 ms loses nothing
+CHUNKS_BEHIND = {
+    *(b"LIST", b"list", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"iXML", b"PEAK"),
+    *(b"JUNK", b"junk", b"FLLR", b"PAD ", b"afsp", b"DISP", b"_PMX", b"axml", b"cart", b"plst", b"acid"),
+}
+TAGS = (b"ID3", b"TAG", b"APETAGEX")  # some programs write them without a chunk
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 PCM = 1  # format code of plain integers
 
@@ -67,24 +72,52 @@ def checked_wav(stream: BinaryIO, name: str) -> Wav | None:
         )
     if wav.num_bytes >= UNKNOWN_LENGTH:
         return dataclasses.replace(wav, is_plain=False)
-    if wav.num_bytes > num_present:
+    slack = wav.bytes_per_s // WINDOWS_PER_S
+    if wav.num_bytes > num_present + slack:
         raise UserError(cut_off_message(name, wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s))
-    if _samples_follow(stream, wav, num_present - wav.num_bytes):
-        declared_s, present_s = wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s
+    if wav.num_bytes > num_present:  # by the header's own size, as some recorders do
+        return dataclasses.replace(wav, num_bytes=num_present)
+    behind = _behind(stream, wav.data_begin + wav.num_bytes)
+    if behind == "data":
+        raise UserError(f"{name}: expected one chunk of samples, received a second one; convert it again")
+    if behind == "samples" and num_present - wav.num_bytes > slack:
+        declared, present = _distinct(wav.num_bytes / wav.bytes_per_s, num_present / wav.bytes_per_s)
         raise UserError(
-            f"{name}: the header declares {declared_s:.2f} s, but the file has {present_s:.2f} s: the "
-            "recording program did not finish the file; convert it again"
+            f"{name}: the header declares {declared} s, but the file has {present} s: the recording program "
+            "did not finish the file; convert it again"
         )
     return wav
 
 
-def _samples_follow(stream: BinaryIO, wav: Wav, num_behind: int) -> bool:
-    """Return whether more samples, not chunks or padding, follow the declared ones."""
-    if num_behind * EXCESS_DIVISOR < wav.num_bytes:
-        return False
-    stream.seek(wav.data_begin + wav.num_bytes + wav.num_bytes % 2)
-    name = stream.read(4)
-    return len(name) == 4 and any(name) and not all(32 <= byte < 127 for byte in name)
+def _behind(stream: BinaryIO, place: int) -> str:
+    """Return whether "data" or "samples" follow the declared samples; "" for other chunks, tags and zeros."""
+    end = stream.seek(0, io.SEEK_END)
+    for _ in range(MAX_CHUNKS):
+        place = _after_zeros(stream, place)
+        stream.seek(place)
+        header = stream.read(8)
+        if len(header) < 8 or header.startswith(TAGS):
+            return ""
+        chunk, size = struct.unpack("<4sI", header)
+        if chunk == b"data":
+            return "data"
+        if chunk in CHUNKS_BEHIND:
+            place = min(end, place + 8 + size)
+        elif all(32 <= byte < 127 for byte in chunk) and place + 8 + size <= end:
+            place += 8 + size
+        else:
+            return "samples"
+    return "samples"
+
+
+def _after_zeros(stream: BinaryIO, place: int) -> int:
+    """Return where the first byte is that is not zero, or the end."""
+    stream.seek(place)
+    while data := stream.read(1 << 16):
+        if rest := data.lstrip(b"\0"):
+            return place + len(data) - len(rest)
+        place += len(data)
+    return place
 
 
 def _chunks(stream: BinaryIO) -> Wav | None:
@@ -129,7 +162,14 @@ def plain_blocks(stream: BinaryIO, wav: Wav, block_frames: int) -> Iterator[npt.
 
 def cut_off_message(name: str, declared_s: float, present_s: float) -> str:
     """Return the error message for a file that is shorter than it declares."""
-    return (
-        f"{name}: cut off: the header declares {declared_s:.2f} s, but the file has {present_s:.2f} s; "
-        "copy it again"
-    )
+    declared, present = _distinct(declared_s, present_s)
+    return f"{name}: cut off: the header declares {declared} s, but the file has {present} s; copy it again"
+
+
+def _distinct(first_s: float, second_s: float) -> tuple[str, str]:
+    """Return two lengths with as many digits, at least two, as show that they differ."""
+    for digits in range(2, 8):
+        first, second = f"{first_s:.{digits}f}", f"{second_s:.{digits}f}"
+        if first != second:
+            break
+    return first, second

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio import containers
+from asr.audio import containers, mpeg
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
@@ -17,6 +17,7 @@ TOKENS = "tokens.txt"
 SCRIPTS = (
     *(TEMPLATES / name for name in ("recognize.py", "recordings.py", "models.py")),
     Path(containers.__file__),
+    Path(mpeg.__file__),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,7 @@ def _pairs(source: str) -> Pairs:
     for path in files_below(Path(source), (*AUDIO_SUFFIXES, *TRANSCRIPT_SUFFIXES)):
         relative = str(path)[len(source) :].replace(os.sep, "/").lstrip("/")
         stem, suffix = os.path.splitext(relative)  # noqa: PTH122 (several times as fast as Path)
+        stem = unicodedata.normalize("NFC", stem)  # a Mac's names may be decomposed
         if suffix.lower() in AUDIO_SUFFIXES:
             files, reason = pairs.audio, "another clip has the same name"
         else:

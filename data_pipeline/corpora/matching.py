@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +77,7 @@ def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftO
     splits: dict[str, list[Recording]] = {}
     names = set()
     for clip in clips:
-        name = clip.path.stem
+        name = unicodedata.normalize("NFC", clip.path.stem)
         names.add(name)
         line = line_of.get(name)
         if line is None:
@@ -92,6 +94,7 @@ def _lines_by_id(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]
     line_of: dict[str, Line] = {}
     left_out: list[LeftOut] = []
     for line in lines:
+        line = dataclasses.replace(line, id=unicodedata.normalize("NFC", line.id))
         first = line_of.setdefault(line.id, line)
         if first is line:
             if not line.text:

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import soundfile
 from helpers import ROOT
 from helpers.corpora.chinese import build_thchs30
 
+from asr.audio.recording import write_wav
 from asr.base.lock import exclusive_lock
 from asr.base.types import UserError
 from asr.cli.main import main
@@ -251,3 +253,41 @@ def test_prepare_does_not_import_tensorflow(folder, tmp_path):
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+def _folder_of(source, texts):
+    source.mkdir()
+    for name, text in texts.items():
+        write_wav(
+            source / f"{name}.wav", np.random.default_rng(0).integers(-999, 999, 16000).astype(np.int16)
+        )
+        (source / f"{name}.txt").write_text(text, encoding="utf-8")
+    return source
+
+
+def test_splits_are_drawn_of_what_can_be_used(tmp_path):
+    texts = {"a": "你好", "b": "再见", "c": "谢谢"}
+    for unusable in texts:
+        source = _folder_of(tmp_path / unusable, {**texts, unusable: "?!"})
+        prepared = prepare_corpus("folder", str(source), tmp_path / f"out-{unusable}")
+        assert "train" in prepared.manifests
+        assert len(prepared.left_out) == 1
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_names_in_both_unicode_forms_find_each_other(tmp_path, forms):
+    source = _folder_of(tmp_path / "in", {"x": "你好"})
+    for suffix, form in zip((".wav", ".txt"), forms, strict=True):
+        (source / f"x{suffix}").rename(source / (unicodedata.normalize(form, "nǐ hǎo") + suffix))
+    prepared = prepare_corpus("folder", str(source), tmp_path / "out")
+    assert not prepared.left_out
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_table_finds_recordings_in_both_unicode_forms(tmp_path, forms):
+    audio, listed = (unicodedata.normalize(form, "nǐ.wav") for form in forms)
+    (tmp_path / "in").mkdir()
+    write_wav(tmp_path / "in" / audio, np.arange(16000, dtype=np.int16))
+    (tmp_path / "in" / "all.tsv").write_text(f"path\tsentence\n{listed}\t你好\n", encoding="utf-8")
+    prepared = prepare_corpus("table", str(tmp_path / "in" / "all.tsv"), tmp_path / "out")
+    assert not prepared.left_out

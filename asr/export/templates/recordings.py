@@ -14,10 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 from containers import cut_off_reason  # type: ignore[import-not-found]
+from mpeg import whole_mpeg  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
 UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
+CANCELLED = 0.1  # share of the loudest channel's power in the mean, below which the channel is taken instead
+MIXED_AT_ONCE = 1 << 20  # samples
+MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 
 Waveform = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
@@ -54,16 +58,20 @@ def read_recording(path: str) -> Waveform:
 
 
 def _decoded(stream: BinaryIO, path: str) -> Waveform:
-    if reason := cut_off_reason(stream):
+    whole, reason = whole_mpeg(stream)
+    if reason := reason or cut_off_reason(stream):
         raise RecordingError(f"{path}: {reason}")
-    stream.seek(0)
+    whole.seek(0)
     try:
-        with soundfile.SoundFile(stream) as file:
+        with soundfile.SoundFile(whole) as file:
             dtype = "int16" if file.subtype == "PCM_16" else "float32"
             samples = file.read(dtype=dtype, always_2d=True)  # (S, channels)
             # libsndfile reads a WAV that was cut off without an error, but notes it
-            noted = re.search(r"^data : (\d+) \(should be \d+\)", file.extra_info, re.MULTILINE)
-            if len(samples) < file.frames or (noted and int(noted[1]) < UNKNOWN_LENGTH):
+            noted = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
+            missing = int(noted[1]) - int(noted[2]) if noted and int(noted[1]) < UNKNOWN_LENGTH else 0
+            frame_bytes = max(1, int(noted[2]) // max(1, len(samples))) if noted else 1
+            is_cut = missing > frame_bytes * file.samplerate // 40  # a window of 25 ms
+            if len(samples) < file.frames or is_cut:
                 raise RecordingError(
                     f"{path}: cut off before the end that its header declares; copy it again"
                 )
@@ -73,12 +81,28 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
         raise RecordingError(
             f"{path}: not audio that libsndfile reads ({reason}); convert it to WAV"
         ) from None
-    mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
+    mono = samples[:, 0] if samples.shape[1] == 1 else _mixed_down(samples)
     if dtype == "float32":
         mono = mono * np.float32(32768)
-        if not np.isfinite(mono).all():
+        if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
             raise RecordingError(f"{path}: has samples that are not finite numbers; convert it again")
+        if np.abs(samples).max(initial=0) > MAX_FLOAT:
+            raise RecordingError(
+                f"{path}: expected float samples from -1 to 1, received others; divide them by the full "
+                "scale, such as 32768, and write the file again"
+            )
     return to_int16(resampled(mono, rate_hz))
+
+
+def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return the mean of the channels, or the loudest of them where the mean is much quieter."""
+    mixed: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    for begin in range(0, len(samples), MIXED_AT_ONCE):
+        part = samples[begin : begin + MIXED_AT_ONCE]
+        powers = part.var(axis=0, dtype=np.float64)
+        if mixed[begin : begin + len(part)].var(dtype=np.float64) < CANCELLED * powers.max():
+            mixed[begin : begin + len(part)] = part[:, powers.argmax()]
+    return mixed
 
 
 def to_int16(samples: npt.NDArray[Any]) -> Waveform:

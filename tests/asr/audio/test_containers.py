@@ -1,4 +1,5 @@
 import logging
+import re
 import struct
 
 import numpy as np
@@ -111,3 +112,65 @@ def test_damaged_headers_are_read_or_refused_without_tracebacks(tmp_path, contai
             damaged[place] = rng.integers(256)
         path.write_bytes(damaged)
         assert all(not message or message.startswith(str(path)) for message in errors(path))
+
+
+def with_declared(data, change):
+    """Return a plain WAV whose header declares `change` bytes more than there are samples."""
+    return data[:40] + struct.pack("<I", len(data) - 44 + change) + data[44:]
+
+
+@pytest.mark.parametrize("change", [2, 16, 28, 36, 44, 100, -2, -44])
+def test_wav_header_that_is_wrong_by_its_own_size_is_read(tmp_path, change):
+    path = tmp_path / "a.wav"
+    path.write_bytes(with_declared(written(path), change))
+    assert errors(path) == [""] * 3
+    assert 0 <= len(NOISE) - len(read_audio(path)) <= 22
+
+
+@pytest.mark.parametrize("container", ["AU", "RF64"])
+def test_other_header_that_is_wrong_by_its_own_size_is_read(tmp_path, container):
+    path = tmp_path / "a"
+    path.write_bytes(written(path, container)[:-44])
+    assert errors(path) == [""] * 3
+    assert len(read_audio(path)) == len(NOISE) - 22
+
+
+@pytest.mark.parametrize("lost", [1000, 3000])
+def test_two_lengths_that_differ_are_written_differently(tmp_path, lost):
+    path = tmp_path / "a.wav"
+    path.write_bytes(written(path)[:-lost])
+    for message in errors(path):
+        declared, present = re.search(r"declares (\S+) s, but the file has (\S+) s", message).groups()
+        assert declared != present
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.09, 0.15, 0.5])
+def test_wav_header_that_is_too_short_loses_no_end_in_silence(tmp_path, share):
+    path = tmp_path / "a.wav"
+    path.write_bytes(with_declared(written(path), -2 * int(share * len(NOISE))))
+    assert all("did not finish" in message for message in errors(path))
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        bytes(9000),
+        b"LIST" + struct.pack("<I", 9000) + b"a" * 9000,
+        b"odd " + struct.pack("<I", 9000) + b"a" * 9000,
+        b"LIST" + struct.pack("<I", 9000) + b"a" * 700,
+        b"ID3\4" + b"\x99" * 9000,
+        bytes(5) + b"id3 " + struct.pack("<I", 9000) + b"\x99" * 9000 + bytes(3),
+    ],
+)
+def test_chunks_tags_and_zeros_behind_the_samples_are_no_samples(tmp_path, behind):
+    path = tmp_path / "a.wav"
+    path.write_bytes(written(path) + behind)
+    assert errors(path) == [""] * 3
+    assert len(read_audio(path)) == len(NOISE)
+
+
+def test_second_chunk_of_samples_is_refused(tmp_path):
+    path = tmp_path / "a.wav"
+    data = written(path)
+    path.write_bytes(data + b"LIST" + struct.pack("<I", 4) + b"abcd" + data[36:])
+    assert all("a second one" in message for message in errors(path))

@@ -128,6 +128,19 @@ def test_containers_that_are_cut_off_are_refused_as_by_asr_transcribe(scripts, c
     assert str(refused_there.value) == str(refused.value)
 
 
+def test_mp3_that_does_not_state_its_length_is_read_to_its_end(scripts, tmp_path):
+    import recordings
+
+    path = tmp_path / "a.mp3"
+    noise = np.random.default_rng(0).normal(0, 0.3, 64_000) * np.repeat([1, 1e-3], 32_000)
+    soundfile.write(path, noise, 16_000, bitrate_mode="VARIABLE", compression_level=0.5)
+    data = path.read_bytes()
+    path.write_bytes(data[data.index(data[:2], 2) :])  # without the frame that states it
+    waveform = recordings.read_recording(str(path))
+    assert len(waveform) >= 64_000
+    np.testing.assert_array_equal(waveform, read_audio(path))
+
+
 def test_wav_of_a_pipe_which_declares_no_length_is_read(scripts, clips, tmp_path):
     import recordings
 

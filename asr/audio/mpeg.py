@@ -1,0 +1,346 @@
+"""Walk the frames of MP3 files, whose own length may be missing or wrong.
+
+Without a right Xing frame, libsndfile guesses the length from the first frames, and reads no further.
+Exported folders contain a copy of this module, so it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+import io
+from typing import BinaryIO, NamedTuple, cast
+
+SEARCH_BYTES = 1 << 16  # read at once to find the next frame
+ZERO_BYTES = b"\0"
+UNKNOWN_BYTES = 1 << 14  # more of them behind the last frame are reported: they may have been audio
+TAGS_BEHIND = 20  # most that a file may have
+IN_A_ROW = 3  # equal headers that show that bytes are frames
+RATES_HZ = (44100, 48000, 32000)
+KBIT_PER_S = {  # by MPEG 1 or later, and layer
+    (True, 1): (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
+    (True, 2): (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
+    (True, 3): (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (False, 1): (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
+    (False, 2): (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    (False, 3): (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+
+
+class Frame(NamedTuple):
+    """Describes an MPEG frame by its header.
+
+    Attributes:
+        kind: version, layer and rate, which are the same in all frames of a stream.
+        num_bytes: with the header.
+        num_samples: of each channel.
+        xing_begin: where the header of a Xing frame begins within it.
+    """
+
+    kind: tuple[int, int, int]
+    num_bytes: int
+    num_samples: int
+    xing_begin: int
+
+
+class Mpeg(NamedTuple):
+    """Describes the frames of an MPEG file.
+
+    Attributes:
+        runs: begin and end of each run of complete frames.
+        num_frames: complete ones, without a Xing frame at the beginning.
+        num_stated: as a Xing or VBRI frame states; 0 if it does not, None without such a frame.
+        first: header of the first frame with audio.
+        num_unknown: bytes behind the frames that are neither tags nor zeros.
+        is_broken: whether the last frame is incomplete.
+    """
+
+    runs: list[tuple[int, int]]
+    num_frames: int
+    num_stated: int | None
+    first: bytes
+    num_unknown: int
+    is_broken: bool
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return whether frames are missing between others, which the decoder reports."""
+        return self.num_stated is not None and self.num_frames + 1 < self.num_stated
+
+    @property
+    def reason(self) -> str:
+        """Return why audio is missing; "" if none is."""
+        present = self.num_frames + (not self.is_broken)  # some programs count the Xing frame
+        if self.num_stated is not None and present < self.num_stated and len(self.runs) < 2:
+            return (
+                f"cut off: the header declares {self.num_stated:,} MPEG frames, but the file has "
+                f"{self.num_frames:,}; copy it again"
+            )
+        if self.num_unknown > UNKNOWN_BYTES:
+            return (
+                f"the last {self.num_unknown:,} bytes are neither MPEG frames nor a tag: the file is "
+                "damaged; copy it again, or convert it to WAV"
+            )
+        return ""
+
+
+def whole_mpeg(stream: BinaryIO) -> tuple[BinaryIO, str]:
+    """Return a stream whose MPEG frames libsndfile reads to the last one, and why audio is missing, or "".
+
+    A stream whose own length is right, or that has no MPEG frames, is returned as it is.
+
+    Args:
+        stream: seekable; its position is changed.
+    """
+    mpeg = mpeg_frames(stream)
+    if mpeg is None or mpeg.reason or mpeg.num_stated == mpeg.num_frames or mpeg.is_damaged:
+        return stream, mpeg.reason if mpeg else ""
+    return cast(BinaryIO, Joined(stream, _xing_frame(mpeg), mpeg.runs)), ""
+
+
+def states_frames(stream: BinaryIO) -> bool:
+    """Return whether a Xing or VBRI frame states how many frames there are; its position is changed."""
+    mpeg = mpeg_frames(stream)
+    return bool(mpeg and mpeg.num_stated)
+
+
+def mpeg_frames(stream: BinaryIO) -> Mpeg | None:
+    """Return the frames of a stream from its first to its last; None for another container."""
+    begin, tag_end = 0, _id3_bytes(stream, 0)
+    while tag_end:
+        begin += tag_end
+        tag_end = _id3_bytes(stream, begin)
+    stream.seek(begin)
+    if not begin and _frame(stream.read(4)) is None:
+        return None
+    end = _audio_end(stream)
+    begin = _next_frames(stream, begin, end, None)
+    if begin >= end:
+        return None
+    return _walked(stream, begin, end)
+
+
+def _walked(stream: BinaryIO, begin: int, end: int) -> Mpeg | None:
+    stream.seek(begin)
+    first = stream.read(4)
+    if (frame := _frame(first)) is None:
+        return None
+    num_stated = _num_stated(stream, begin, frame)
+    kind, runs, num_frames, last_end, place = frame.kind, [], 0, begin, begin
+    if num_stated is not None:
+        place += frame.num_bytes
+        stream.seek(place)
+        first = stream.read(4) if place < end else first
+    while place < end:
+        run_end, num_in_run, last_end = _run(stream, place, end, kind)
+        if num_in_run:
+            runs.append((place, run_end))
+            num_frames += num_in_run
+        place = _next_frames(stream, last_end, end, kind)
+    num_unknown = _num_unknown(stream, last_end, end)
+    return Mpeg(runs, num_frames, num_stated, first, num_unknown, last_end > end)
+
+
+def _run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return where complete frames that follow each other end, their number, and the end of a broken one."""
+    num_frames = 0
+    while place < end:
+        stream.seek(place)
+        frame = _frame(stream.read(4))
+        if frame is None or frame.kind != kind:
+            break
+        if place + frame.num_bytes > end:
+            return place, num_frames, place + frame.num_bytes
+        place += frame.num_bytes
+        num_frames += 1
+    return place, num_frames, place
+
+
+def _next_frames(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int] | None) -> int:
+    """Return where the next frames begin that follow each other; `end` or later without any."""
+    while place < end:
+        place += _id3_bytes(stream, place)
+        stream.seek(place)
+        data = stream.read(min(SEARCH_BYTES, max(0, end - place)))
+        at = data.find(b"\xff")
+        while at >= 0:
+            if _is_run(stream, place + at, end, kind):
+                return place + at
+            at = data.find(b"\xff", at + 1)
+        place += max(1, len(data))
+    return end
+
+
+def _is_run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int] | None) -> bool:
+    """Return whether a few equal headers follow each other here, or fewer up to the end."""
+    for number in range(IN_A_ROW):
+        if place >= end:
+            return number > 0 and place == end
+        stream.seek(place)
+        frame = _frame(stream.read(4))
+        if frame is None or (kind and frame.kind != kind):
+            return False
+        kind, place = frame.kind, place + frame.num_bytes
+    return True
+
+
+def _frame(header: bytes) -> Frame | None:
+    """Return what a header of four bytes says; None if it is none, or of a free bit rate."""
+    if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
+        return None
+    version, layer = header[1] >> 3 & 3, 4 - (header[1] >> 1 & 3)
+    speed, rate, padding = header[2] >> 4, header[2] >> 2 & 3, header[2] >> 1 & 1
+    if version == 1 or layer == 4 or speed in (0, 15) or rate == 3:
+        return None
+    is_first = version == 3
+    rate_hz = RATES_HZ[rate] >> {3: 0, 2: 1, 0: 2}[version]
+    bits_per_s = 1000 * KBIT_PER_S[is_first, layer][speed - 1]
+    num_samples = {1: 384, 2: 1152, 3: 1152 if is_first else 576}[layer]
+    unit = 4 if layer == 1 else 1
+    num_bytes = (num_samples // 8 // unit * bits_per_s // rate_hz + padding) * unit
+    is_mono = header[3] >> 6 == 3
+    side = (17 if is_mono else 32) if is_first else (9 if is_mono else 17)
+    return Frame((version, layer, rate), num_bytes, num_samples, 4 + side)
+
+
+def _num_stated(stream: BinaryIO, begin: int, frame: Frame) -> int | None:
+    """Return the number of frames that a Xing or VBRI frame states; None if this is another frame."""
+    stream.seek(begin)
+    data = stream.read(frame.num_bytes)
+    xing = data[frame.xing_begin :]
+    if xing[:4] in (b"Xing", b"Info"):
+        return int.from_bytes(xing[8:12], "big") if len(xing) >= 12 and xing[7] & 1 else 0
+    if data[36:40] == b"VBRI" and len(data) >= 54:
+        return int.from_bytes(data[50:54], "big")
+    return None
+
+
+def _xing_frame(mpeg: Mpeg) -> bytes:
+    """Return a Xing frame that states the number of frames, so that libsndfile doesn't guess."""
+    header = bytearray(mpeg.first)
+    header[1] |= 1  # without a checksum
+    header[2] = header[2] & 0x0D | 0x80  # speed that leaves room, without padding
+    frame = _frame(bytes(header))
+    assert frame is not None
+    num_bytes = frame.num_bytes + sum(end - begin for begin, end in mpeg.runs)
+    xing = b"Xing" + b"".join(value.to_bytes(4, "big") for value in (3, mpeg.num_frames, num_bytes))
+    return (bytes(header).ljust(frame.xing_begin, ZERO_BYTES) + xing).ljust(frame.num_bytes, ZERO_BYTES)
+
+
+def _id3_bytes(stream: BinaryIO, place: int) -> int:
+    """Return the size of the ID3v2 tag that begins here; 0 without one."""
+    stream.seek(place)
+    head = stream.read(10)
+    if len(head) < 10 or head[:3] != b"ID3":
+        return 0
+    return _id3_size(head) + (10 if head[5] & 0x10 else 0)
+
+
+def _id3_size(head: bytes) -> int:
+    return 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:10], (21, 14, 7, 0), strict=True))
+
+
+def _audio_end(stream: BinaryIO) -> int:
+    """Return where the tags behind the audio begin, or the end of the file."""
+    end = stream.seek(0, io.SEEK_END)
+    for _ in range(TAGS_BEHIND):
+        size = _tag_bytes(stream, end)
+        if not size or size > end:
+            break
+        end -= size
+    return end
+
+
+def _tag_bytes(stream: BinaryIO, end: int) -> int:
+    """Return the size of the tag that ends here; 0 without one."""
+    stream.seek(max(0, end - 355))
+    tail = stream.read(min(end, 355))
+    if tail[-128:-125] == b"TAG":
+        return 355 if tail.startswith(b"TAG+") else 128
+    if tail[-32:-24] == b"APETAGEX":
+        has_header = int.from_bytes(tail[-12:-8], "little") >> 31
+        return int.from_bytes(tail[-20:-16], "little") + 32 * has_header
+    if tail[-10:-7] == b"3DI":
+        return 10 + _id3_size(tail[-10:])
+    if tail.endswith(b"LYRICS200") and tail[-15:-9].isdigit():
+        return int(tail[-15:-9]) + 15
+    if tail.endswith(b"LYRICSEND"):
+        stream.seek(max(0, end - 5200))
+        lyrics = stream.read(min(end, 5200))
+        begin = lyrics.rfind(b"LYRICSBEGIN")
+        return len(lyrics) - begin if begin >= 0 else 0
+    return 0
+
+
+def _num_unknown(stream: BinaryIO, begin: int, end: int) -> int:
+    """Return the number of bytes that are neither zeros nor in a tag whose header is first."""
+    stream.seek(begin)
+    data = stream.read(max(0, end - begin)).strip(ZERO_BYTES)
+    return 0 if data[:8] == b"APETAGEX" or data[:3] in (b"ID3", b"TAG") else len(data)
+
+
+class Joined(io.RawIOBase):
+    """Presents a head and parts of a stream as one stream.
+
+    Args:
+        stream: seekable.
+        head: what comes first.
+        runs: begin and end of the parts.
+    """
+
+    def __init__(self, stream: BinaryIO, head: bytes, runs: list[tuple[int, int]]) -> None:
+        self._stream, self._head, self._place = stream, head, 0
+        self._begins, self._runs, place = [0], [(0, len(head)), *runs], 0
+        for begin, end in self._runs:
+            place += end - begin
+            self._begins.append(place)
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._place
+
+    def seek(self, offset: int, origin: int = 0, /) -> int:
+        """Move to a position; before the beginning is an error, as of other streams."""
+        place = offset + (0, self._place, self._begins[-1])[origin]
+        if place < 0:
+            raise ValueError(f"expected a position from 0, received {place}")
+        self._place = place
+        return place
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes."""
+        wanted = self._begins[-1] - self._place if size < 0 else size
+        parts = []
+        while wanted > 0 and self._place < self._begins[-1]:
+            part = self._read_one(wanted)
+            if not part:  # the file became shorter
+                break
+            parts.append(part)
+            wanted -= len(part)
+        return b"".join(parts)
+
+    def _read_one(self, size: int) -> bytes:
+        index = bisect.bisect_right(self._begins, self._place) - 1
+        begin, end = self._runs[index]
+        begin += self._place - self._begins[index]
+        if index == 0:
+            part = self._head[begin : begin + size]
+        else:
+            self._stream.seek(begin)
+            part = self._stream.read(min(size, end - begin))
+        self._place += len(part)
+        return part
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Fill a buffer with the next bytes, and return their number."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)

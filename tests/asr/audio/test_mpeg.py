@@ -1,0 +1,120 @@
+"""MP3s are read to their last frame, whatever they state about their length, and whatever tags they have."""
+
+import io
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.mpeg import mpeg_frames
+from asr.audio.recording import audio_blocks, audio_header, read_audio
+from asr.base.types import UserError
+
+pytestmark = pytest.mark.skipif("MP3" not in soundfile.available_formats(), reason="libsndfile without MP3")
+
+TAG = b"\xff\xfb" + bytes(range(1, 250)) * 240  # 60 kB, with what looks like a frame header
+TAGS_BEHIND = {
+    "ID3v1": b"TAG" + b"a" * 125,
+    "enhanced ID3v1": b"TAG+" + b"a" * 223 + b"TAG" + b"a" * 125,
+    "APEv2": b"APETAGEX"
+    + b"\xd0\x07\0\0"
+    + (len(TAG) + 32).to_bytes(4, "little")
+    + b"\x01\0\0\0\0\0\0\xa0"
+    + bytes(8)
+    + TAG
+    + b"APETAGEX\xd0\x07\0\0"
+    + (len(TAG) + 32).to_bytes(4, "little")
+    + b"\x01\0\0\0\0\0\0\x80"
+    + bytes(8),
+    "APEv1": TAG
+    + b"APETAGEX\xe8\x03\0\0"
+    + (len(TAG) + 32).to_bytes(4, "little")
+    + b"\x01\0\0\0"
+    + bytes(12),
+    "ID3v2.4": b"ID3\4\0\x10\0\0\x40\0" + b"\xff\xfb" * 4096 + b"3DI\4\0\x10\0\0\x40\0",
+    "Lyrics3": b"LYRICSBEGIN" + TAG + b"%06d" % (len(TAG) + 11) + b"LYRICS200",
+    "zeros": bytes(60_000),
+}
+TAGS_BEHIND["APEv2 and ID3v1"] = TAGS_BEHIND["APEv2"] + TAGS_BEHIND["ID3v1"]
+
+
+def mp3(rate_hz=16_000, mode="VARIABLE", loud_first=True, seconds=4, channels=1):
+    """Return an MP3 of noise, of which one half is almost silent, and its number of samples."""
+    noise = np.random.default_rng(0).normal(0, 0.3, (rate_hz * seconds, channels))
+    quiet = slice(len(noise) // 2, None) if loud_first else slice(0, len(noise) // 2)
+    noise[quiet] /= 2000
+    file = io.BytesIO()
+    soundfile.write(file, noise, rate_hz, format="MP3", bitrate_mode=mode, compression_level=0.5)
+    return file.getvalue()
+
+
+def without_xing(data):
+    return data[mpeg_frames(io.BytesIO(data)).runs[0][0] :]
+
+
+def all_lengths_s(path, data):
+    """Return the seconds that the header, the whole reader and the reader of blocks find."""
+    path.write_bytes(data)
+    blocks = np.concatenate(list(audio_blocks(path, 0.3)))
+    whole = read_audio(path)
+    np.testing.assert_array_equal(blocks, whole)
+    return audio_header(path).duration_s, len(whole) / 16_000
+
+
+@pytest.mark.parametrize("rate_hz", [16_000, 22_050, 44_100, 48_000])
+@pytest.mark.parametrize("loud_first", [True, False])
+@pytest.mark.parametrize("mode", ["VARIABLE", "AVERAGE", "CONSTANT"])
+def test_an_mp3_without_a_xing_frame_is_read_to_its_last_frame(tmp_path, rate_hz, loud_first, mode):
+    data = mp3(rate_hz, mode, loud_first, channels=2 if loud_first else 1)
+    assert all_lengths_s(tmp_path / "a.mp3", data) == pytest.approx((4, 4), abs=1e-3)
+    assert audio_header(tmp_path / "a.mp3").length_is_stated
+    expected = read_audio(tmp_path / "a.mp3").astype(float)
+    cut = without_xing(data)
+    assert all_lengths_s(tmp_path / "a.mp3", cut) == pytest.approx((4, 4), abs=0.1)
+    assert not audio_header(tmp_path / "a.mp3").length_is_stated
+    found = read_audio(tmp_path / "a.mp3").astype(float)
+    delay = round(576 * 16_000 / rate_hz)
+    end = delay + len(expected)
+    errors = [np.abs(found[begin:][: len(expected)] - expected[: end - begin]).mean() for begin in (delay, 0)]
+    assert errors[0] < 0.1 * errors[1]  # the same speech, behind the encoder's delay
+
+
+@pytest.mark.parametrize("xing", [True, False])
+@pytest.mark.parametrize("kind", TAGS_BEHIND)
+def test_a_tag_behind_the_audio_is_no_audio(tmp_path, kind, xing):
+    data = mp3() if xing else without_xing(mp3())
+    expected = all_lengths_s(tmp_path / "a.mp3", data)
+    samples = read_audio(tmp_path / "a.mp3")
+    assert all_lengths_s(tmp_path / "a.mp3", data + TAGS_BEHIND[kind]) == expected
+    np.testing.assert_array_equal(read_audio(tmp_path / "a.mp3"), samples)
+
+
+def test_tags_in_front_and_between_joined_files_are_skipped(tmp_path):
+    tag = b"ID3\4\0\0\0\0\x40\0" + b"\xff\xfb" * 4096
+    one = tag + tag + mp3()
+    assert all_lengths_s(tmp_path / "a.mp3", one) == pytest.approx((4, 4), abs=1e-3)
+    joined = one + TAGS_BEHIND["ID3v1"] + one + TAGS_BEHIND["APEv2"] + one
+    assert all_lengths_s(tmp_path / "a.mp3", joined) == pytest.approx((12, 12), abs=0.5)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_an_mp3_with_fewer_frames_than_stated_is_cut_off(tmp_path, share):
+    data = mp3()
+    path = tmp_path / "a.mp3"
+    path.write_bytes(data[: int(share * len(data))] + TAGS_BEHIND["APEv2"])
+    for read in (read_audio, audio_header, lambda source: list(audio_blocks(source, 1))):
+        with pytest.raises(UserError, match=r"cut off.*MPEG frames.*copy it again"):
+            read(path)
+
+
+def test_a_broken_last_frame_without_a_stated_length_does_not_refuse_the_others(tmp_path):
+    whole = without_xing(mp3())
+    assert all_lengths_s(tmp_path / "a.mp3", whole[:-50]) == pytest.approx((4, 4), abs=0.1)
+
+
+def test_many_bytes_that_are_neither_frames_nor_a_tag_are_refused_by_all(tmp_path):
+    path = tmp_path / "a.mp3"
+    path.write_bytes(mp3() + b"\xff\x01 damaged" * 4000)
+    for read in (read_audio, audio_header):
+        with pytest.raises(UserError, match="neither MPEG frames nor a tag"):
+            read(path)
