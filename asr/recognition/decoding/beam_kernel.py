@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, compiled_inline
 from asr.base.vocabulary import BLANK_ID
 from asr.language.ngram.model import advance
 from asr.recognition.decoding.heap import Heap, make_heap, pop, push, sift_down
@@ -277,7 +277,7 @@ def offer_new_prefixes(
     return best
 
 
-@compiled
+@compiled_inline
 def worst(heap: Heap) -> float:
     """Return the score that an offer must exceed to be kept."""
     if not len(heap.keys):
@@ -293,7 +293,7 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     return float(log_add(beam.blank[place], beam.token[place]))
 
 
-@compiled
+@compiled_inline
 def offer(
     offers: Offers,
     plain: float,
@@ -318,7 +318,7 @@ def offer(
     offers.free[0] = used if left_over == NONE else left_over
 
 
-@compiled
+@compiled_inline
 def take_place(heap: Heap, key: float, item: int) -> int:
     """Add an item to a heap, and return the one that has no place there any more, or `NONE`."""
     if heap.size[0] < len(heap.keys):
@@ -351,7 +351,7 @@ def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor:
                 place -= 1
 
 
-@compiled
+@compiled_inline
 def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: int, place: int) -> None:
     """Put an offer into the beam."""
     node = offers.node[row]
