@@ -14,7 +14,8 @@ The policy is the same for every corpus:
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
   `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
   jiao4`), and stay in the text as they are.
-- Characters are lower-cased, and accents that Unicode has no single letter for are dropped; `▁` separates words of Latin script that white space separates.
+- Characters are lower-cased, accents that no single letter includes are dropped; `▁` separates words of
+  Latin script that white space separates.
 - Words are separated by white space; longer texts of hanzi without any are rejected, because their word
   boundaries are ambiguous.
 """
