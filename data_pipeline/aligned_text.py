@@ -15,7 +15,7 @@ from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import listed
-from data_pipeline.labels import CURLY, label
+from data_pipeline.labels import APOSTROPHES, label
 from data_pipeline.signs import DECORATION
 from data_pipeline.unlabelled import UnlabelledError
 
@@ -110,7 +110,7 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
     # labels are normalized, which may turn one character into several
     chars, places = [], []
     for place, char in enumerate(text):
-        normal = unicodedata.normalize("NFKC", char).translate(CURLY).lower()
+        normal = unicodedata.normalize("NFKC", char).translate(APOSTROPHES).lower()
         chars += list(normal)
         places += [place] * len(normal)
     normal_text = "".join(chars)

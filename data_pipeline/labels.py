@@ -3,7 +3,8 @@
 The policy is the same for every corpus:
 
 - Full-width letters and digits become ordinary ones, compatibility characters their equivalents (Unicode
-  NFKC). White space, punctuation, emoji and the signs of chats (～, ^_^) are not spoken and are dropped.
+  NFKC). White space, punctuation, emoji and the signs of chats (～, ^_^) are not spoken and are dropped,
+  and with them the marks on them; so are invisible code points, and marks on hanzi and digits.
 - What is spoken but not written as it sounds cannot be labelled and is rejected with a reason: digits (2019
   has three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and
   12:30 with every unit.
@@ -13,7 +14,8 @@ The policy is the same for every corpus:
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
   `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
   jiao4`), and stay in the text as they are.
-- Characters are lower-cased; `▁` separates words of Latin script that white space separates.
+- Characters are lower-cased, accents that no single letter includes are dropped; `▁` separates words of
+  Latin script that white space separates.
 - Words are separated by white space; longer texts of hanzi without any are rejected, because their word
   boundaries are ambiguous.
 """
@@ -35,7 +37,15 @@ from data_pipeline.readings.reading import in_context, read_by_dictionary
 from data_pipeline.readings.tones import PAUSE, Tones, spoken_tones
 from data_pipeline.readings.traditional import simplified
 from data_pipeline.readings.user_table import UserTable
-from data_pipeline.signs import DECORATION, is_read_aloud, read_with_number, without_emoticons
+from data_pipeline.signs import (
+    DECORATION,
+    GENERAL_MARKS,
+    LONE_MARKS,
+    is_read_aloud,
+    read_with_number,
+    without_emoticons,
+    without_invisible,
+)
 from data_pipeline.unlabelled import UnlabelledError
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network
@@ -54,7 +64,7 @@ SIGN_IN_NUMBER = "number with a sign in it; write it out"
 SIGN = "sign that is read aloud; write it out"
 CAN_BE_NORMALIZED = (DIGITS, SIGN_IN_NUMBER, SIGN)  # reasons
 LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
-CURLY = str.maketrans("’‘ʼ‐‑", "'''--")
+APOSTROPHES = str.maketrans("’‘ʼ´`‐‑", "'''''--")
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,8 @@ def pinyin_of(text: str) -> tuple[str, ...]:
 
 def _spoken(text: str) -> str:
     """Remove what is not spoken from a text; words stay separate."""
-    text = without_emoticons(unicodedata.normalize("NFKC", text).translate(CURLY))
+    text = unicodedata.normalize("NFKC", without_invisible(text.translate(APOSTROPHES)))
+    text = without_emoticons(LONE_MARKS.sub("", text))
     inside = INSIDE_NUMBERS.search(text)
     if sign := inside[0] if inside else read_with_number(text):
         raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
@@ -188,7 +199,7 @@ def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple
 
 
 def _characters(text: str) -> tuple[str, ...]:
-    spaced = BETWEEN_HANZI.sub("", text.strip()).lower()
+    spaced = GENERAL_MARKS.sub("", BETWEEN_HANZI.sub("", text.strip()).lower())
     words = (word.strip(IN_WORDS) for word in spaced.split())
     return tuple(WORD_BOUNDARY.join(word for word in words if word))
 

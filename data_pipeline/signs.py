@@ -20,6 +20,39 @@ EMOTICON = re.compile(
 )
 WITH_NUMBER = re.compile(r"[~∼∽]\s?\d|[0-9A-Za-z]\s?\^\s?[0-9A-Za-z]|[0-9A-Za-z]\s?[|\\]\s?[0-9A-Za-z]")
 
+# accents of any script; after NFKC, those that no single letter includes
+GENERAL_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+MARKS = (
+    r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
+    r"\u302a-\u302f\u3099\u309a\ufe20-\ufe2f]"
+)
+# marks on hanzi, digits, signs and spaces, or on nothing
+LONE_MARKS = re.compile(rf"(?<![^\W\d_\u3400-\u9fff\U00020000-\U0003ffff])(?<!{MARKS}){MARKS}+")
+# Unicode's Default_Ignorable_Code_Point
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+EMOJI = re.compile("[0-9#*]\ufe0f?\u20e3|(.)\ufe0f")  # keycaps, and signs shown as pictures
+
+
+def without_invisible(text: str) -> str:
+    """Remove code points that nobody sees, and the signs that one of them makes a picture: ❤️, 1️⃣, ™️."""
+    return INVISIBLE.sub("", "".join(map(_visible, EMOJI.sub(_without_picture, text))))
+
+
+def _without_picture(found: re.Match[str]) -> str:
+    sign = found[1]
+    if sign is None or unicodedata.category(sign)[0] == "S" or unicodedata.normalize("NFKC", sign) != sign:
+        return " "
+    return sign
+
+
+def _visible(char: str) -> str:
+    """Return a character; nothing for an accent alone, such as ¨, of which NFKC makes a space and a mark."""
+    alone = unicodedata.category(char) == "Sk" and unicodedata.normalize("NFKC", char)[0] == " "
+    return "" if alone else char
+
 
 def is_read_aloud(char: str) -> bool:
     """Return whether a sign is spoken as a word wherever it is, such as %, + and ¥."""

@@ -38,7 +38,8 @@ class DecoderSettings:
     # Tokens with a lower log probability in a frame are not tried there (natural logarithm); in flat frames,
     # only the 64 most probable ones are, or four times the beam if that is more, and those of hot words.
     min_token_log_prob: Annotated[float, Range(-1e9, -0.1)] = -9.0
-    # Hypotheses whose score is lower than the best by more than this are dropped (natural logarithm).
+    # Hypotheses whose score without hot words is lower than the best by more than this are dropped (natural
+    # logarithm).
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0
     # prefix_beam, which is greedy decoding where `beam` is 1. `repr` leaves it out, so that journals of
     # transcriptions that were interrupted before there was a choice can be resumed.

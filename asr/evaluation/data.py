@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.types import UserError
+from asr.base.units import MIN_SHARE, unit_of
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ def evaluation_data(
         num_clips: number of utterances, evenly spread over the manifest; None for all.
 
     Raises:
-        UserError: no recording can be read, or no utterance has a label.
+        UserError: no recording can be read, no utterance has a label, or the labels are of another unit than
+            the model's.
     """
     from asr.model.listening import BATCH_S
     from data_pipeline.dataset import Dataset
@@ -53,12 +56,38 @@ def evaluation_data(
         raise UserError(f"{manifest}: no recording can be read; the reasons are logged above")
     if not any(utterance.tokens for utterance in readable):
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
+    expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
     unknown = [u.id for u in readable if any(token not in vocabulary for token in u.tokens)]
     if unknown:
         logger.warning(
-            "%s: %d utterances contain tokens outside the model's vocabulary, which count as errors: %s",
+            "%s: %s with tokens outside the model's vocabulary, which count as errors: %s",
             manifest,
-            len(unknown),
+            counted(len(unknown), "utterance"),
             listed(unknown, MAX_LISTED),
         )
     return Dataset(readable, vocabulary, BATCH_S), len(utterances) - len(readable)
+
+
+def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> None:
+    """Check that labels are of the model's unit; a few tokens may be unknown to it.
+
+    Args:
+        tokens: of all labels.
+        vocabulary: of the model.
+        source: of the labels, for the error message.
+
+    Raises:
+        UserError: they are of another unit, or written in another way.
+    """
+    unknown = [token for token in tokens if token not in vocabulary]
+    other_unit = unit_of(tokens) != vocabulary.unit and len(unknown) > (1 - MIN_SHARE) * len(tokens)
+    if tokens and (other_unit or len(unknown) == len(tokens)):
+        raise UserError(
+            f"{source}: expected labels as the model's, {vocabulary.unit} such as "
+            f"{_examples(vocabulary.tokens[1:])}, received {_examples(unknown)}; "
+            f"prepare this set with `--units {vocabulary.unit}`"
+        )
+
+
+def _examples(tokens: Sequence[str]) -> str:
+    return " ".join(list(dict.fromkeys(tokens))[:MAX_LISTED])

@@ -18,7 +18,7 @@ from asr.base.types import UserError
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor.findings import Entry, Finding, about
-from data_pipeline.doctor.text_defects import damage, is_composed, unusual_space
+from data_pipeline.doctor.text_defects import damage, is_composed, unseen, unusual_space
 
 MIN_TO_COMPARE = 20  # utterances; with fewer, outliers cannot be identified
 OUTLIER_SPREADS = 6.0  # median absolute deviations of the logarithm
@@ -69,7 +69,7 @@ def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterat
     if not tokens:
         yield about(entry, "no-label", "tokens: empty")
         return
-    if damaged := damage(" ".join(tokens)):
+    if damaged := damage(" ".join(tokens)) or next(filter(None, map(unseen, tokens)), ""):
         yield about(entry, "damaged-label", damaged)
     elif rules.vocabulary and (unknown := [token for token in tokens if token not in rules.vocabulary]):
         code = "unknown-token" if entry.source.role == "train" else "unseen-token"

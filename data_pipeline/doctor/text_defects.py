@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterator
 
 from asr.base.hanzi_text import is_hanzi
+from data_pipeline.signs import GENERAL_MARKS
+from data_pipeline.signs import INVISIBLE as INVISIBLE_CODE_POINTS
 
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
 INVISIBLE = ("Cc", "Cf", "Co", "Cn")  # control, format, private and unassigned characters
@@ -23,6 +25,15 @@ def damage(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
     return next(_damages(text), "")
+
+
+def unseen(token: str) -> str:
+    """Describe a token that nobody sees as a sign: invisible, or a mark without the sign that it modifies."""
+    if token and not INVISIBLE_CODE_POINTS.sub("", token):
+        return f"the token {token!a} is invisible ({_name(token[0])})"
+    if token and GENERAL_MARKS.match(token):
+        return f"the token {token!a} is a mark without its sign ({_name(token[0])})"
+    return ""
 
 
 def unusual_space(text: str) -> str:

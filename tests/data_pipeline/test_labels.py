@@ -219,3 +219,38 @@ def test_signs_between_letters_or_digits_are_not_decoration():
 
 def test_traditional_text_is_kept_as_characters():
     assert label("乾淨的銀行", "characters") == ("乾", "淨", "的", "銀", "行")
+
+
+@pytest.mark.parametrize("unit", ["syllables", "characters"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "你好\u2764\ufe0f",
+        "1\ufe0f\u20e3你好",
+        "1\u20e3你好",
+        "\u2194\ufe0f你好\u2122\ufe0f",
+        "你\U000e0100好\U000e0101",
+        "你\ufe00好",
+        "你\u0301好\u20dd",
+        "你\u034f好\u3164",
+        "\u0301你好\u3002\u0308",
+        "你好\u00a8",
+    ],
+)
+def test_marks_and_invisible_code_points_go_with_the_sign_that_they_modify(text, unit):
+    assert label(text, unit) == label("你好", unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("don\u00b4t", "don't"),
+        ("don`t", "don't"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("\u0130zmir", "izmir"),
+        ("\u0437\u0430\u0301\u043c\u043e\u043a", "\u0437\u0430\u043c\u043e\u043a"),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940", "\u0939\u093f\u0928\u094d\u0926\u0940"),
+    ],
+)
+def test_accents_are_never_tokens_of_their_own_and_vowel_signs_stay(text, tokens):
+    assert label(text, "characters") == tuple(tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import zlib
@@ -64,6 +65,8 @@ class ArpaText:
             raise UserError(
                 f"{self.path}: cannot read the file to its end ({reason}); copy or make it again"
             ) from None
+        if not self.num_read:
+            self.block = self.block.removeprefix(codecs.BOM_UTF8)
         self.num_read += len(self.block)
         self.on_progress(Work(f"reading {self.path.name}", self.num_read, self.num_bytes, "bytes"))
         self.place = 0

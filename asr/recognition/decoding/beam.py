@@ -90,7 +90,9 @@ class BeamSearch:
         self.vocabulary, self.settings = vocabulary, settings
         self.language_model = language_model
         max_tokens = max(MIN_TOKENS, TOKENS_PER_PREFIX * settings.beam)
-        self._pruning = Pruning(settings.min_token_log_prob, settings.beam_width, max_tokens)
+        self._pruning = Pruning(settings.beam, settings.min_token_log_prob, settings.beam_width, max_tokens)
+        # three rankings, see `Offers`
+        self._room = settings.beam * (3 if hot_words and hot_words.weights else 1)
         hot_words = hot_words or HotWords({})
         self._fusion = Fusion(
             language_model is not None,
@@ -130,7 +132,7 @@ class BeamSearch:
 
     def start(self) -> BeamState:
         """Return the state of a search before its first frame."""
-        model, beam = self.language_model, self.settings.beam
+        model, beam = self.language_model, self._room
         room = max(INITIAL_NODES, 2 * beam + 2)
         nodes = _make_nodes(room, model.order - 1 if model else 0)
         if model:
@@ -168,8 +170,7 @@ class BeamSearch:
 
         Args:
             state: of the search.
-            finished: whether the utterance ends here: if so, the language model's `</s>` counts, and the
-                boost of an incomplete hot word does not.
+            finished: whether the utterance ends here: if so, the language model's `</s>` counts.
             at_most: limits their number; None for all.
         """
         scores, acoustic, language = read_beam(
@@ -207,6 +208,7 @@ def _make_nodes(room: int, num_context_words: int) -> Nodes:
         language=floats(),
         hot_state=ints(),
         added=floats(),
+        boost=floats(),
         context_words=ints(room, num_context_words),
         context_backoffs=np.zeros((room, num_context_words), np.float32),
         context_length=np.zeros(room, np.int64),

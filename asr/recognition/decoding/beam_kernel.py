@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compiled, compiled_inline
 from asr.base.vocabulary import BLANK_ID
 from asr.language.ngram.model import advance
 from asr.recognition.decoding.heap import Heap, make_heap, pop, push, sift_down
 from asr.recognition.decoding.prefixes import (
     NONE,
     ROOT,
+    Bool,
     Float32,
     Float64,
     Fusion,
@@ -22,6 +23,7 @@ from asr.recognition.decoding.prefixes import (
     add_node,
     find_child,
     hot_word_step,
+    keeps_boost,
     word_log_prob,
 )
 
@@ -33,22 +35,24 @@ class Pruning(NamedTuple):
     """Holds the thresholds for pruning tokens and prefixes, see `DecoderSettings`.
 
     Attributes:
+        beam: number of prefixes kept in each ranking, see `Offers`.
         max_tokens: number of a frame's tokens that extend a prefix, the most probable ones; tokens that
             continue a hot word do so in any case.
     """
 
+    beam: int
     min_token_log_prob: float
     beam_width: float
     max_tokens: int
 
 
 class Beam(NamedTuple):
-    """Holds the prefixes that the search keeps, best first.
+    """Holds the prefixes that the search keeps, the best of each ranking first.
 
     Attributes:
-        node: (beam,) node of each prefix.
-        blank: (beam,) log probability of the alignments that end in a blank.
-        token: (beam,) log probability of the alignments that end in the prefix's last token.
+        node: (K,) node of each prefix.
+        blank: (K,) log probability of the alignments that end in a blank.
+        token: (K,) log probability of the alignments that end in the prefix's last token.
         size: (1,) number of prefixes.
     """
 
@@ -61,19 +65,34 @@ class Beam(NamedTuple):
 class Offers(NamedTuple):
     """Collects the prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
 
+    There are three rankings of `beam` prefixes each. Hot words do not count in the first, so that they never
+    displace what was said. The other two take what does not fit into it and has a boost, by scores with hot
+    words; prefixes within a hot word, which lose boost if the rest does not follow, compete among themselves.
+
     Attributes:
-        heap: of scores.
-        node: (beam,) node of the prefix; `NONE` for one without a node.
-        parent, last: (beam,) parent node and last token of a prefix without a node.
-        blank, token: (beam,) as in `Beam`.
+        said: heap of scores without hot words.
+        whole: heap of scores with hot words, of prefixes that keep their boost.
+        begun: heap of scores with hot words, of prefixes that may lose boost.
+        plain, score: (K + 1,) score of the prefix without and with hot words.
+        keeps: (K + 1,) whether the prefix competes in `whole`; else in `begun`.
+        node: (K + 1,) node of the prefix; `NONE` for one without a node.
+        parent, last: (K + 1,) parent node and last token of a prefix without a node.
+        blank, token: (K + 1,) as in `Beam`.
+        free: (1,) a row that is not in use.
     """
 
-    heap: Heap
+    said: Heap
+    whole: Heap
+    begun: Heap
+    plain: Float64
+    score: Float64
+    keeps: Bool
     node: Int32
     parent: Int32
     last: Int32
     blank: Float64
     token: Float64
+    free: Int32
 
 
 @compiled
@@ -91,31 +110,44 @@ def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, b
         The number of frames processed: T, or fewer if there is no room for further nodes; `-1 - t` if the
         values of frame t are not log probabilities.
     """
-    width, num_tokens = len(beam.node), log_probs.shape[1]
-    offers = Offers(
-        make_heap(width),
-        np.empty(width, np.int32),
-        np.empty(width, np.int32),
-        np.empty(width, np.int32),
-        np.empty(width),
-        np.empty(width),
-    )
+    room, num_tokens = len(beam.node), log_probs.shape[1]
+    offers = make_offers(pruning.beam, room)
     untried, tokens = make_heap(num_tokens), np.empty(num_tokens, np.int32)
     words, backoffs = np.empty_like(nodes.context_words[0]), np.empty_like(nodes.context_backoffs[0])
     for frame in range(len(log_probs)):
-        if nodes.size[0] + width > len(nodes.parent):
+        if nodes.size[0] + room > len(nodes.parent):
             return frame
         row = log_probs[frame]
         if not find_probable_tokens(row, pruning.min_token_log_prob, untried):
             return -1 - frame
-        best = offer_old_prefixes(row, nodes, beam, offers)
+        best = offer_old_prefixes(row, fusion, nodes, beam, offers)
         best = offer_new_prefixes(
             row, fusion, pruning, nodes, beam, offers, best, untried, tokens, words, backoffs
         )
-        if not offers.heap.size[0]:
+        if not offers.said.size[0]:
             return -1 - frame
         take_offers(fusion, nodes, beam, offers, best - pruning.beam_width)
     return len(log_probs)
+
+
+@compiled
+def make_offers(beam: int, room: int) -> Offers:
+    """Return offers with `room` rows: one ranking, or three, of `beam` prefixes each."""
+    beside = beam if room > beam else 0
+    return Offers(
+        make_heap(beam),
+        make_heap(beside),
+        make_heap(beside),
+        np.empty(room + 1),
+        np.empty(room + 1),
+        np.empty(room + 1, np.bool_),
+        np.empty(room + 1, np.int32),
+        np.empty(room + 1, np.int32),
+        np.empty(room + 1, np.int32),
+        np.empty(room + 1),
+        np.empty(room + 1),
+        np.zeros(1, np.int32),
+    )
 
 
 @compiled
@@ -137,9 +169,15 @@ def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bo
 
 
 @compiled
-def offer_old_prefixes(row: Float32, nodes: Nodes, beam: Beam, offers: Offers) -> float:
-    """Offer every prefix of the beam, its last frame a blank or a repeat, and return the best score."""
-    offers.heap.size[0] = 0
+def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers) -> float:
+    """Offer every prefix of the beam, its last frame a blank or a repeat.
+
+    Returns:
+        The best score without hot words.
+    """
+    for heap in (offers.said, offers.whole, offers.begun):
+        heap.size[0] = 0
+    offers.free[0] = 0
     best = -np.inf
     for place in range(beam.size[0]):
         node = beam.node[place]
@@ -151,10 +189,11 @@ def offer_old_prefixes(row: Float32, nodes: Nodes, beam: Beam, offers: Offers) -
             shorter = nodes.place[nodes.parent[node]]
             if shorter != NONE:
                 token = log_add(token, ending(nodes, beam, shorter, last) + row[last])
-        score = nodes.added[node] + log_add(blank, token)
-        if score > -np.inf:
-            best = max(best, score)
-            offer(offers, score, node, NONE, NONE, blank, token)
+        plain = nodes.added[node] + log_add(blank, token)
+        if plain > -np.inf:
+            best = max(best, plain)
+            keeps = keeps_boost(fusion.hot_words, nodes.hot_state[node])
+            offer(offers, plain, nodes.boost[node], keeps, node, NONE, NONE, blank, token)
     return best
 
 
@@ -181,52 +220,69 @@ def offer_new_prefixes(
         nodes: see `search`.
         beam: see `search`.
         offers: updated in place.
-        best: best score so far.
+        best: best score without hot words so far.
         untried: heap of tokens, the most probable one first.
         tokens: (V,) scratch space: the tokens popped from the heap, in order.
         words: (order - 1,) scratch space.
         backoffs: (order - 1,) scratch space.
 
     Returns:
-        The best score.
+        The best score without hot words.
     """
     num_sorted, num_tokens = 0, untried.size[0]
-    has_hot_words, boost = len(fusion.hot_words.tokens) > 0, 0.0
+    has_hot_words, boost, after = len(fusion.hot_words.tokens) > 0, 0.0, 0
     for place in range(beam.size[0]):
         node = beam.node[place]
         # an upper bound: the language model's log probability, which is below 0, is left out
         boostable = fusion.hot_words.most[nodes.hot_state[node]]
         total = log_add(beam.blank[place], beam.token[place])
-        most = nodes.added[node] + fusion.token_bonus + boostable + total
+        most = nodes.added[node] + fusion.token_bonus + total
         for index in range(num_tokens if boostable > 0 else min(num_tokens, pruning.max_tokens)):
             if index == num_sorted:
                 tokens[index] = pop(untried)
                 num_sorted += 1
             token = tokens[index]
             floor = best - pruning.beam_width
-            if offers.heap.size[0] == len(beam.node):
-                floor = max(floor, offers.heap.keys[0])
-            if most + row[token] <= floor:
+            full = worst(offers.said)
+            at_most = most + row[token]
+            if at_most <= floor:
                 break
+            if at_most <= full:
+                boosted = at_most + nodes.boost[node] + boostable
+                if boosted <= min(worst(offers.whole), worst(offers.begun)):
+                    break
             if has_hot_words:
-                _, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
+                after, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
             if index >= pruning.max_tokens and boost <= 0:
                 continue
+            keeps = keeps_boost(fusion.hot_words, after)
+            by_now = nodes.boost[node] + boost
+            if at_most <= full:
+                rest = worst(offers.whole if keeps else offers.begun)
+                if by_now <= 0 or at_most + by_now <= rest:
+                    continue
             # without a blank between, a repeated token is one token
             log_prob = row[token] + (beam.blank[place] if token == nodes.token[node] else total)
             child = find_child(nodes, node, token)
             if child != NONE:
                 if nodes.place[child] != NONE:
                     continue
-                score = log_prob + nodes.added[child]
+                plain = log_prob + nodes.added[child]
             else:
                 log_word, _ = word_log_prob(fusion, nodes, node, token, words, backoffs)
-                gain = fusion.lm_weight * log_word + fusion.token_bonus + boost
-                score = log_prob + nodes.added[node] + gain
-            if score > floor:
-                best = max(best, score)
-                offer(offers, score, child, node, token, -np.inf, log_prob)
+                plain = log_prob + nodes.added[node] + (fusion.lm_weight * log_word + fusion.token_bonus)
+            if plain > floor:
+                best = max(best, plain)
+                offer(offers, plain, by_now, keeps, child, node, token, -np.inf, log_prob)
     return best
+
+
+@compiled_inline
+def worst(heap: Heap) -> float:
+    """Return the score that an offer must exceed to be kept."""
+    if not len(heap.keys):
+        return np.inf
+    return float(heap.keys[0]) if heap.size[0] == len(heap.keys) else -np.inf
 
 
 @compiled
@@ -237,45 +293,81 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     return float(log_add(beam.blank[place], beam.token[place]))
 
 
-@compiled
+@compiled_inline
 def offer(
-    offers: Offers, score: float, node: int, parent: int, last: int, blank: float, token: float
+    offers: Offers,
+    plain: float,
+    boost: float,
+    keeps: bool,
+    node: int,
+    parent: int,
+    last: int,
+    blank: float,
+    token: float,
 ) -> None:
-    """Keep an offer, replacing the worst one if the heap is full."""
-    heap = offers.heap
+    """Keep an offer if it is good enough; what it displaces from the first ranking competes in another."""
+    row = offers.free[0]
+    offers.plain[row], offers.score[row], offers.keeps[row] = plain, plain + boost, keeps
+    offers.node[row], offers.parent[row], offers.last[row] = node, parent, last
+    offers.blank[row], offers.token[row] = blank, token
+    left_over = take_place(offers.said, plain, row)
+    if left_over != NONE and offers.score[left_over] > offers.plain[left_over]:
+        other = offers.whole if offers.keeps[left_over] else offers.begun
+        left_over = take_place(other, offers.score[left_over], left_over)
+    used = offers.said.size[0] + offers.whole.size[0] + offers.begun.size[0]
+    offers.free[0] = used if left_over == NONE else left_over
+
+
+@compiled_inline
+def take_place(heap: Heap, key: float, item: int) -> int:
+    """Add an item to a heap, and return the one that has no place there any more, or `NONE`."""
     if heap.size[0] < len(heap.keys):
-        slot = heap.size[0]
-        push(heap, score, slot)
-    else:
-        slot = heap.items[0]
-        heap.keys[0] = score
-        sift_down(heap, 0)
-    offers.node[slot], offers.parent[slot], offers.last[slot] = node, parent, last
-    offers.blank[slot], offers.token[slot] = blank, token
+        push(heap, key, item)
+        return NONE
+    if key <= worst(heap):
+        return item
+    dropped: int = heap.items[0]
+    heap.keys[0], heap.items[0] = key, item
+    sift_down(heap, 0)
+    return dropped
 
 
 @compiled
 def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor: float) -> None:
-    """Build the next beam from the offers that score at least `floor`."""
+    """Build the next beam from the offers that score at least `floor` without hot words."""
     for place in range(beam.size[0]):
         nodes.place[beam.node[place]] = NONE
-    while offers.heap.keys[0] < floor:
-        pop(offers.heap)
-    beam.size[0] = offers.heap.size[0]
-    for place in range(beam.size[0] - 1, -1, -1):
-        slot = pop(offers.heap)
-        node = offers.node[slot]
-        if node == NONE:
-            node = add_node(fusion, nodes, offers.parent[slot], offers.last[slot])
-        nodes.place[node] = place
-        beam.node[place], beam.blank[place], beam.token[place] = node, offers.blank[slot], offers.token[slot]
+    beam.size[0] = 0
+    for heap in (offers.said, offers.whole, offers.begun):
+        kept = 0
+        for index in range(heap.size[0]):
+            kept += offers.plain[heap.items[index]] >= floor
+        beam.size[0] += kept
+        place = beam.size[0] - 1
+        while heap.size[0]:
+            row = pop(heap)
+            if offers.plain[row] >= floor:
+                take_offer(fusion, nodes, beam, offers, row, place)
+                place -= 1
+
+
+@compiled_inline
+def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: int, place: int) -> None:
+    """Put an offer into the beam."""
+    node = offers.node[row]
+    if node == NONE:
+        node = add_node(fusion, nodes, offers.parent[row], offers.last[row])
+    nodes.place[node] = place
+    beam.node[place], beam.blank[place], beam.token[place] = node, offers.blank[row], offers.token[row]
 
 
 @compiled
 def read_beam(
     fusion: Fusion, sentence_end: int, finished: bool, nodes: Nodes, beam: Beam
 ) -> tuple[Float64, Float64, Float64]:
-    """Return (beam,) scores, acoustic log probabilities and language model log probabilities of the beam.
+    """Return (size,) scores, acoustic log probabilities and language model log probabilities of the beam.
+
+    The boost of an incomplete hot word does not count.
 
     Args:
         fusion: see `search`.
@@ -291,7 +383,9 @@ def read_beam(
         node = beam.node[place]
         acoustic[place] = log_add(beam.blank[place], beam.token[place])
         language[place] = nodes.language[node]
-        scores[place] = acoustic[place] + nodes.added[node]
+        state = nodes.hot_state[node]
+        kept = nodes.boost[node] - fusion.hot_words.lent[state] + fusion.hot_words.final[state]
+        scores[place] = acoustic[place] + nodes.added[node] + kept
         if finished and fusion.has_language_model:
             log_prob, _ = advance(
                 fusion.tables,
@@ -304,9 +398,6 @@ def read_beam(
             )
             language[place] += log_prob
             scores[place] += fusion.lm_weight * log_prob
-        if finished:
-            state = nodes.hot_state[node]
-            scores[place] += fusion.hot_words.final[state] - fusion.hot_words.lent[state]
     return scores, acoustic, language
 
 

@@ -22,7 +22,7 @@ from asr.base.files import read_lines
 from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from asr.recognition.decoding.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
@@ -83,7 +83,7 @@ class HotWords:
         left_out = ""
         if complaints:
             shown = listed(complaints, MAX_LISTED, separator="\n  ")
-            left_out = f"{len(complaints)} hot words cannot be used:\n  {shown}"
+            left_out = f"{counted(len(complaints), 'hot word')} cannot be used:\n  {shown}"
         if not weights:
             raise UserError(f"{source}: {left_out or 'no hot words; expected one word per line'}")
         return cls(weights, left_out)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, compiled_inline, copy_into
 from asr.language.ngram.model import Tables, advance
 
+Bool: TypeAlias = npt.NDArray[np.bool_]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 Float32: TypeAlias = npt.NDArray[np.float32]
@@ -77,7 +78,8 @@ class Nodes(NamedTuple):
         place: (N,) rank in the beam; `NONE` for a prefix outside it.
         language: (N,) natural log probability by the language model.
         hot_state: (N,) state of the hot words' automaton.
-        added: (N,) to the acoustic score by language model, token bonus and hot words.
+        added: (N,) to the acoustic score by language model and token bonus.
+        boost: (N,) added to it by hot words.
         context_words, context_backoffs: (N, order - 1) and
         context_length: (N,) see `Context` of the language model.
         size: (1,) number of rows in use.
@@ -92,6 +94,7 @@ class Nodes(NamedTuple):
     language: Float64
     hot_state: Int32
     added: Float64
+    boost: Float64
     context_words: Int32
     context_backoffs: Float32
     context_length: Int64
@@ -121,8 +124,8 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     state, boost = hot_word_step(fusion.hot_words, nodes.hot_state[parent], token)
     nodes.context_length[node], nodes.hot_state[node] = length, state
     nodes.language[node] = nodes.language[parent] + log_word
-    gain = fusion.lm_weight * log_word + fusion.token_bonus + boost
-    nodes.added[node] = nodes.added[parent] + gain
+    nodes.added[node] = nodes.added[parent] + (fusion.lm_weight * log_word + fusion.token_bonus)
+    nodes.boost[node] = nodes.boost[parent] + boost
     return node
 
 
@@ -159,6 +162,13 @@ def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, f
             return 0, boost
         boost += tables.kept[state]
         state = tables.fails[state]
+
+
+@compiled_inline
+def keeps_boost(tables: HotWordTables, state: int) -> bool:
+    """Return whether nothing that follows can take boost back."""
+    kept: bool = tables.lent[state] <= tables.final[state]
+    return kept
 
 
 @compiled
@@ -200,7 +210,7 @@ def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
     """Move a node to an earlier row (or its own), and link it to its parent there."""
     for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state):
         array[row] = array[source]
-    for amounts in (nodes.language, nodes.added):
+    for amounts in (nodes.language, nodes.added, nodes.boost):
         amounts[row] = amounts[source]
     copy_into(nodes.context_words[row], nodes.context_words[source])
     copy_into(nodes.context_backoffs[row], nodes.context_backoffs[source])

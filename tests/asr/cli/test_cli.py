@@ -105,7 +105,7 @@ def test_evaluate_counts_labels_that_the_model_cannot_write(trained_run, clips, 
     assert main(["evaluate", str(trained_run), str(tmp_path / "strange.jsonl")]) == 0
     printed, errors = capsys.readouterr()
     assert (
-        f"1 utterances contain tokens outside the model's vocabulary, which count as errors: {clips[1].id}"
+        f"1 utterance with tokens outside the model's vocabulary, which count as errors: {clips[1].id}"
         in errors
     )
     row = next(line for line in printed.splitlines() if "token error rate" in line)

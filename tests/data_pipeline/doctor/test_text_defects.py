@@ -1,7 +1,7 @@
 import pytest
 from pypinyin.constants import PHRASES_DICT
 
-from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, unusual_space
+from data_pipeline.doctor.text_defects import damage, is_composed, mojibake, unseen, unusual_space
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,13 @@ def test_unusual_spaces_are_named(text, name):
 def test_is_composed_detects_the_nfc_form():
     assert is_composed("lǘ")
     assert not is_composed("lu\u0308")
+
+
+@pytest.mark.parametrize("token", ["\ufe0f", "\U000e0100", "\u3164", "\u034f", "\u0301"])
+def test_a_token_that_nobody_sees_is_named(token):
+    assert f"U+{ord(token):04X}" in unseen(token)
+
+
+@pytest.mark.parametrize("token", ["葛", "é", "ni3", "▁", "हि", ""])
+def test_a_token_that_is_seen_is_sound(token):
+    assert not unseen(token)

@@ -80,13 +80,26 @@ def test_pruned_ngrams_that_longer_ones_end_with_are_restored():
 
 
 @pytest.mark.parametrize(
-    "form", ["tabs", "spaces", "windows", "gzip", "comments", "no end of line", "digits"]
+    "form",
+    [
+        "tabs",
+        "spaces",
+        "windows",
+        "byte order mark",
+        "gzip and mark",
+        "gzip",
+        "comments",
+        "no end of line",
+        "digits",
+    ],
 )
 def test_an_arpa_file_has_the_same_meaning_in_every_form(form, tmp_path):
     forms = {
         "tabs": SMALL.replace(" ", "\t").replace("ngram\t", "ngram "),
         "spaces": SMALL.replace("\t", "   ").replace("好\n", "好  \n"),
         "windows": SMALL.replace("\n", "\r\n"),
+        "byte order mark": "\ufeff" + SMALL,
+        "gzip and mark": gzip.compress(("\ufeff" + SMALL).encode()),
         "gzip": gzip.compress(SMALL.encode()),
         "comments": "\n# made by hand\n" + SMALL,
         "no end of line": SMALL.strip(),

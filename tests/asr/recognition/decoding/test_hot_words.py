@@ -80,14 +80,62 @@ def test_scores_of_finished_candidates_include_the_boost():
         assert boost == pytest.approx(1.5 * boost_by_definition(candidate.ids, weights), abs=1e-9)
 
 
-def test_an_incomplete_word_counts_until_the_utterance_ends():
+def test_an_incomplete_word_has_no_boost_in_the_midst_of_an_utterance_or_at_its_end():
     settings = DecoderSettings(beam=64, hot_word_boost=1.0)
     search = BeamSearch(Vocabulary("abc"), settings, hot_words=HotWords({(1, 2, 3): 1.0}))
     state = search.start()
     search.feed(state, np.log(np.array([[0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1]], np.float32)))
-    for finished, boost in ((False, 2.0), (True, 0.0)):
+    for finished in (False, True):
         best = next(c for c in search.candidates(state, finished) if c.ids == (1, 2))
-        assert best.score - best.acoustic == pytest.approx(boost)
+        assert best.score == best.acoustic
+
+
+SAID = (3, 4, 5, 6, 4, 3)
+
+
+@pytest.fixture
+def said_with_a_hint_of_the_first_token():
+    """Give (1, T, V) log probabilities of `SAID`, where token 1 may be within the second and the last."""
+    rows = np.full((2 * len(SAID), 7), 1e-6)
+    rows[::2, 0] = rows[range(1, len(rows), 2), SAID] = 1.0
+    rows[[3, -1], 1] = 0.01
+    return np.log(rows / rows.sum(axis=1, keepdims=True)).astype(np.float32)[None]
+
+
+@pytest.mark.parametrize("beam", [2, 4, 16, 64])
+@pytest.mark.parametrize("weight", [1, 3, 8, 20, 50, 1e6])
+@pytest.mark.parametrize("word", [(1, 2), (1, 2, 2, 1)])
+def test_a_hot_word_that_is_only_begun_takes_nothing_from_what_was_said(
+    said_with_a_hint_of_the_first_token, word, weight, beam
+):
+    search = BeamSearch(Vocabulary("abcdef"), DecoderSettings(beam=beam), hot_words=HotWords({word: weight}))
+    log_probs = said_with_a_hint_of_the_first_token
+    assert search.decode(log_probs, np.array([log_probs.shape[1]]))[0][0].ids == SAID
+
+
+@pytest.mark.parametrize("weight", [3, 20, 1e6])
+def test_hot_words_of_any_weight_add_nothing_that_the_sound_excludes(weight):
+    draw = np.random.default_rng(7)
+    logits = draw.normal(0, 4, (1, 60, 7)).astype(np.float32)
+    log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    settings = DecoderSettings(beam=16, beam_width=6.0)
+    plain, favoured = (
+        BeamSearch(Vocabulary("abcdef"), settings, hot_words=words).decode(log_probs, np.array([60]))[0][0]
+        for words in (None, HotWords({(1, 2): weight, (3, 5, 2): weight}))
+    )
+    assert favoured.ids != plain.ids
+    assert favoured.acoustic > plain.acoustic - settings.beam_width - 0.1
+
+
+def test_equal_results_without_hot_words_and_with_words_that_never_begin():
+    log_probs = np.log(np.random.default_rng(8).dirichlet(np.ones(7), 40)).astype(np.float32)[None]
+    log_probs[:, :, 6] = -np.inf
+    settings = DecoderSettings(beam=8)
+    plain, other = (
+        BeamSearch(Vocabulary("abcdef"), settings, hot_words=words).decode(log_probs, np.array([40]))[0]
+        for words in (None, HotWords({(6, 1): 50.0}))
+    )
+    assert plain[0] == other[0]
 
 
 def test_a_boosted_word_wins_over_a_more_probable_token():
