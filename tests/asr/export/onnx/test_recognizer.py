@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from helpers.random_run import random_run
 
 from asr.audio.recording import read_audio, write_wav
