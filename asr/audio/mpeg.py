@@ -295,15 +295,15 @@ class Joined(io.RawIOBase):
             self._begins.append(place)
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return whether positions can be chosen or bytes read: always."""
         return True
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return whether positions can be chosen or bytes read: always."""
         return True
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the position in the joined stream."""
         return self._place
 
     def seek(self, offset: int, origin: int = 0, /) -> int:

@@ -231,6 +231,7 @@ def offer_new_prefixes(
     """
     num_sorted, num_tokens = 0, untried.size[0]
     has_hot_words, boost, after = len(fusion.hot_words.tokens) > 0, 0.0, 0
+    keeps, by_now, rest = True, 0.0, np.inf  # without hot words, there is one ranking
     for place in range(beam.size[0]):
         node = beam.node[place]
         # an upper bound: the language model's log probability, which is below 0, is left out
@@ -253,13 +254,12 @@ def offer_new_prefixes(
                     break
             if has_hot_words:
                 after, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
-            if index >= pruning.max_tokens and boost <= 0:
-                continue
-            keeps = keeps_boost(fusion.hot_words, after)
-            by_now = nodes.boost[node] + boost
-            if at_most <= full:
-                rest = worst(offers.whole if keeps else offers.begun)
-                if by_now <= 0 or at_most + by_now <= rest:
+                if index >= pruning.max_tokens and boost <= 0:
+                    continue
+                keeps = keeps_boost(fusion.hot_words, after)
+                by_now = nodes.boost[node] + boost
+                rest = worst(offers.whole if keeps else offers.begun) if by_now > 0 else np.inf
+                if at_most <= full and at_most + by_now <= rest:
                     continue
             # without a blank between, a repeated token is one token
             log_prob = row[token] + (beam.blank[place] if token == nodes.token[node] else total)
@@ -271,7 +271,7 @@ def offer_new_prefixes(
             else:
                 log_word, _ = word_log_prob(fusion, nodes, node, token, words, backoffs)
                 plain = log_prob + nodes.added[node] + (fusion.lm_weight * log_word + fusion.token_bonus)
-            if plain > floor:
+            if plain > floor and (plain > full or plain + by_now > rest):
                 best = max(best, plain)
                 offer(offers, plain, by_now, keeps, child, node, token, -np.inf, log_prob)
     return best
