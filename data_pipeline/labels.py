@@ -48,8 +48,9 @@ from data_pipeline.signs import (
 )
 from data_pipeline.unlabelled import UnlabelledError
 
-# counted up when the same text gets other labels; 2: polyphones by context; 3: its second network
-LABELS_VERSION = 3
+# counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
+# 4: marks go with the sign that they modify
+LABELS_VERSION = 4
 
 Result = TypeVar("Result")
 Tokens = TypeVar("Tokens", str, tuple[str, ...])

@@ -34,7 +34,8 @@ BLOCK_FRAMES = 1 << 20
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
 MAX_OPEN_FILES = 64  # packs
-CANCELLED = 0.1  # share of the loudest channel's power in the mean, below which the channel is taken instead
+CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
+SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
 MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
@@ -443,7 +444,7 @@ def write_wav(path: Path, waveform: Waveform) -> None:
 def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Return the mean of the channels on the int16 scale, (S, channels) -> (S,).
 
-    Where it is much quieter than the loudest channel, as with opposite phases, return that channel.
+    Where it is much quieter than the loudest, average the channels with sound, opposite phases turned.
 
     Raises:
         UserError: a sample is not a finite number, or far beyond full scale.
@@ -451,7 +452,7 @@ def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if samples.dtype == np.int16 and samples.shape[1] == 1:
         return samples[:, 0]
     with np.errstate(over="ignore", invalid="ignore"):
-        mono = _mean_or_loudest(samples)
+        mono = _mean_of_channels(samples)
         if samples.dtype == np.int16:
             return mono
         mono *= np.float32(INT16_SCALE)
@@ -469,14 +470,18 @@ def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return mono
 
 
-def _mean_or_loudest(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _mean_of_channels(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
-    if samples.shape[1] > 1 and len(samples):
-        powers = samples.var(axis=0, dtype=np.float64)
-        loudest = int(powers.argmax())
-        if mean.var(dtype=np.float64) < CANCELLED * powers[loudest]:
-            return samples[:, loudest].astype(np.float32)
-    return mean
+    powers = samples.var(axis=0, dtype=np.float64)
+    if not len(samples) or mean.var(dtype=np.float64) >= CANCELLED * powers.max():
+        return mean
+    with_sound = samples[:, powers > SILENT * powers.max()].astype(np.float64)
+    centred = with_sound - with_sound.mean(axis=0)
+    deviations = centred.std(axis=0)
+    loudest = int(deviations.argmax())
+    likeness = centred[:, loudest] @ centred / (len(centred) * deviations[loudest] * deviations)  # -1 to 1
+    aligned: npt.NDArray[np.float32] = (with_sound * np.where(likeness < OPPOSITE, -1, 1)).mean(axis=1)
+    return aligned.astype(np.float32)
 
 
 def _reason(error: Exception) -> str:

@@ -19,7 +19,8 @@ from mpeg import whole_mpeg  # type: ignore[import-not-found]
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
 UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
-CANCELLED = 0.1  # share of the loudest channel's power in the mean, below which the channel is taken instead
+CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
+SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
 MIXED_AT_ONCE = 1 << 20  # samples
 MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 
@@ -95,13 +96,19 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
 
 
 def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the mean of the channels, or the loudest of them where the mean is much quieter."""
+    """Return the mean of the channels; of those with sound, opposite phases turned, where it is quiet."""
     mixed: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
     for begin in range(0, len(samples), MIXED_AT_ONCE):
         part = samples[begin : begin + MIXED_AT_ONCE]
         powers = part.var(axis=0, dtype=np.float64)
-        if mixed[begin : begin + len(part)].var(dtype=np.float64) < CANCELLED * powers.max():
-            mixed[begin : begin + len(part)] = part[:, powers.argmax()]
+        if mixed[begin : begin + len(part)].var(dtype=np.float64) >= CANCELLED * powers.max():
+            continue
+        with_sound = part[:, powers > SILENT * powers.max()].astype(np.float64)
+        centred = with_sound - with_sound.mean(axis=0)
+        deviations = centred.std(axis=0)
+        loudest = int(deviations.argmax())
+        likeness = centred[:, loudest] @ centred / (len(centred) * deviations[loudest] * deviations)
+        mixed[begin : begin + len(part)] = (with_sound * np.where(likeness < OPPOSITE, -1, 1)).mean(axis=1)
     return mixed
 
 
