@@ -89,6 +89,9 @@ def separable_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFa
         speed_min = 0.9
         speed_max = 1.1
         frequency_masks = 1
+        pauses = 0.0
+        [features]
+        normalize_over = "clip"
         [train]
         epochs = 2
         batch_s = 6.0

@@ -473,7 +473,7 @@ def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 def _mean_of_channels(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
     powers = samples.var(axis=0, dtype=np.float64)
-    if not len(samples) or mean.var(dtype=np.float64) >= CANCELLED * powers.max():
+    if not len(samples) or not mean.var(dtype=np.float64) < CANCELLED * powers.max():  # NaN: refused later
         return mean
     with_sound = samples[:, powers > SILENT * powers.max()].astype(np.float64)
     centred = with_sound - with_sound.mean(axis=0)

@@ -12,11 +12,8 @@ from asr.export import export
 
 @pytest.fixture(scope="session")
 def separable_run(separable_config, clips, tmp_path_factory):
-    """Return a run of the separable network whose weights are random, but its outputs clear.
-
-    Its features are those of runs from before they were normalised over speech.
-    """
-    config = load_config(separable_config, ["features.normalize_over=clip"])
+    """Return a run of the separable network whose weights are random, but its outputs clear."""
+    config = load_config(separable_config)
     return random_run(config, Vocabulary.of_utterances(clips), tmp_path_factory.mktemp("separable") / "run")
 
 

@@ -101,7 +101,7 @@ def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     for begin in range(0, len(samples), MIXED_AT_ONCE):
         part = samples[begin : begin + MIXED_AT_ONCE]
         powers = part.var(axis=0, dtype=np.float64)
-        if mixed[begin : begin + len(part)].var(dtype=np.float64) >= CANCELLED * powers.max():
+        if not mixed[begin : begin + len(part)].var(dtype=np.float64) < CANCELLED * powers.max():
             continue
         with_sound = part[:, powers > SILENT * powers.max()].astype(np.float64)
         centred = with_sound - with_sound.mean(axis=0)

@@ -21,6 +21,7 @@ from asr.recognition.decoder_choice import DecoderChoice
 from asr.recognition.recognizer import Recognizer
 from asr.recognition.streaming import StreamingRecognizer
 
+SPEECH = "features.normalize_over=speech"
 SEARCHES = {"greedy": DecoderSettings(), "beam": DecoderSettings(beam=4, n_best=2)}
 
 
@@ -50,7 +51,7 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
     separable_config, clips, files, tmp_path
 ):
     vocabulary = Vocabulary.of_utterances(clips)
-    run = random_run(load_config(separable_config), vocabulary, tmp_path / "run")
+    run = random_run(load_config(separable_config, [SPEECH]), vocabulary, tmp_path / "run")
     folder = export(run, tmp_path / "out").folder
     model, trained = ExportedModel.open(folder), Recognizer.load(run)
     assert trained.model.ignores_silence
