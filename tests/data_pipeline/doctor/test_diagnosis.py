@@ -14,7 +14,6 @@ from data_pipeline.manifest import read_manifest
 ALSO = {
     "audio_is_longer_than_training_takes": {"unusual-length", "speaking-rate"},
     "text_was_read_in_gbk": {"text-and-tokens"},
-    "channels_cancel_out": {"mixed-down"},
     "token_has_lost_a_character": {"odd-token"},
     "token_holds_a_byte_order_mark": {"odd-token"},
     "token_is_the_blank": {"odd-token"},

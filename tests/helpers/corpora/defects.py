@@ -218,7 +218,7 @@ def audio_is_a_constant(corpus):
     corpus.write("train-0", np.full(round(1.2 * RATE_HZ), 0.3))
 
 
-@defect("silent")
+@defect("mixed-down")
 def channels_cancel_out(corpus):
     sound = noise(0, 1.2)
     corpus.write("train-0", np.stack([sound, -sound], axis=1))
