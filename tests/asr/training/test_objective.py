@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from helpers.tiny import TINY
 
-from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
+from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.types import Batch, Logits
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
@@ -35,6 +35,7 @@ BATCH = pad_batch(
     [[1, 2], [3, 4, 1], [2], [4, 4]],
 )
 CONFIG = Config(
+    features=FeatureConfig(normalize_over="clip"),
     augment=AugmentConfig(frequency_masks=2, time_masks=2),
     model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5", self_conditioned=True),
     # frozen normalisation: its statistics would be each device's own

@@ -28,7 +28,13 @@ from multigpu.engines import make_engine
 
 CONFIG = Config(
     augment=AugmentConfig(
-        speed_min=0.9, speed_max=1.1, noise="coloured", gain_db_max=6.0, frequency_masks=1, time_masks=1
+        pauses=0.0,
+        speed_min=0.9,
+        speed_max=1.1,
+        noise="coloured",
+        gain_db_max=6.0,
+        frequency_masks=1,
+        time_masks=1,
     ),
     model=ModelConfig(family=TINY, dropout=0.2),
     # a checkpoint after every step, and none is removed

@@ -26,7 +26,7 @@ from multigpu.engines import make_engine
 from multigpu.stages.engine import StagesEngine
 
 CONFIG = Config(
-    augment=AugmentConfig(frequency_masks=1, time_masks=1),
+    augment=AugmentConfig(frequency_masks=1, time_masks=1, pauses=0.0),
     model=ModelConfig(family=TINY, dropout=0.2),
     # a checkpoint after every step, and none is removed
     train=TrainConfig(
@@ -190,7 +190,7 @@ def test_stages_are_reported_before_training_and_recorded(trainer):
 def test_losses_of_20_steps_in_stages_equal_those_of_one_device(clips, tmp_path):
     """Dropout and masks are left out, which each micro-batch draws for itself."""
     model = ModelConfig(family=TINY, dropout=0.0, synchronized_batch_norm=True)
-    config = dataclasses.replace(CONFIG, augment=AugmentConfig(), model=model)
+    config = dataclasses.replace(CONFIG, augment=AugmentConfig(pauses=0.0), model=model)
     losses = {}
     for num_stages in (0, 2):
         trainer = make_trainer(clips[:6], tmp_path / str(num_stages), num_stages, config)

@@ -26,7 +26,7 @@ from multigpu.engines import make_engine
 
 ONE_DEVICE = make_engine("", ["/CPU:0"])
 CONFIG = Config(
-    augment=AugmentConfig(speed_min=0.9, speed_max=1.1, frequency_masks=1, time_masks=1),
+    augment=AugmentConfig(speed_min=0.9, speed_max=1.1, frequency_masks=1, time_masks=1, pauses=0.0),
     model=ModelConfig(family=TINY, dropout=0.2),
     train=TrainConfig(epochs=2, batch_s=4.0, tensorboard_utterances=0),
 )
@@ -71,7 +71,7 @@ def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path, 
 def test_outputs_in_the_middle_are_trained_by_phones(clips, tmp_path):
     config = dataclasses.replace(
         CONFIG,
-        augment=AugmentConfig(),
+        augment=AugmentConfig(pauses=0.0),
         model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5", intermediate_units="phones"),
         train=dataclasses.replace(CONFIG.train, flat_start=0.0),
     )
@@ -87,7 +87,7 @@ def test_outputs_in_the_middle_are_trained_by_phones(clips, tmp_path):
 def test_training_memorizes_a_few_clips(clips, tmp_path):
     config = dataclasses.replace(
         CONFIG,
-        augment=AugmentConfig(),
+        augment=AugmentConfig(pauses=0.0),
         model=ModelConfig(dropout=0.0),
         train=dataclasses.replace(CONFIG.train, epochs=120, batch_s=20.0, learning_rate=5e-3),
     )
@@ -141,7 +141,7 @@ def set_nan_weights(trainer, bad_batches):
 
 def test_batch_with_nan_loss_is_reported_and_changes_nothing(clips, tmp_path, caplog):
     train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5, ema_decay=0.9)
-    config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig())
+    config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig(pauses=0.0))
     trainer = make_trainer(config, clips[:8], tmp_path / "run")
     plan, _ = trainer.train_data.epoch(0, train.seed, trainer.model.fits)
     set_nan_weights(trainer, {1})
