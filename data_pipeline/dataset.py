@@ -96,7 +96,7 @@ class Dataset:
     utterances: Sequence[Utterance]
     vocabulary: Vocabulary
     batch_s: float
-    augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(), seed=0))
+    augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(pauses=0.0), seed=0))
     weights: Mapping[str, float] = field(default_factory=dict)
     recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
