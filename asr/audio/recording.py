@@ -472,6 +472,8 @@ def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 def _mean_of_channels(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
+    if samples.shape[1] == 1:  # nothing to compare, and most recordings are
+        return mean
     powers = samples.var(axis=0, dtype=np.float64)
     if not len(samples) or not mean.var(dtype=np.float64) < CANCELLED * powers.max():  # NaN: refused later
         return mean
