@@ -18,12 +18,12 @@ from asr.base.version import __version__
 if TYPE_CHECKING:
     from asr.base.config import load_config
     from asr.base.decoder_settings import DecoderSettings
-    from asr.base.types import UserError
+    from asr.base.errors import UserError
     from asr.evaluation.run_evaluation import evaluate
     from asr.export.asrt.importing import import_asrt
-    from asr.recognition.recognizer import Recognizer
-    from asr.recognition.streaming import StreamingRecognizer
     from asr.training.train import resume, train
+    from asr.transcription.recognizer import Recognizer
+    from asr.transcription.streaming import StreamingRecognizer
 
 __all__ = [
     "DecoderSettings",
@@ -40,9 +40,9 @@ __all__ = [
 
 _MODULES = {
     "DecoderSettings": "asr.base.decoder_settings",
-    "Recognizer": "asr.recognition.recognizer",
-    "StreamingRecognizer": "asr.recognition.streaming",
-    "UserError": "asr.base.types",
+    "Recognizer": "asr.transcription.recognizer",
+    "StreamingRecognizer": "asr.transcription.streaming",
+    "UserError": "asr.base.errors",
     "evaluate": "asr.evaluation.run_evaluation",
     "import_asrt": "asr.export.asrt.importing",
     "load_config": "asr.base.config",

@@ -39,7 +39,7 @@ TRAIN = Path(__file__).resolve().parent.parent / "train.py"
 
 @dataclass(frozen=True)
 class Measured:
-    """Holds what one seed's run measured on the test set: error rates by name, and minutes of training."""
+    """What one seed's run measured on the test set: error rates by name, and minutes of training."""
 
     rates: dict[str, float]
     train_min: float

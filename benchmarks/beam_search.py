@@ -31,11 +31,11 @@ from common import compare, show
 from asr.audio.recording import pad_waveforms, read_audio
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.beam_search import BeamSearch
 from asr.evaluation.metrics import total_edits
 from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
-from asr.recognition.decoding.beam import BeamSearch
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifest import read_manifest
 
 BATCH, NUM_FRAMES, NUM_TOKENS, BEAM = 16, 200, 1428, 16

@@ -21,7 +21,7 @@ import tensorflow as tf
 from common import compare, show
 
 from asr.base.types import Logits, Tensor
-from asr.model.loss import ctc_loss
+from asr.ctc.loss import ctc_loss
 
 SHAPES = [(16, 200, 1428, 20), (12, 35, 322, 8)]  # of rows, frames, outputs and labels
 LONG_SHAPE = (3, 3000, 50, 40)

@@ -23,6 +23,7 @@ from asr.audio.recording import pad_waveforms, read_audio
 from asr.base.config import load_config
 from asr.base.registry import FEATURE_KINDS, NETWORKS
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.greedy import collapse
 from asr.evaluation.data import evaluation_data
 from asr.export import export
 from asr.export.comparison import largest_difference
@@ -35,9 +36,8 @@ from asr.export.saved_model.runtime import VERSION, SavedModelRuntime
 from asr.export.saved_model.signatures import ServedModel
 from asr.export.serving_graph import save_with_signatures
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.recognition.decoding.greedy import collapse
-from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run
+from asr.transcription.recognizer import Recognizer
 
 ROUNDS, BATCH = 5, 32
 FAMILY_CLIPS = 200
@@ -45,7 +45,7 @@ EXPORTS = (("onnx", ""), ("onnx", "int8"), ("litert", ""), ("litert", "int8"), (
 
 
 class Model(NamedTuple):
-    """Describes a model whose logits are compared; settings left out are those of the project."""
+    """A model whose logits are compared; settings left out are those of the project."""
 
     family: str
     kind: str

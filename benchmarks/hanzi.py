@@ -94,7 +94,7 @@ def accuracy_of(converter: Converter | PlainBeam, sentences: Iterable[tuple[list
 
 
 class Converted(str):
-    """Holds the peer's text under the attribute name of the converter's result."""
+    """The peer's text under the attribute name of the converter's result."""
 
     @property
     def text(self) -> str:

@@ -49,7 +49,7 @@ Reader = Callable[[str], Sequence[str]]
 
 
 class Sentence(NamedTuple):
-    """Holds a text, and what a person wrote for some of its hanzi.
+    """A text, and what a person wrote for some of its hanzi.
 
     Attributes:
         text: hanzi and punctuation.
@@ -66,7 +66,7 @@ class Sentence(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Holds one reader's errors.
+    """One reader's errors.
 
     Attributes:
         num_all: readings compared.

@@ -36,7 +36,7 @@ MALLINFO2 = (  # see mallinfo(3)
 
 
 class Mallinfo2(ctypes.Structure):
-    """Describes the memory of all arenas of glibc's allocator."""
+    """The memory of all arenas of glibc's allocator."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO2]
 

@@ -60,7 +60,7 @@ Lexicon = Mapping[str, Sequence[str]]  # word -> a syllable for each hanzi
 
 
 class Example(NamedTuple):
-    """Holds a text with the polyphones in it to learn from.
+    """A text with the polyphones in it to learn from.
 
     Attributes:
         text: a sentence, or a part of it.

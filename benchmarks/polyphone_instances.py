@@ -30,7 +30,7 @@ AT_ONCE = 512  # examples
 
 
 class Instances(NamedTuple):
-    """Holds the examples as arrays.
+    """The examples as arrays.
 
     Attributes:
         hanzi: that the network knows, by id.

@@ -115,7 +115,7 @@ def collect(sources: Sources, cpp: Path) -> tuple[list[tuple[Example, float]], C
 
 
 class Network:
-    """Holds the network's weights in training.
+    """The network's weights in training.
 
     Args:
         allowed: (hanzi, K) the candidates.
@@ -192,7 +192,7 @@ def train(instances: Instances, allowed: npt.NDArray[np.bool_]) -> Network:
 
 
 class Parts(NamedTuple):
-    """Holds what goes into the file.
+    """What goes into the file.
 
     Attributes:
         network: trained.
@@ -233,7 +233,7 @@ class Parts(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """Holds what a network would change.
+    """What a network would change.
 
     Attributes:
         polyphone: and whether it is part of a longer word.

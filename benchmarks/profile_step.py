@@ -65,7 +65,7 @@ LOOP = re.compile(r"while\.\d+")  # of CTC; the update has none
 
 
 class Event(NamedTuple):
-    """Holds what a thread did from one picosecond to another."""
+    """What a thread did from one picosecond to another."""
 
     start: int
     end: int
@@ -73,7 +73,7 @@ class Event(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """Holds the time that an event took without those within it, in picoseconds."""
+    """The time that an event took without those within it, in picoseconds."""
 
     kind: str
     part: str

@@ -31,8 +31,8 @@ from update import SHAPES, make_batch, sizes_and_towers, title_of, training_step
 from asr.base.config import TrainConfig, load_config
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.model.loss import ctc_loss
 from asr.training.optimizer import BETA_2, NOT_DECAYED
 
 CALLS = {
@@ -47,7 +47,7 @@ PLAIN = ["model.dropout=0", "augment.frequency_warp=0", "augment.frequency_masks
 
 
 class Way(NamedTuple):
-    """Describes a way to train in PyTorch."""
+    """A way to train in PyTorch."""
 
     norm: str  # "masked" or "own"
     mode: str  # "eager" or "compiled"

@@ -27,8 +27,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, to_int16
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.registry import EXPORT_FORMATS, load_part
 from asr.base.vocabulary import Vocabulary
-from asr.recognition.utterances import SegmentedStream
 from asr.runs.run import Run
+from asr.transcription.stream import SegmentedStream
 from data_pipeline.augment.noise import ColouredNoises
 from data_pipeline.manifest import read_manifest
 

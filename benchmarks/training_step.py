@@ -24,10 +24,10 @@ from asr.audio.recording import SAMPLE_RATE_HZ, pad_waveforms
 from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features import make_features
 from asr.model.features.spec_augment import SpecAugment
-from asr.model.loss import ctc_loss
 from asr.model.networks import make_network
 
 NUM_CLIPS, BATCH, LONGEST_S = 12, 4, 16

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import compare, show
 
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifest import read_manifest
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import is_syllable
-from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import listed

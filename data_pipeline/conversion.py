@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.work import in_threads
 

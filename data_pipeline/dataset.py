@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
-from asr.base.types import Batch, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Batch, Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
     Augmenter,
@@ -36,7 +37,7 @@ COPIES_APART, DRAWS_APART = 1 << 32, 1 << 48
 
 
 class _Clips(NamedTuple):
-    """Holds the clips of an epoch, (C,) each.
+    """The clips of an epoch, (C,) each.
 
     Attributes:
         places: of their utterances.

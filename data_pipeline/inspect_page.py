@@ -79,7 +79,7 @@ def _unseen(inspections: Sequence[Inspection]) -> Table:
 
 @dataclass(frozen=True)
 class _Shown:
-    """Holds what the page shows of a manifest."""
+    """What the page shows of a manifest."""
 
     name: str
     charts: Sequence[Chart]

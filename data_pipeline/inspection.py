@@ -17,7 +17,7 @@ RARE = 10  # a label with fewer occurrences is hardly learned
 
 @dataclass(frozen=True)
 class Unseen:
-    """Holds what a manifest contains that the training manifest does not: a model cannot learn it.
+    """What a manifest contains that the training manifest does not: a model cannot learn it.
 
     Attributes:
         what: "labels", or "syllables without tone": initials with finals.
@@ -34,7 +34,7 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Holds the statistics of a manifest.
+    """The statistics of a manifest.
 
     Attributes:
         name: of the manifest.

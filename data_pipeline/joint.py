@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import did_you_mean
+from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.units import Unit, unit_of
 from asr.base.wording import counted, duration, listed
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -51,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True)
 class JointCorpora:
-    """Holds the manifests of joint corpora.
+    """The manifests of joint corpora.
 
     Attributes:
         folder: of the manifests.

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.units import Unit
 from asr.base.wording import listed
 from data_pipeline.manifest import read_manifest
@@ -19,7 +20,7 @@ MAX_LISTED = 10  # mistakes in an error
 
 
 class Reviewed(Protocol):
-    """Describes an accepted line of a review, such as `asr.evaluation.review_file.ReviewRow`."""
+    """An accepted line of a review, such as `asr.evaluation.review_file.ReviewRow`."""
 
     @property
     def line(self) -> int:

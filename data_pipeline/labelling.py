@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.units import Unit
 from data_pipeline.corpora.syllables import syllables_of
 from data_pipeline.labels import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all

@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 class Partition(NamedTuple, Generic[Item]):
-    """Holds usable results, and what was left out.
+    """Usable results, and what was left out.
 
     Attributes:
         kept: in their order.

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asr.base.errors import UserError
 from asr.base.files import is_utf8, whole_file
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.wording import listed
 
 NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
@@ -30,7 +31,7 @@ LONGEST_S = 1e6  # eleven days: a longer duration is a mistake in the unit
 
 @dataclass(frozen=True)
 class Scan:
-    """Holds the utterances of a manifest and the errors in its broken lines.
+    """The utterances of a manifest and the errors in its broken lines.
 
     Attributes:
         utterances: by line number, from 1.

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
 from asr.base.hanzi_text import is_hanzi
-from asr.base.types import UserError
 
 REMEDY = "pip install 'polyphone[normalize]'"
 ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"
@@ -24,7 +24,7 @@ MIXED = re.compile(rf"(?<=\d)(?={FRACTION.pattern})")  # 3½
 
 
 class NormalizedText(NamedTuple):
-    """Holds a text that was changed.
+    """A text that was changed.
 
     Attributes:
         what: path of the recording.

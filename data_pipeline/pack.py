@@ -30,9 +30,10 @@ from asr.audio.recording import (
     read_audio,
     refuse_pipe,
 )
+from asr.base.errors import UserError
 from asr.base.files import is_utf8
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.left_out import write_left_out
 from data_pipeline.manifest import read_manifest, write_manifest
@@ -48,7 +49,7 @@ HEADER_BYTES, FOOTER_BYTES = 12, 4  # of a TFRecord around its data: length and 
 
 @dataclass(frozen=True)
 class Packed:
-    """Describes the packed recordings of a manifest.
+    """The packed recordings of a manifest.
 
     Attributes:
         manifest: of the packed recordings.

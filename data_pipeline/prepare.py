@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
+from asr.base.errors import UserError
 from asr.base.files import cannot_write, is_utf8
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.units import Unit
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import FORMS, find_corpus

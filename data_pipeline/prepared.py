@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from asr.base.wording import counted, duration
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.layout import PREPARED
@@ -28,7 +28,7 @@ LABELLED_BY_MAKERS = ("mandarin_demo", "thchs30", "asrt")  # unless other units 
 
 @dataclass(frozen=True)
 class LabelsDescription:
-    """Describes how syllables were made from text.
+    """How syllables were made from text.
 
     Attributes:
         version: of the labels; see `data_pipeline.labels.LABELS_VERSION`.
@@ -63,7 +63,7 @@ class LabelsDescription:
 
 @dataclass(frozen=True)
 class Before:
-    """Describes what an earlier command made in a folder.
+    """What an earlier command made in a folder.
 
     Attributes:
         manifests: by split, including those that it was about to write.
@@ -160,7 +160,7 @@ def write_prepared(
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """Holds the statistics of a manifest.
+    """The statistics of a manifest.
 
     Attributes:
         num_utterances: in the manifest.
@@ -175,7 +175,7 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """Describes the manifests of a prepared corpus, written now or before.
+    """The manifests of a prepared corpus, written now or before.
 
     Attributes:
         name: of the corpus or form.

@@ -76,7 +76,7 @@ class SpokenWord(NamedTuple):
 
 
 class SegmentedBlock(NamedTuple):
-    """Holds whole sentences of segmented text.
+    """Whole sentences of segmented text.
 
     Attributes:
         spoken: the distinct words; the first is `SENTENCE_END`.

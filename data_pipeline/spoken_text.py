@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write
-from asr.base.types import UserError
 from asr.base.units import Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline import manifest_text
@@ -36,7 +36,7 @@ END = 0  # place of the sentence end among the spoken words
 
 
 class SpokenText:
-    """Holds the sentences of files, which are read once.
+    """The sentences of files, which are read once.
 
     Args:
         paths: files, folders, or - for standard input; readings come from the labels of manifests (`.jsonl`).

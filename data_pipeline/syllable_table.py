@@ -15,7 +15,7 @@ THOUSAND, MILLION = 1_000, 1_000_000
 
 @dataclass(frozen=True)
 class SyllableCell:
-    """Holds how often a final follows an initial.
+    """How often a final follows an initial.
 
     Attributes:
         kind: "known" if it occurs, "missing" if Mandarin has such a syllable, else "impossible".
@@ -32,7 +32,7 @@ class SyllableCell:
 
 @dataclass(frozen=True)
 class SyllableRow:
-    """Holds the cells of one final, one for each initial."""
+    """The cells of one final, one for each initial."""
 
     final: str
     cells: Sequence[SyllableCell]
@@ -40,7 +40,7 @@ class SyllableRow:
 
 @dataclass(frozen=True)
 class SyllableTable:
-    """Holds the counts of initials (columns) by finals (rows).
+    """The counts of initials (columns) by finals (rows).
 
     Attributes:
         initials: as people write them; "none" for syllables without one.

@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
+from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifest import write_manifest
 from data_pipeline.work import reported

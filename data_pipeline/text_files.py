@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from asr.base.errors import UserError
 from asr.base.hanzi_text import is_hanzi
-from asr.base.types import UserError
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes
@@ -26,7 +26,7 @@ MIN_FREQUENT_SHARE = 0.05  # of all hanzi; a fifth is usual
 
 
 class TextBlock(NamedTuple):
-    """Holds whole lines of a file."""
+    """Whole lines of a file."""
 
     source: str
     text: str

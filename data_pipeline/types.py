@@ -16,7 +16,7 @@ SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Describes a recording as its corpus gives it, not measured and not labelled yet.
+    """A recording as its corpus gives it, not measured and not labelled yet.
 
     Attributes:
         id: unique within the corpus.
@@ -55,7 +55,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CorpusReading:
-    """Holds what a corpus module found.
+    """What a corpus module found.
 
     Attributes:
         splits: recordings by split: SPLITS, and others that the corpus has. A corpus without splits puts
@@ -71,7 +71,7 @@ class CorpusReading:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Describes a file to download.
+    """A file to download.
 
     Attributes:
         url: of the file.
@@ -84,7 +84,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Describes a corpus, and how to download and read it.
+    """A corpus, and how to download and read it.
 
     Attributes:
         read: (source, target, on_progress) -> recordings; writes audio below `target / "audio"` if needed.

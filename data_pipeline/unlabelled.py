@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 class UnlabelledError(UserError):

@@ -20,7 +20,7 @@ _toned = functools.cache(syllable_of_reading)
 
 
 class Pronunciation(NamedTuple):
-    """Holds one reading of a word with its probability."""
+    """One reading of a word with its probability."""
 
     word: str
     reading: Reading

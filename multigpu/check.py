@@ -36,7 +36,7 @@ Port: TypeAlias = Callable[[keras.Model, Sequence[str]], Gradients]
 
 @dataclass(frozen=True)
 class Times:
-    """Holds the median seconds of a training step on one device and on all.
+    """The median seconds of a training step on one device and on all.
 
     Attributes:
         whole_batch_s: the whole batch on one device.
@@ -80,7 +80,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Check:
-    """Holds what a check of several devices found.
+    """What a check of several devices found.
 
     Attributes:
         work: of each device in a step of one batch.

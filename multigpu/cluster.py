@@ -17,7 +17,7 @@ FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each gets its own by 
 
 
 class Cluster(NamedTuple):
-    """Describes the processes that train together.
+    """The processes that train together.
 
     Attributes:
         resolver: TensorFlow's view of them.

@@ -36,7 +36,7 @@ def executed_graph(step: Callable[[], object]) -> ExecutedGraph:
 
 
 class MatrixOp(NamedTuple):
-    """Describes a convolution or a matrix multiplication of an executed graph."""
+    """A convolution or a matrix multiplication of an executed graph."""
 
     device: str
     backward: bool
@@ -45,7 +45,7 @@ class MatrixOp(NamedTuple):
 
 @dataclass
 class ExecutedGraph:
-    """Holds placed graphs, and the bodies of the functions that XLA compiled."""
+    """Placed graphs, and the bodies of the functions that XLA compiled."""
 
     devices: dict[str, str] = field(default_factory=dict)  # node -> device
     clusters: set[str] = field(default_factory=set)  # nodes that call a compiled function

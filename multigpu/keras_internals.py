@@ -109,7 +109,7 @@ def set_mask(tensor: Any, mask: Any) -> None:
 
 
 class LayerCall(NamedTuple):
-    """Describes one call of a layer within a functional model."""
+    """One call of a layer within a functional model."""
 
     layer: Any  # a layer, or an operation such as `x + y`, which has no weights
     inputs: tuple[int, ...]  # keys of tensors
@@ -118,7 +118,7 @@ class LayerCall(NamedTuple):
 
 
 class LayerGraph(NamedTuple):
-    """Describes the calls that a functional model consists of, in an order in which they can run."""
+    """The calls that a functional model consists of, in an order in which they can run."""
 
     calls: tuple[LayerCall, ...]
     inputs: tuple[int, ...]  # keys of the model's inputs, as `standardize` returns them
@@ -218,7 +218,7 @@ def wrap_losses(model: keras.Model, wrap: Callable[[keras.Loss], keras.Loss]) ->
 
 
 class _WrappedLosses(CompileLoss):
-    """Has the losses, weights and names of another `CompileLoss`, each loss wrapped when it is created."""
+    """The losses, weights and names of another `CompileLoss`, each loss wrapped when it is created."""
 
     def __init__(self, other: CompileLoss, wrap: Callable[[keras.Loss], keras.Loss]) -> None:
         super().__init__(other._user_loss, other._user_loss_weights, output_names=other.output_names)

@@ -25,7 +25,7 @@ LossOfRows: TypeAlias = Callable[[Structure], tuple[Tensor, Structure]]
 
 
 class LossAndGradients(NamedTuple):
-    """Holds the loss, outputs and gradients of a whole batch."""
+    """The loss, outputs and gradients of a whole batch."""
 
     loss: Tensor  # () mean over the rows
     outputs: Structure
@@ -33,7 +33,7 @@ class LossAndGradients(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Holds the outputs and added losses of a whole batch."""
+    """The outputs and added losses of a whole batch."""
 
     outputs: Structure
     added_losses: list[Tensor]  # values that the model's layers passed to `add_loss`, () each

@@ -35,7 +35,7 @@ Events: TypeAlias = dict[tuple[str, bool], list[Interval]]  # of each op by (nam
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """Describes what one device did in one step.
+    """What one device did in one step.
 
     "Ops" are convolutions and matrix multiplications of the executed graph. An op in a loop counts once for
     all iterations, an op in a branch counts whether or not the branch was taken. Ops of functions compiled by

@@ -26,7 +26,7 @@ Update: TypeAlias = tuple[Any, Tensor]  # a variable and the value that was assi
 
 
 class TowerResult(NamedTuple):
-    """Holds the result of running a tower."""
+    """The result of running a tower."""
 
     result: Structure
     updates: list[Update]
@@ -35,7 +35,7 @@ class TowerResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Tower:
-    """Describes the work of one device: its rows, and its copy of the variables.
+    """The work of one device: its rows, and its copy of the variables.
 
     Attributes:
         device: name of the device.

@@ -16,10 +16,10 @@ from asr.base.decoder_settings import load_settings
 from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.cli import main as program
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.loss import ctc_loss
-from asr.recognition.decoder_choice import DecoderChoice
-from asr.recognition.decoding.stream_decoders import stream_decoder
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.stream_decoders import stream_decoder
 from data_pipeline.corpora import CORPORA
 from data_pipeline.manifest import read_manifest
 

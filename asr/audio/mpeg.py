@@ -27,7 +27,7 @@ KBIT_PER_S = {  # by MPEG 1 or later, and layer
 
 
 class Frame(NamedTuple):
-    """Describes an MPEG frame by its header.
+    """An MPEG frame by its header.
 
     Attributes:
         kind: version, layer and rate, which are the same in all frames of a stream.
@@ -43,7 +43,7 @@ class Frame(NamedTuple):
 
 
 class Mpeg(NamedTuple):
-    """Describes the frames of an MPEG file.
+    """The frames of an MPEG file.
 
     Attributes:
         runs: begin and end of each run of complete frames.

@@ -11,7 +11,7 @@ import numpy as np
 
 from asr.audio.recording import Waveform, read_audio, refuse_pipe
 from asr.audio.speech_level import active_power, frame_powers
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, Work, ignore_progress
 
 NOISE_PERCENTILE = 5.0  # of the frames' powers: the frames between words

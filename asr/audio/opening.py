@@ -19,7 +19,7 @@ WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
 
 
 class LongRecording(NamedTuple):
-    """Holds a recording to be recognized piece by piece."""
+    """A recording to be recognized piece by piece."""
 
     source: AudioSource | Waveform
 

@@ -24,7 +24,7 @@ from asr.audio.containers import cut_off_reason, states_length
 from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.mpeg import states_frames, whole_mpeg
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
@@ -47,7 +47,7 @@ AudioSource: TypeAlias = str | Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class AudioHeader:
-    """Holds what a file's header declares.
+    """What a file's header declares.
 
     Attributes:
         rate_hz: samples per second of each channel.

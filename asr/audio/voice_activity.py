@@ -69,7 +69,7 @@ def pauses_for(ignores_silence: bool) -> Pauses:
 
 @dataclass(frozen=True)
 class Piece:
-    """Holds a stretch of a recording that contains speech.
+    """A stretch of a recording that contains speech.
 
     Attributes:
         begin: index of its first sample in the recording.

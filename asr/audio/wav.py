@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 RATES_HZ = (1000, 768_000)  # lowest and highest plausible sample rate
 UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
@@ -31,7 +31,7 @@ PCM = 1  # format code of plain integers
 
 @dataclass(frozen=True, slots=True)
 class Wav:
-    """Holds what the chunks of a WAV file declare.
+    """What the chunks of a WAV file declare.
 
     Attributes:
         rate_hz: as declared; 0 before the format is known.

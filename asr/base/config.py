@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+from asr.base.errors import UserError
 from asr.base.files import is_utf8, read_lines
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
-from asr.base.types import UserError
 
 Settings = TypeVar("Settings", bound=Any)
 
@@ -34,14 +34,14 @@ OWN_RATE, OWN_RATES = 3e-3, {"conformer": 1e-3}  # learning rates of the network
 
 
 class Range(NamedTuple):
-    """Holds the bounds of a number, both included."""
+    """The bounds of a number, both included."""
 
     low: float
     high: float
 
 
 class OneOf(NamedTuple):
-    """Holds the names that a setting may have: those of a registry."""
+    """The names that a setting may have: those of a registry."""
 
     names: Collection[str]
 
@@ -94,7 +94,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class FeatureConfig:
-    """Describes what the model gets of the waveform, in windows of 25 ms every 10 ms at 16 kHz."""
+    """What the model gets of the waveform, in windows of 25 ms every 10 ms at 16 kHz."""
 
     # log_mel; spectrogram (ASRT's 200 bins); mfcc (as python_speech_features computes them); or fbank (as
     # Kaldi computes them, and with it runtimes such as sherpa-onnx).
@@ -111,7 +111,7 @@ class FeatureConfig:
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """Describes how training clips are varied, differently in every epoch; dev and test are not."""
+    """How training clips are varied, differently in every epoch; dev and test are not."""
 
     # Lowest factor of speed and pitch, which change together; 1.0 and 1.0 for none. Factors are drawn
     # log-uniformly: 0.9 and 1.1 replace the usual three steps, 0.9, 1.0 and 1.1.
@@ -158,7 +158,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Describes the network from features to logits."""
+    """The network from features to logits."""
 
     # Architecture: separable (one-dimensional separable convolutions), conformer (attention and convolutions;
     # Gulati et al., 2020, arXiv:2005.08100), or one of ASRT's networks.
@@ -203,7 +203,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Describes the training loop, its optimizer and its checkpoints."""
+    """The training loop, its optimizer and its checkpoints."""
 
     # Number of passes over the training set.
     epochs: AtLeast1 = 40
@@ -294,7 +294,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Holds the settings of a whole run, as in `runs/<name>/config.toml`."""
+    """The settings of a whole run, as in `runs/<name>/config.toml`."""
 
     data: DataConfig = field(default_factory=DataConfig)
     features: FeatureConfig = field(default_factory=FeatureConfig)

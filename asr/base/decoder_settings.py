@@ -18,7 +18,7 @@ Weight = Annotated[float, Range(0.0, 10.0)]
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """Holds the settings of a decoder; the defaults are greedy decoding."""
+    """The settings of a decoder; the defaults are greedy decoding."""
 
     # Beam width: number of hypotheses kept per frame; 1 for greedy decoding.
     beam: Annotated[int, Range(1, 4096)] = 1

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 def is_utf8(text: str) -> bool:

@@ -33,7 +33,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Holds whether to stop after the current step.
+    """Whether to stop after the current step.
 
     Args:
         on_request: called in the signal handler when the current step is to be the last; it must not print,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write
-from asr.base.types import UserError
 
 POLL_S = 0.01
 WAIT_S = 0.5  # longer than a check takes on Windows

@@ -34,9 +34,9 @@ FEATURE_KINDS: Parts = {
     "fbank": "asr.model.features.fbank:Fbank",
 }
 
-# of `algorithm` in decoder.toml; called with the arguments of asr.recognition.decoding.decoder.make_decoder
+# of `algorithm` in decoder.toml; called with the arguments of asr.transcription.decoder.make_decoder
 DECODERS: Parts = {
-    "prefix_beam": "asr.recognition.decoding.decoder:make_prefix_beam_decoder",
+    "prefix_beam": "asr.transcription.decoder:make_prefix_beam_decoder",
 }
 
 # of `asr export`; each is an asr.export.format.Format

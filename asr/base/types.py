@@ -13,16 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 Tensor: TypeAlias = Any  # a tf.Tensor or numpy.ndarray; Keras and TensorFlow have no usable types
 
 
-class UserError(Exception):
-    """Reports a mistake that the user can correct; the message names record, problem and remedy.
-
-    Commands print it as one line and exit with status 2; any other exception is a bug.
-    """
-
-
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Describes one labelled recording.
+    """One labelled recording.
 
     Attributes:
         id: unique within its manifest.
@@ -44,7 +37,7 @@ class Utterance:
 
 
 class Batch(NamedTuple):
-    """Holds utterances of similar length, padded with zeros to the longest."""
+    """Utterances of similar length, padded with zeros to the longest."""
 
     audio: Tensor  # (B, S) int16
     num_samples: Tensor  # (B,) int32
@@ -53,14 +46,14 @@ class Batch(NamedTuple):
 
 
 class Logits(NamedTuple):
-    """Holds a model's outputs before the softmax; frames from `num_frames` on are padding."""
+    """A model's outputs before the softmax; frames from `num_frames` on are padding."""
 
     values: Tensor  # (B, T, V) float32
     num_frames: Tensor  # (B,) int32
 
 
 class DeepLogits(NamedTuple):
-    """Holds a model's outputs in training, with those of layers in the middle of its network."""
+    """A model's outputs in training, with those of layers in the middle of its network."""
 
     values: Tensor  # (B, T, V) float32
     num_frames: Tensor  # (B,) int32
@@ -69,7 +62,7 @@ class DeepLogits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """Holds the result of decoding an utterance.
+    """The result of decoding an utterance.
 
     Attributes:
         utterance_id: id of the utterance, or path of the file.

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import is_syllable, split_syllable
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.units import Unit, unit_of
 
 BLANK_ID = 0

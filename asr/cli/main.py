@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from signal import SIGINT
 from typing import NamedTuple
 
+from asr.base.errors import UserError
 from asr.base.interrupt import Interrupted
-from asr.base.types import UserError
 from asr.base.version import __version__
 from asr.cli.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
 from asr.cli.commands.align import add_align_arguments, align_command
@@ -45,7 +45,7 @@ from asr.cli.terminal import outlive_terminal
 
 
 class Command(NamedTuple):
-    """Describes a command: its name, its help, its arguments and its function."""
+    """A command: its name, its help, its arguments and its function."""
 
     name: str
     help: str

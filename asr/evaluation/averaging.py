@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
 from asr.base.files import refuse_existing
-from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from asr.runs.average import Average, average_best, write_average
 from asr.runs.origin import AverageOrigin, write_origin
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AveragedRun:
-    """Holds an averaged run and how it compares with the best epoch on the dev set.
+    """An averaged run and how it compares with the best epoch on the dev set.
 
     Attributes:
         run: the new run, which decodes like any other.
@@ -91,7 +91,7 @@ def _origin(run: Run, average: Average, evaluation: Evaluation) -> AverageOrigin
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
     from asr.evaluation.evaluator import Evaluator
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
 
     recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), write_hanzi=False)
     return Evaluator(recognizer.trained_listener, recognizer.vocabulary).evaluate(data)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import EditCounts, Hypothesis, Utterance
 from asr.evaluation.metrics import measures
 from asr.evaluation.scores import EvaluationRecord
 from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
@@ -18,7 +19,7 @@ from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of,
 
 @dataclass(frozen=True)
 class RateComparison:
-    """Holds an error rate of both systems, and the significance of the difference."""
+    """An error rate of both systems, and the significance of the difference."""
 
     name: str
     edits_a: EditCounts
@@ -28,7 +29,7 @@ class RateComparison:
 
 @dataclass(frozen=True)
 class Change:
-    """Holds an utterance on which the two systems make different numbers of errors."""
+    """An utterance on which the two systems make different numbers of errors."""
 
     utterance: Utterance
     by_a: Hypothesis
@@ -39,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Holds the comparison of system B with system A.
+    """The comparison of system B with system A.
 
     Attributes:
         title_a: the run and decoder of A.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.units import unit_of
 from asr.base.wording import counted
 from asr.evaluation.review_file import read_review
@@ -16,7 +16,7 @@ from data_pipeline.manifest import read_manifest
 
 @dataclass(frozen=True)
 class AppliedReview:
-    """Holds what a review changed.
+    """What a review changed.
 
     Attributes:
         corrections: labels that changed, in the manifest's order.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.units import MIN_SHARE, unit_of
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import counted, listed

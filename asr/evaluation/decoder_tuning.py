@@ -22,20 +22,20 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
+from asr.ctc.beam_search import BeamSearch
+from asr.ctc.greedy import best_path, labels_of
+from asr.ctc.word_rescoring import rescore_by_words
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.metrics import total_edits
 from asr.model.listener import Listener, log_probs_of
-from asr.recognition.decoding.beam import BeamSearch
-from asr.recognition.decoding.greedy import best_path, labels_of
-from asr.recognition.decoding.word_rescoring import rescore_by_words
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
+    from asr.ctc.beam_search import Candidate
+    from asr.ctc.hot_words import HotWords
     from asr.language.hanzi.converter import Converter
     from asr.language.ngram.model import NGramModel
-    from asr.recognition.decoder_choice import DecoderChoice
-    from asr.recognition.decoding.beam import Candidate
-    from asr.recognition.decoding.hot_words import HotWords
+    from asr.transcription.decoder_choice import DecoderChoice
     from data_pipeline.dataset import Dataset
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ WEIGHT_DECIMALS = 3
 
 
 class LogProbBatch(NamedTuple):
-    """Holds the network's output for a batch, and the references."""
+    """The network's output for a batch, and the references."""
 
     log_probs: npt.NDArray[np.float32]  # (B, T, V)
     num_frames: npt.NDArray[np.int32]  # (B,)
@@ -59,7 +59,7 @@ class LogProbBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """Holds the weights of a trial and the errors made with them."""
+    """The weights of a trial and the errors made with them."""
 
     lm_weight: float
     token_bonus: float
@@ -177,7 +177,7 @@ def _place(trial: Trial) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TunedDecoder:
-    """Holds the result of tuning.
+    """The result of tuning.
 
     Attributes:
         settings: with the best weights.
@@ -215,7 +215,7 @@ def tune_decoder(
     from asr.evaluation.data import evaluation_data
     from asr.language.ngram.folder import fusion_model
     from asr.model.devices import start_devices
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
 
     choice.require_language_model()
     start_devices()

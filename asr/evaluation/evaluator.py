@@ -13,14 +13,14 @@ import numpy as np
 from asr.base.interrupt import StopRequest
 from asr.base.types import Batch, EditCounts, Hypothesis, Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import ctc_loss
 from asr.evaluation.metrics import mean_loss, total_edits
 from asr.model.listener import BATCH_SIGNATURE, Listener
-from asr.model.loss import ctc_loss
-from asr.recognition.decoding.decoder import Decoder, GreedyDecoder, Reduced
+from asr.transcription.decoder import Decoder, GreedyDecoder, Reduced
 
 
 class EvaluationData(Protocol):
-    """Describes the data that evaluation needs; `data_pipeline.dataset.Dataset` satisfies it."""
+    """The data that evaluation needs; `data_pipeline.dataset.Dataset` satisfies it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:
@@ -32,7 +32,7 @@ class EvaluationData(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Holds the results of a model on a set.
+    """The results of a model on a set.
 
     Attributes:
         utterances: the set.

@@ -14,7 +14,7 @@ from asr.evaluation.metrics import align
 
 @dataclass(frozen=True)
 class HanziErrors:
-    """Holds the errors of hanzi, counted along the alignment of their syllables.
+    """The errors of hanzi, counted along the alignment of their syllables.
 
     Attributes:
         num_said: hanzi of the references that were compared.

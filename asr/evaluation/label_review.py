@@ -38,7 +38,7 @@ Kind: TypeAlias = Literal["another reading", "tone sandhi", "other"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Holds a token of the label that the model contradicts.
+    """A token of the label that the model contradicts.
 
     Attributes:
         pair: tokens of the label and of the hypothesis.
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Holds an utterance whose label is probably wrong.
+    """An utterance whose label is probably wrong.
 
     Attributes:
         utterance: with its label.

@@ -22,7 +22,7 @@ TEXT_POLICY = (
 
 
 class AlignedPair(NamedTuple):
-    """Holds a reference token and the hypothesis token aligned with it; insertions and deletions lack one."""
+    """A reference token and the hypothesis token aligned with it; insertions and deletions lack one."""
 
     edit: Literal["equal", "substitution", "insertion", "deletion"]
     reference: str
@@ -73,7 +73,7 @@ def without_tones(tokens: Sequence[str]) -> list[str]:
 
 
 class Measure(NamedTuple):
-    """Holds the edits of every utterance in one unit, such as "syllable"."""
+    """The edits of every utterance in one unit, such as "syllable"."""
 
     name: str
     edits: tuple[EditCounts, ...]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.units import Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
@@ -26,7 +26,7 @@ from data_pipeline.text_files import find_text_files, read_blocks
 
 
 class ModelFit(NamedTuple):
-    """Holds how well a model predicts a text, in the model's unit."""
+    """How well a model predicts a text, in the model's unit."""
 
     path: Path
     unit: Unit
@@ -35,7 +35,7 @@ class ModelFit(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFits:
-    """Holds how well each model predicts a text.
+    """How well each model predicts a text.
 
     Attributes:
         fits: of the models.

@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.evaluation.scores import EvaluationRecord, Settings, decoder_name, read_json
 from asr.runs.run import Run
 
 
 class EarlierEvaluation(NamedTuple):
-    """Holds an earlier evaluation to compare with.
+    """An earlier evaluation to compare with.
 
     Attributes:
         path: of the JSON file.

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 
 COLUMNS = ("decision", "id", "audio", "text", "reference", "suggested", "differs", "score")
 DELIMITERS = ",;\t"
@@ -32,7 +32,7 @@ LOOKS_LIKE_DATA = re.compile(
 
 @dataclass(frozen=True)
 class ReviewRow:
-    """Holds one line of the list, which is an utterance.
+    """One line of the list, which is an utterance.
 
     Attributes:
         decision: as it was written.

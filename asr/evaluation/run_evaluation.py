@@ -19,8 +19,8 @@ from asr.evaluation.comparison import hypotheses_for
 from asr.evaluation.label_review import Candidate, review_candidates
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
-from asr.recognition.decoder_choice import DecoderChoice
 from asr.runs.run import Run
+from asr.transcription.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.interrupt import StopRequest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EvaluatedRun:
-    """Holds the evaluation of a run and what follows from it.
+    """The evaluation of a run and what follows from it.
 
     Attributes:
         run: the evaluated run.
@@ -87,7 +87,7 @@ def evaluate(
     on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
 
     opened, manifest = Run.open(Path(run)), Path(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
@@ -120,7 +120,7 @@ def evaluate_on_devices(
         Interrupted: a signal was received.
     """
     from asr.evaluation.evaluator import Evaluator
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
 
     choice = DecoderChoice(run.decoder_settings())
     best = Recognizer.of_choice(run, choice, devices)

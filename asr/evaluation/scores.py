@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
 from asr.base.hypothesis_json import (
     KEY,
@@ -25,7 +26,7 @@ from asr.base.hypothesis_json import (
     hypothesis_from_json,
     log_prob_from_json,
 )
-from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.types import EditCounts, Hypothesis, Utterance
 from asr.base.version import __version__
 from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
 from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
@@ -42,7 +43,7 @@ Settings: TypeAlias = Mapping[str, str | int | float | bool]
 
 @dataclass(frozen=True)
 class Score:
-    """Holds an error rate of a set.
+    """An error rate of a set.
 
     Attributes:
         name: unit of the rate, such as "syllable".
@@ -72,7 +73,7 @@ def score_of(name: str, edits: Sequence[EditCounts], blocks: Blocks) -> Score:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """Holds an evaluation as it is saved.
+    """An evaluation as it is saved.
 
     Attributes:
         run: name of the run.

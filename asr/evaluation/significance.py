@@ -78,7 +78,7 @@ def rate_interval(errors: Sequence[int], lengths: Sequence[int]) -> tuple[float,
 
 
 class PairedTest(NamedTuple):
-    """Holds the result of comparing system B with system A on the same utterances."""
+    """The result of comparing system B with system A on the same utterances."""
 
     difference: float  # rate of B minus rate of A: below 0 if B is better
     low: float  # of the 95 % interval of the difference

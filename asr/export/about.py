@@ -12,8 +12,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES
 from asr.base.version import __version__
 from asr.base.vocabulary import BLANK, BLANK_ID
 from asr.export.format import ABOUT_FILE
-from asr.recognition.recognizer import Recognizer
 from asr.runs.run import Run
+from asr.transcription.recognizer import Recognizer
 
 
 def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:

@@ -15,17 +15,17 @@ import numpy.typing as npt
 from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
+from asr.ctc.greedy import collapse
 from asr.evaluation.metrics import count_edits, token_name
 from asr.evaluation.written_text import characters_of
 from asr.export.format import Outputs, Waveform
 from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
-from asr.recognition.decoding.greedy import collapse
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
 
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
 

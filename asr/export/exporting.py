@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asr.base.errors import UserError
 from asr.base.files import refuse_existing, whole_folder
 from asr.base.registry import EXPORT_FORMATS, load_part
-from asr.base.types import UserError
 from asr.base.wording import listed
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.format import Bounds, Format, Settings, TrainedModel
@@ -16,15 +16,15 @@ from asr.export.format import Bounds, Format, Settings, TrainedModel
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
     from asr.export.parity import Parity
-    from asr.recognition.recognizer import Recognizer
     from asr.runs.run import Run
+    from asr.transcription.recognizer import Recognizer
 
 DEFAULT_FORMAT = "onnx"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """Holds what an export made.
+    """What an export made.
 
     Attributes:
         folder: the folder.
@@ -157,7 +157,7 @@ def _manifest(run: Run, manifest: str | Path | None) -> Path:
 def _recognizer(run: Run) -> Recognizer:
     """Return the best model of a run, with greedy decoding."""
     from asr.base.decoder_settings import DecoderSettings
-    from asr.recognition.decoder_choice import DecoderChoice
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.decoder_choice import DecoderChoice
+    from asr.transcription.recognizer import Recognizer
 
     return Recognizer.of_choice(run, DecoderChoice(DecoderSettings(), write_hanzi=False))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from asr.recognition.recognizer import Recognizer
     from asr.runs.run import Run
+    from asr.transcription.recognizer import Recognizer
 
 ABOUT_FILE = "model.json"  # describes the model for programs
 LARGEST_LOGIT_DIFFERENCE = 1e-3
@@ -30,7 +30,7 @@ Waveform: TypeAlias = "npt.NDArray[np.int16]"  # (S,) at 16 kHz
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """Holds what a format exports.
+    """What a format exports.
 
     Attributes:
         run: the run directory.
@@ -71,7 +71,7 @@ class Bounds:
 
 
 class Settings(NamedTuple):
-    """Holds the settings of an export that concern the format.
+    """The settings of an export that concern the format.
 
     Attributes:
         quantize: name of a quantization; empty for none.
@@ -81,7 +81,7 @@ class Settings(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Holds what a format says about the folder that it wrote.
+    """What a format says about the folder that it wrote.
 
     Attributes:
         model_files: names of the files that a program loads to run the model, whose size is reported.
@@ -95,7 +95,7 @@ class Written(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Holds what a runtime made of a clip.
+    """What a runtime made of a clip.
 
     Attributes:
         logits: (T, V) float32; None if the runtime gives none.
@@ -125,7 +125,7 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """Describes a format; the module that defines one must not import what the format needs.
+    """A format; the module that defines one must not import what the format needs.
 
     Attributes:
         about: what the folder holds, in a few words.

@@ -20,7 +20,7 @@ Q = 16  # divides the window and both sizes of transforms, 512 and 400
 
 
 class Factors(NamedTuple):
-    """Holds the matrices of a transform of real windows.
+    """The matrices of a transform of real windows.
 
     Sample 16 a + b is in row a and column b of a window; bin k + P c is in row k and column c of the result,
     which has the first `rows` k.
@@ -44,7 +44,7 @@ def fourier_factors(size: int) -> Factors:
 
 
 class PreciseFactors(NamedTuple):
-    """Holds the matrices of a transform of real windows in double precision, with the rotation in the second.
+    """The matrices of a transform of real windows in double precision, with the rotation in the second.
 
     Windows, rows and columns are those of `Factors`; parts are the real and the imaginary one.
     """

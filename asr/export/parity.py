@@ -15,7 +15,7 @@ FEW_ERRORS = 3  # more than the trained model's are always allowed where errors 
 
 @dataclass(frozen=True)
 class Parity:
-    """Holds what a comparison measured.
+    """What a comparison measured.
 
     Attributes:
         manifest: path of the clips' manifest.

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.format import Outputs, Waveform
 
 PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `asr`

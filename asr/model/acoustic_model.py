@@ -13,12 +13,12 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import frames_needed
 from asr.model.features import make_features
 from asr.model.features.layer import HOP, FeatureLayer
 from asr.model.features.spec_augment import SpecAugment
 from asr.model.layer_names import refuse_unfixed_names
 from asr.model.listening import ReceptiveField
-from asr.model.loss import frames_needed
 from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers
 from asr.model.networks.layers import BuiltByCall

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from multigpu import quiet
 from multigpu.errors import DeviceError
 

@@ -30,7 +30,7 @@ Reduce: TypeAlias = Callable[..., Any]
 
 
 class ReceptiveField(NamedTuple):
-    """Holds which inputs an output depends on.
+    """Which inputs an output depends on.
 
     Attributes:
         before: inputs before the place of the output, of the first one if several are a chunk.
@@ -45,7 +45,7 @@ class ReceptiveField(NamedTuple):
 
 
 class AudioModel(Protocol):
-    """Describes a model from audio to logits."""
+    """A model from audio to logits."""
 
     @property
     def frame_samples(self) -> int:

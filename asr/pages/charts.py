@@ -23,7 +23,7 @@ MAX_LOG_RANGE = 1000.0  # values below highest / MAX_LOG_RANGE are drawn at the 
 
 @dataclass(frozen=True)
 class Line:
-    """Describes one curve of a chart.
+    """One curve of a chart.
 
     Attributes:
         name: text in the legend and in tooltips.
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Holds a drawing with its title and legend, which the macro `figure` of `templates/parts.html` shows.
+    """A drawing with its title and legend, which the macro `figure` of `templates/parts.html` shows.
 
     Attributes:
         title: text above the drawing.

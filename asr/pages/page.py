@@ -28,7 +28,7 @@ BAR_EM = 5.0  # width of the longest bar of a table
 
 @dataclass(frozen=True)
 class Table:
-    """Holds the headings and rows of a table.
+    """The headings and rows of a table.
 
     Attributes:
         headings: one for each column.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asr.base.wording import percent, short_percent
+from asr.ctc.confidence import calibration
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.page import Table
-from asr.recognition.decoding.confidence import calibration
 from asr.report.utterances import Scored
 
 NUM_BINS = 10
@@ -19,7 +19,7 @@ NUM_BINS = 10
 
 @dataclass(frozen=True)
 class Reliability:
-    """Holds how well confidences predict which tokens are right.
+    """How well confidences predict which tokens are right.
 
     Attributes:
         num_tokens: that were recognized.

@@ -15,7 +15,7 @@ NARROW = 240
 
 @dataclass(frozen=True)
 class Curves:
-    """Holds the charts of a run's epochs.
+    """The charts of a run's epochs.
 
     Attributes:
         learning: charts of errors, loss and learning rate.

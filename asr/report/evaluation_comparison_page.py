@@ -59,7 +59,7 @@ def _verdict(comparison: Comparison) -> str:
 
 @dataclass(frozen=True)
 class _Recognized:
-    """Holds a system's hypothesis of an utterance: aligned tokens, and text if that differs."""
+    """A system's hypothesis of an utterance: aligned tokens, and text if that differs."""
 
     letter: str
     pairs: Sequence[AlignedPair]
@@ -68,7 +68,7 @@ class _Recognized:
 
 @dataclass(frozen=True)
 class _Card:
-    """Holds an utterance and the hypotheses of both systems."""
+    """An utterance and the hypotheses of both systems."""
 
     change: Change
     by_system: Sequence[_Recognized]
@@ -76,7 +76,7 @@ class _Card:
 
 @dataclass(frozen=True)
 class _Changes:
-    """Holds the first of many utterances, and their number."""
+    """The first of many utterances, and their number."""
 
     cards: Sequence[_Card]
     total: int

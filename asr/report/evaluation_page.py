@@ -123,7 +123,7 @@ def _facts(
 
 @dataclass(frozen=True)
 class _Part:
-    """Holds the number of tokens that are right, substituted, deleted or inserted."""
+    """The number of tokens that are right, substituted, deleted or inserted."""
 
     edit: str
     mark: str

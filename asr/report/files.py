@@ -14,7 +14,7 @@ from asr.report.evaluation_page import write_report
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """Holds the paths of the files of an evaluation.
+    """The paths of the files of an evaluation.
 
     Attributes:
         page: the report, HTML.

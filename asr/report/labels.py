@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import soundfile
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.evaluation.label_review import Candidate
 from asr.report.utterances import Scored, UtteranceCard, utterance_card
 
@@ -20,7 +21,7 @@ MAX_SOUND_S = 20.0  # longer recordings are not embedded, to keep the page small
 
 @dataclass(frozen=True)
 class LabelCard:
-    """Holds a label that is probably wrong, as the page shows it.
+    """A label that is probably wrong, as the page shows it.
 
     Attributes:
         candidate: the label and what contradicts it.
@@ -35,7 +36,7 @@ class LabelCard:
 
 @dataclass(frozen=True)
 class LabelsToReview:
-    """Holds the labels that are probably wrong.
+    """The labels that are probably wrong.
 
     Attributes:
         cards: of the first candidates, the most probable mistake first.

@@ -24,7 +24,7 @@ NUM_CONFUSIONS, NUM_EXAMPLES, NUM_HANZI = 10, 3, 20
 
 @dataclass(frozen=True)
 class ToneCell:
-    """Holds how often a tone was recognized as another.
+    """How often a tone was recognized as another.
 
     Attributes:
         kind: "right", "wrong" or "lost".
@@ -41,7 +41,7 @@ class ToneCell:
 
 @dataclass(frozen=True)
 class ToneRow:
-    """Holds how often a tone was recognized as each tone."""
+    """How often a tone was recognized as each tone."""
 
     tone: str
     cells: Sequence[ToneCell]
@@ -50,7 +50,7 @@ class ToneRow:
 
 @dataclass(frozen=True)
 class SyllableTables:
-    """Holds which parts of syllables are wrong, and which are confused with which.
+    """Which parts of syllables are wrong, and which are confused with which.
 
     Attributes:
         errors: the counts that the tables show.
@@ -148,7 +148,7 @@ def tone_matrix(errors: SyllableErrors) -> list[ToneRow]:
 
 @dataclass(frozen=True)
 class HanziTables:
-    """Holds wrong hanzi by whether their syllable is right.
+    """Wrong hanzi by whether their syllable is right.
 
     Attributes:
         errors: the counts that the tables show.

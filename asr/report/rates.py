@@ -29,7 +29,7 @@ FREQUENCY_EDGES = (0, 1, 5, 20, 100, 1000, 10_000)
 
 @dataclass(frozen=True)
 class GroupTable:
-    """Holds error rates of groups of utterances; the tail of a long table is folded."""
+    """Error rates of groups of utterances; the tail of a long table is folded."""
 
     shown: Table
     rest: Table
@@ -37,7 +37,7 @@ class GroupTable:
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Holds error rates in every unit, and those of groups of utterances."""
+    """Error rates in every unit, and those of groups of utterances."""
 
     table: Table
     groups: Sequence[GroupTable]
@@ -143,7 +143,7 @@ def range_name(edges: Sequence[float], value: float, measure: str) -> str:
 
 @dataclass(frozen=True)
 class FrequencyRates:
-    """Holds error rates of tokens by how often they are in the training set.
+    """Error rates of tokens by how often they are in the training set.
 
     Attributes:
         table: error rates by frequency in training.

@@ -52,7 +52,7 @@ def colour(run: ComparedRun) -> str:
 
 @dataclass(frozen=True)
 class _Card:
-    """Holds a run's best figure."""
+    """A run's best figure."""
 
     run: ComparedRun
     dev_error: str

@@ -31,7 +31,7 @@ SECONDS_PX = 70.0  # minimal distance between two time marks
 
 @dataclass(frozen=True)
 class Flag:
-    """Holds a token, its edit, and the time that it points to."""
+    """A token, its edit, and the time that it points to."""
 
     token: str
     edit: str
@@ -51,7 +51,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Placed:
-    """Holds a flag and its lane (0 is nearest to the picture), to the right of its time or to the left."""
+    """A flag and its lane (0 is nearest to the picture), to the right of its time or to the left."""
 
     flag: Flag
     lane: int
@@ -65,7 +65,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class FlagRow:
-    """Holds one row of flags, above or below the picture.
+    """One row of flags, above or below the picture.
 
     Attributes:
         kind: "hypothesis" or "said", a class in the stylesheet.
@@ -83,7 +83,7 @@ class FlagRow:
 
 @dataclass(frozen=True)
 class SoundFigure:
-    """Holds the spectrogram of an utterance, with the hypothesis above it and the reference below.
+    """The spectrogram of an utterance, with the hypothesis above it and the reference below.
 
     Attributes:
         utterance_id: of the utterance.

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from asr.base.errors import UserError
 from asr.base.pinyin import is_syllable, split_syllable
-from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.types import EditCounts, Hypothesis, Utterance
 from asr.evaluation.metrics import AlignedPair, align, count_edits
 from asr.pages.page import Table
 from asr.report.sound import MARKS, SoundFigure, sound_figure
@@ -27,7 +28,7 @@ K = TypeVar("K", str, tuple[str, str])
 
 @dataclass(frozen=True)
 class Scored:
-    """Holds an utterance, its hypothesis, and the edits between them."""
+    """An utterance, its hypothesis, and the edits between them."""
 
     utterance: Utterance
     hypothesis: Hypothesis
@@ -43,7 +44,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class AlignedColumn:
-    """Holds a token of the reference, one of the hypothesis, and the letter of the edit between them."""
+    """A token of the reference, one of the hypothesis, and the letter of the edit between them."""
 
     edit: str
     reference: str
@@ -53,7 +54,7 @@ class AlignedColumn:
 
 @dataclass(frozen=True)
 class UtteranceCard:
-    """Holds an utterance with its hypothesis, as `templates/cards.html` shows it.
+    """An utterance with its hypothesis, as `templates/cards.html` shows it.
 
     Attributes:
         scored: the utterance.
@@ -128,7 +129,7 @@ def difference(reference: str, hypothesis: str) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Holds some of many utterances.
+    """Some of many utterances.
 
     Attributes:
         cards: of the utterances to show.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint
 from asr.runs.origin import AverageOrigin, write_run
 from asr.runs.progress import EpochMetrics, Progress, best_first
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Average:
-    """Holds the mean of the weights of several epochs.
+    """The mean of the weights of several epochs.
 
     Attributes:
         weights: mean weights by the paths of variables.

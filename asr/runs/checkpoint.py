@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from asr.runs.progress import Progress
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -37,7 +37,7 @@ class DamagedCheckpointError(UserError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Holds the contents of a checkpoint file.
+    """The contents of a checkpoint file.
 
     Attributes:
         path: path of the file.

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.interrupt import Interrupted
-from asr.base.types import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
 from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
 from asr.runs.run import Run

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from asr.base.config import Config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.wording import duration, percent
 from asr.runs.origin import Origin, read_origin
 from asr.runs.progress import EpochMetrics, best_epoch, throughput
@@ -27,7 +27,7 @@ Rows = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """Holds one of the compared runs.
+    """One of the compared runs.
 
     Attributes:
         letter: names the run in tables and charts.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from asr.base.config import Config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.runs.origin import ORIGINS, read_origin
 from asr.runs.progress import EpochMetrics, best_first
 from asr.runs.resume_command import resume_command
@@ -26,7 +26,7 @@ FILES_OF_ACTIVITY = ("config.toml", "metrics.jsonl", "state.json", "checkpoints/
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Describes a run in one row.
+    """A run in one row.
 
     Attributes:
         directory: directory of the run.

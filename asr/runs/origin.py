@@ -18,8 +18,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy.typing as npt
 
 from asr.base.config import Config
+from asr.base.errors import UserError
 from asr.base.files import whole_file, whole_folder
-from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.runs.checkpoint import write_weights
 from asr.runs.progress import Progress
@@ -28,7 +28,7 @@ from asr.runs.run import Run
 
 @dataclass(frozen=True)
 class AverageOrigin:
-    """Describes what the average in a run directory is made of.
+    """What the average in a run directory is made of.
 
     Attributes:
         run: directory of the original run.
@@ -69,7 +69,7 @@ class AverageOrigin:
 
 @dataclass(frozen=True)
 class ImportOrigin:
-    """Describes which file of another program the weights in a run directory are from.
+    """Which file of another program the weights in a run directory are from.
 
     Attributes:
         program: its name, such as "ASRT".

@@ -20,7 +20,7 @@ TIMES = ("audio_s_per_s", "train_s", "waiting_share", "dev_s")  # fields of Epoc
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """Holds one line of metrics.jsonl.
+    """One line of metrics.jsonl.
 
     Attributes:
         epoch: number of the epoch, from 1.
@@ -118,7 +118,7 @@ class EpochSoFar:
 
 @dataclass(frozen=True)
 class Progress:
-    """Describes how far a run has come.
+    """How far a run has come.
 
     Attributes:
         history: metrics of the finished epochs.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from asr.base.wording import file_size
 
 FILE = "stages.json"
@@ -17,7 +17,7 @@ FILE = "stages.json"
 
 @dataclass(frozen=True)
 class StageRecord:
-    """Describes a stage of a model: some of its layers, on a device of their own.
+    """A stage of a model: some of its layers, on a device of their own.
 
     Attributes:
         devices: names; several where the stage is replicated, each with its share of every batch.

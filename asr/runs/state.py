@@ -19,9 +19,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
 from asr.base.lock import exclusive_lock, is_locked
-from asr.base.types import UserError
 from asr.base.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ NOT_TEXT: dict[str, type | UnionType] = {
 
 @dataclass(frozen=True)
 class RunState:
-    """Describes a run's last session.
+    """A run's last session.
 
     Attributes:
         state: "killed" if it ended without recording an end; "unknown" if that cannot be determined.

@@ -17,7 +17,7 @@ RETRY_AFTER_S = 2
 
 
 class Ticket:
-    """Holds the memory that one request has reserved.
+    """The memory that one request has reserved.
 
     Args:
         admission: that gave it.

@@ -13,8 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from typing_extensions import override
 
-from asr.base.types import UserError
-from asr.recognition.recognized import Recognized
+from asr.base.errors import UserError
 from asr.server.asrt_http import OK, plain_waveform
 from asr.server.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
 from asr.server.certificate import Certificate
@@ -23,6 +22,7 @@ from asr.server.limits import MAX_SYLLABLES
 from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 from asr.server.serving import Beside
+from asr.transcription.transcript import Recognized
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
 PARTIAL = 206_000  # of an answer that a later one replaces

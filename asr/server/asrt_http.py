@@ -19,13 +19,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.recognition.recognized import Recognized
 from asr.server.admission import Ticket
 from asr.server.limits import MAX_CHANNELS, MAX_SYLLABLES, Limits
 from asr.server.received_audio import pcm_waveform, refuse_too_long
 from asr.server.receiving import receive_body, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
+from asr.transcription.transcript import Recognized
 
 OK = 200_000
 CLIENT_ERROR = 400_000

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 
 class BatchReport(NamedTuple):
-    """Describes a batch that was run.
+    """A batch that was run.
 
     Attributes:
         kind: of its jobs.
@@ -39,7 +39,7 @@ class BatchReport(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """Describes the jobs that can share a batch.
+    """The jobs that can share a batch.
 
     Attributes:
         name: of the kind.

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from asr.audio.recording import Waveform, resample
-from asr.recognition.decoding.decoder import Decoder, converter_of
-from asr.recognition.long_audio import Segment
-from asr.recognition.timed_text import timed_tokens, timed_words
 from asr.server.admission import Ticket
 from asr.server.hot_words import hot_word_weight, hot_word_weights
 from asr.server.received_audio import pcm_waveform, received_waveform, refuse_too_long
 from asr.server.refusal import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
 from asr.server.sockets import Message, Talk, json_object, rate_of
+from asr.transcription.decoder import Decoder, converter_of
+from asr.transcription.long_audio import Segment
+from asr.transcription.timed_text import timed_tokens, timed_words
 
 MODES = ("offline", "online", "2pass")
 SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}

@@ -15,7 +15,7 @@ Message = TypeVar("Message")
 
 
 class Inbox(Generic[Message]):
-    """Holds the messages of one stream, in order.
+    """The messages of one stream, in order.
 
     Args:
         idle_s: seconds without a message after which a client is refused.

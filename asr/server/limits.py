@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 MAX_CHANNELS = 16  # of a recording
 MAX_HOT_WORD_CHARS = 100  # of one that a client may ask to be favoured
@@ -14,7 +14,7 @@ MAX_SYLLABLES = 20_000  # of a request to convert them
 
 @dataclass(frozen=True)
 class Limits:
-    """Holds the limits of a server.
+    """The limits of a server.
 
     Attributes:
         max_body_mb: largest body of a request, in MiB.

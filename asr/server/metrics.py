@@ -21,7 +21,7 @@ BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:
-    """Holds the counters of one server."""
+    """The counters of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

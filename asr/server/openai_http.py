@@ -15,17 +15,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route
 
 from asr.base.wording import listed
-from asr.recognition.decoding.decoder import converter_of
-from asr.recognition.long_audio import Segment
-from asr.recognition.recognized import Recognized
-from asr.recognition.time_formats import TimedToken, TimeFormat
-from asr.recognition.timed_text import format_recognized, spoken_span, timed_words
 from asr.server.admission import Ticket
 from asr.server.progressive import recognized_progressively
 from asr.server.received_audio import received_waveform
 from asr.server.receiving import Form, receive_form, while_connected
 from asr.server.refusal import RefusalError, invalid
 from asr.server.service import RecognitionService
+from asr.transcription.decoder import converter_of
+from asr.transcription.formats import TimedToken, TimeFormat
+from asr.transcription.long_audio import Segment
+from asr.transcription.timed_text import format_recognized, spoken_span, timed_words
+from asr.transcription.transcript import Recognized
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from asr.audio.recording import Waveform
-from asr.recognition.decoding.decoder import Decoder
-from asr.recognition.long_audio import Segment
-from asr.recognition.recognized import Recognized
 from asr.server.admission import Ticket
 from asr.server.receiving import drop
 from asr.server.service import RecognitionService
+from asr.transcription.decoder import Decoder
+from asr.transcription.long_audio import Segment
+from asr.transcription.transcript import Recognized
 
 
 async def recognized_progressively(

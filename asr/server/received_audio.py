@@ -7,7 +7,7 @@ import io
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, audio_header
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.wording import duration
 from asr.server.limits import MAX_CHANNELS
 from asr.server.refusal import RefusalError, invalid, too_large

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Form:
-    """Holds the parts of a form.
+    """The parts of a form.
 
     Attributes:
         fields: the values of each field.

@@ -23,14 +23,11 @@ from typing_extensions import override
 
 from asr.audio.opening import LongRecording, Opened, opened
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
-from asr.base.types import Hypothesis, Logits, UserError
+from asr.base.errors import UserError
+from asr.base.types import Hypothesis, Logits
+from asr.ctc.hot_words import HotWords, PinyinOf
 from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, Reduce, WrappedListener
-from asr.recognition.decoding.decoder import Decoder, converter_of, favouring, spoken, with_alternatives
-from asr.recognition.decoding.hot_words import HotWords, PinyinOf
-from asr.recognition.long_audio import LongAudioRecognizer, Segment
-from asr.recognition.recognized import Recognized
-from asr.recognition.recognizer import Recognizer
 from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
 from asr.server.hot_words import refuse_too_many
@@ -38,6 +35,10 @@ from asr.server.limits import Limits
 from asr.server.metrics import Metrics
 from asr.server.padding import PaddedListener
 from asr.server.streams import Streams
+from asr.transcription.decoder import Decoder, converter_of, favouring, spoken, with_alternatives
+from asr.transcription.long_audio import LongAudioRecognizer, Segment
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.transcript import Recognized
 
 READERS = 2  # threads that decode recordings
 UNREAD = "-"  # a syllable of no word, for which all characters are searched
@@ -181,22 +182,38 @@ class RecognitionService:
         if isinstance(recording, LongRecording):
             assert isinstance(recording.source, np.ndarray)
             recognized = await self._recognize_long(recording.source, on_segment, decoder)
-        elif decoder is not None and len(recording) >= WINDOW_SAMPLES:
-            recognized = await self._recognize_long(recording, on_segment, decoder)
         else:
-            recognized = await self._recognize_clip(recording, on_segment)
+            recognized = await self._recognize_clip(recording, on_segment, decoder)
         self.metrics.recognized(recognized.duration_s)
         return recognized
 
-    async def _recognize_clip(self, waveform: Waveform, on_segment: OnSegment) -> Recognized:
+    async def _recognize_clip(
+        self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
+    ) -> Recognized:
         duration_s = len(waveform) / SAMPLE_RATE_HZ
         if len(waveform) < WINDOW_SAMPLES:
             return Recognized(Hypothesis("-", (), "", 0.0, ()), (), duration_s)
-        hypothesis: Hypothesis = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
+        hypothesis: Hypothesis
+        if decoder is None:
+            hypothesis = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
+        else:
+            hypothesis = await self._decoded_by(decoder, waveform)
         recognized = Recognized.of_clip(hypothesis, duration_s)
         for segment in recognized.segments:
             on_segment(segment)
         return recognized
+
+    async def _decoded_by(self, decoder: Decoder, waveform: Waveform) -> Hypothesis:
+        """Recognize a clip as a whole, as `asr transcribe` does, with a decoder of the client's own."""
+        stopped = threading.Event()
+        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
+        recognizer = Recognizer(listener, self.recognizer.vocabulary, decoder)
+        work = functools.partial(recognizer.transcribe_waveforms, [waveform], ["-"])
+        try:
+            (hypothesis,) = await asyncio.get_running_loop().run_in_executor(self._long, work)
+        finally:
+            stopped.set()
+        return hypothesis
 
     async def _recognize_long(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None

@@ -18,8 +18,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
+from asr.base.errors import UserError
 from asr.base.interrupt import handled_by
-from asr.base.types import UserError
 from asr.server.certificate import Certificate
 from asr.server.connections import Connection
 from asr.server.limits import Limits
@@ -32,7 +32,7 @@ SETTLED_S = 0.5  # in which nothing competes with a first request, such as wheth
 
 
 class Beside(Protocol):
-    """Describes a server that runs beside that of HTTP, in the same event loop."""
+    """A server that runs beside that of HTTP, in the same event loop."""
 
     async def start(self) -> None:
         """Begin to answer clients."""

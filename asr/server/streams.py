@@ -22,15 +22,15 @@ from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
 from asr.model.listening import LogProbs
-from asr.recognition.decoding.decoder import Decoder
-from asr.recognition.long_audio import Segment
-from asr.recognition.recognizer import Recognizer
-from asr.recognition.streaming import StreamingRecognizer
-from asr.recognition.utterances import SegmentedStream, Update
 from asr.server.batching import Batcher, Kind
 from asr.server.limits import Limits
 from asr.server.received_audio import refuse_too_long
 from asr.server.refusal import unavailable
+from asr.transcription.decoder import Decoder
+from asr.transcription.long_audio import Segment
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.stream import SegmentedStream, Update
+from asr.transcription.streaming import StreamingRecognizer
 
 KIND = "stream"
 POLL_S = 0.02

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from asr.recognition.decoding.decoder import Decoder, converter_of
-from asr.recognition.long_audio import Segment, joined
-from asr.recognition.timed_text import timed_words
-from asr.recognition.utterances import Update
 from asr.server.hot_words import hot_word_weights
 from asr.server.received_audio import pcm_waveform
 from asr.server.refusal import invalid
 from asr.server.service import RecognitionService
 from asr.server.sockets import Message, Talk, json_object, rate_of
 from asr.server.streams import LiveStream
+from asr.transcription.decoder import Decoder, converter_of
+from asr.transcription.long_audio import Segment, joined
+from asr.transcription.stream import Update
+from asr.transcription.timed_text import timed_words
 
 DEFAULT_RATE_HZ = 8000
 FIELDS = {"sample_rate", "words", "max_alternatives", "phrase_list", "hot_words"}  # of `config`

@@ -16,9 +16,9 @@ from pypinyin import Style, lazy_pinyin
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.base.vocabulary import BLANK_ID, Vocabulary
 from asr.base.wording import counted
+from asr.ctc.greedy import collapse
 from asr.evaluation.metrics import AlignedPair, align
 from asr.pages.pictures import HOP_SAMPLES, Picture, heatmap, spectrogram_picture
-from asr.recognition.decoding.greedy import collapse
 
 PX_PER_S = 200
 WIDEST_PX = 3000
@@ -34,7 +34,7 @@ REFERENCE_INK, HYPOTHESIS_INK = (255, 159, 180), (255, 208, 138)
 
 @dataclass(frozen=True)
 class Row:
-    """Holds a token's probability in every frame.
+    """A token's probability in every frame.
 
     Attributes:
         token: of the vocabulary, or of the reference alone.
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Holds the posteriors and the alignment of one utterance.
+    """The posteriors and the alignment of one utterance.
 
     Attributes:
         pairs: reference and hypothesis side by side.

@@ -21,7 +21,7 @@ from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 FIRST_S = 60.0  # the first size is at most this, and the configured size divided by a power of two
 PRECISION = 1.12  # the search ends when the smallest size that fails is this many times one that fits
@@ -33,7 +33,7 @@ _ENDED = (EOFError, BrokenPipeError, ConnectionResetError)  # a connection's err
 
 @dataclass(frozen=True)
 class Trial:
-    """Holds the result of trying one batch size.
+    """The result of trying one batch size.
 
     Attributes:
         batch_s: seconds of audio in a batch, including padding.
@@ -54,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Started:
-    """Holds what a worker reports before its first trial.
+    """What a worker reports before its first trial.
 
     Attributes:
         on_cpu: whether batches use the machine's own memory.

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.config import Config
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from asr.training.batch_search import (
     USABLE_SHARE,
@@ -44,7 +45,7 @@ NUM_TYPICAL = 3  # batches that are timed in addition to the worst
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """Holds the results of all trials.
+    """The results of all trials.
 
     Attributes:
         config: the configuration that was tried, with its manifests.

@@ -21,7 +21,7 @@ from typing import Any
 import keras
 
 from asr.base.config import TrainConfig, did_you_mean
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.model.keras_internals import learning_rate_given_to
 from asr.runs.progress import EpochMetrics
 

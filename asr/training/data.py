@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.config import Config
+from asr.base.errors import UserError
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError, Utterance
+from asr.base.types import Utterance
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress

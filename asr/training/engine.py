@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from asr.base.types import Tensor, UserError
+from asr.base.errors import UserError
+from asr.base.types import Tensor
 from asr.model.devices import ModelEngine, device_errors_as_user_errors, engine_of_stages, start_devices
 from multigpu import quiet
 

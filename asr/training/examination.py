@@ -13,8 +13,8 @@ from asr.base.config import Config
 from asr.base.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
+from asr.ctc.loss import frames_needed
 from asr.model.features import make_features
-from asr.model.loss import frames_needed
 from asr.model.networks import make_network
 from asr.training.data import TRAINING_TOKENS, with_parent_tokens
 from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import listed
 from asr.model.acoustic_model import AcousticModel

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write, whole_file
-from asr.base.types import UserError
 from asr.base.units import UNITS, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.counting import END_ID
@@ -42,7 +42,7 @@ DEFAULT_MEMORY_SHARE, MAX_DEFAULT_MEMORY_MB = 1 / 8, 2000
 
 @dataclass(frozen=True)
 class UnitModel:
-    """Describes the trained model over one unit.
+    """The trained model over one unit.
 
     Attributes:
         num_tokens: in the text.
@@ -65,7 +65,7 @@ class UnitModel:
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """Describes a folder of language models, and the text they were trained on.
+    """A folder of language models, and the text they were trained on.
 
     Attributes:
         folder: as the caller named it.

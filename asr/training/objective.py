@@ -14,9 +14,9 @@ import tensorflow as tf
 from asr.base.config import TrainConfig
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import BLANK_ID
+from asr.ctc.greedy import BestPath, best_path
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel
-from asr.model.loss import ctc_loss
-from asr.recognition.decoding.greedy import BestPath, best_path
 
 Objective: TypeAlias = Callable[..., tuple[Tensor, BestPath]]
 """(model, audio, num_samples, labels, num_labels) -> (mean loss over the rows, best path through each)."""

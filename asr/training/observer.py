@@ -22,7 +22,7 @@ from asr.runs.stage_record import StageRecord
 
 @dataclass(frozen=True)
 class TrainingStart:
-    """Describes the model, the data and the devices of a run that is about to start.
+    """The model, the data and the devices of a run that is about to start.
 
     Attributes:
         directory: of the run.

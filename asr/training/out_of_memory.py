@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import TrainConfig
-from asr.base.types import Batch, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Batch, Utterance
 
 # a full disk and too many open files are ResourceExhausted as well; a copy to a full GPU is Internal
 _MEMORY_MESSAGE = re.compile(

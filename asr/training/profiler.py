@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asr.base.config import TrainConfig
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.wording import listed
 
 MAX_LISTED = 3
@@ -17,7 +18,7 @@ NUM_REPORTED_EACH = 3
 
 @dataclass(frozen=True)
 class SkippedBatch:
-    """Describes a batch that was skipped and changed no weight.
+    """A batch that was skipped and changed no weight.
 
     Attributes:
         loss: mean loss of the batch.

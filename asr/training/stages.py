@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import STAGES, device_errors_as_user_errors
 from asr.runs.run import Run

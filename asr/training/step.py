@@ -10,16 +10,16 @@ import tensorflow as tf
 
 from asr.base.config import TrainConfig
 from asr.base.types import Batch, Tensor
+from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import BATCH_SIGNATURE
-from asr.recognition.decoding.greedy import BestPath
 from asr.training.engine import Engine
 from asr.training.objective import make_objective
 from asr.training.optimizer import loss_scale_of
 
 
 class StepResult(NamedTuple):
-    """Holds what a step returns to the training loop."""
+    """What a step returns to the training loop."""
 
     loss: Tensor  # () mean over the utterances
     path: BestPath

@@ -23,7 +23,8 @@ import numpy as np
 import tensorflow as tf
 
 from asr.audio.recording import Waveform, read_audio
-from asr.base.types import Logits, Tensor, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import EvaluationData
 from asr.model.listener import CLIP_SIGNATURE, Listener

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from asr.base.config import Config
+from asr.base.errors import UserError
 from asr.base.interrupt import StopRequest, stop_signals
-from asr.base.types import UserError
 from asr.model.devices import ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -52,7 +52,7 @@ SET_ON_RESUME = (
 
 
 class Trained(NamedTuple):
-    """Holds the result of training.
+    """The result of training.
 
     Attributes:
         run: with its checkpoints, metrics and report.
@@ -66,7 +66,7 @@ class Trained(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """Holds the model and the data that are ready before the first step."""
+    """The model and the data that are ready before the first step."""
 
     setup: TrainingSetup
     train_data: Dataset

@@ -23,14 +23,15 @@ from typing import Any, Protocol
 import keras
 
 from asr.base.config import Config, dump_config
+from asr.base.errors import UserError
 from asr.base.interrupt import Interrupted, StopRequest
-from asr.base.types import Batch, UserError, Utterance
+from asr.base.types import Batch, Utterance
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.greedy import labels_of
 from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
 from asr.evaluation.metrics import total_edits
 from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import Listener
-from asr.recognition.decoding.greedy import labels_of
 from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
@@ -41,17 +42,10 @@ from asr.training.engine import Engine
 from asr.training.moving_average import MovingAverage
 from asr.training.objective import flat_steps_of
 from asr.training.observer import TrainingObserver
-from asr.training.optimizer import (
-    learning_rate_of,
-    loss_scale_of,
-    make_optimizer,
-    plateau_factor,
-    set_plateau,
-    stops_early,
-    warmup_steps_of,
-)
+from asr.training.optimizer import loss_scale_of, make_optimizer
 from asr.training.out_of_memory import memory_errors_as_user_errors
 from asr.training.profiler import Profiler
+from asr.training.schedule import learning_rate_of, plateau_factor, set_plateau, stops_early, warmup_steps_of
 from asr.training.skipped_batches import SkippedBatch
 from asr.training.stages import stages_of, typical_batch
 from asr.training.step import Step, StepResult, make_step, reference_labels
@@ -92,7 +86,7 @@ class TrainingData(Protocol):
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Holds the model to train, its configuration and its data.
+    """The model to train, its configuration and its data.
 
     Attributes:
         config: of the run.

@@ -30,7 +30,7 @@ SENT_MIB = 140  # of a body that never ends; servers refuse it at 128
 
 @dataclass(frozen=True)
 class Abuse:
-    """Holds what an abusive client needs.
+    """What an abusive client needs.
 
     Attributes:
         server: to abuse.

@@ -83,7 +83,7 @@ def asrt_request(waveform: Any) -> bytes:
 
 @dataclass
 class StreamTimes:
-    """Holds the latencies of one stream in seconds, and its text.
+    """The latencies of one stream in seconds, and its text.
 
     Attributes:
         partials_s: from each message of sound to the answer that takes it into account.

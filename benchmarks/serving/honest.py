@@ -30,7 +30,7 @@ PARTIAL_ANSWERS = 2  # to a stream by gRPC: one to its piece, one at its end
 
 @dataclass(frozen=True)
 class Honest:
-    """Describes honest clients of one kind.
+    """Honest clients of one kind.
 
     Attributes:
         ask: sends a recording to a server and returns the text of the answer.

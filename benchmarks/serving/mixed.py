@@ -28,7 +28,7 @@ MAX_SHOWN = 5
 
 @dataclass
 class Tally:
-    """Holds what happened to clients and to the server.
+    """What happened to clients and to the server.
 
     Attributes:
         until_s: by the monotonic clock, the end of the load.

@@ -16,7 +16,7 @@ MODELS = ("TensorFlow", "exported")
 
 @dataclass(frozen=True)
 class Models:
-    """Holds a run and where its exports are.
+    """A run and where its exports are.
 
     Attributes:
         run: the trained model.

@@ -21,7 +21,7 @@ START_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Started:
-    """Describes a server that runs.
+    """A server that runs.
 
     Attributes:
         address: of HTTP.

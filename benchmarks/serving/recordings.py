@@ -19,7 +19,7 @@ from data_pipeline.manifest import read_manifest
 
 @dataclass(frozen=True)
 class Recording:
-    """Holds a recording and its transcript.
+    """A recording and its transcript.
 
     Attributes:
         path: of a WAV file.

@@ -13,7 +13,7 @@ from serving.models import Models
 from serving.processes import asr_serve, sherpa_serve
 from serving.recordings import Recording, clips_of, joined_clips, transcribed
 
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer
 
 NUM_CLIENTS = 64
 WARM_UP_S, SECONDS = 3.0, 12.0

@@ -53,7 +53,7 @@ DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Describes an entry of an archive as the archive declares it; nothing is validated.
+    """An entry of an archive as the archive declares it; nothing is validated.
 
     Attributes:
         name: path within the archive.

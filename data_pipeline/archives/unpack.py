@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write, whole_file
-from asr.base.types import UserError
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.archives.entries import CHUNK_BYTES, DAMAGE, DamagedError, Entry, entries_of

@@ -18,7 +18,7 @@ import soxr
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.noise import ColouredNoises, Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
@@ -44,7 +44,7 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class AppliedEffects:
-    """Describes the effects that were applied to a clip.
+    """The effects that were applied to a clip.
 
     Attributes:
         speed: speed factor, 1 if unchanged.

@@ -60,7 +60,7 @@ def reverberate(speech: Samples, response: Samples) -> Samples:
 
 @dataclass(frozen=True)
 class Room:
-    """Describes a box-shaped room with a speaker and a microphone.
+    """A box-shaped room with a speaker and a microphone.
 
     Attributes:
         size_m: (3,) length, width and height.
@@ -166,7 +166,7 @@ def _tail(room: Room, begin: int, end: int, rng: np.random.Generator) -> Samples
 
 @dataclass(frozen=True)
 class SimulatedRooms:
-    """Holds the responses of `NUM_ROOMS` simulated rooms, shared by all clips to simulate each room once."""
+    """The responses of `NUM_ROOMS` simulated rooms, shared by all clips to simulate each room once."""
 
     responses: list[tuple[Samples, str]]
 
@@ -183,7 +183,7 @@ class SimulatedRooms:
 
 @dataclass(frozen=True)
 class MeasuredResponses:
-    """Holds impulse responses of real rooms, in files."""
+    """Impulse responses of real rooms, in files."""
 
     pieces: list[Piece]
     cache: SoundCache

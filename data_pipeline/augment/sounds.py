@@ -27,8 +27,8 @@ from asr.audio.recording import (
     refuse_pipe,
     resample,
 )
+from asr.base.errors import UserError
 from asr.base.files import read_lines
-from asr.base.types import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads

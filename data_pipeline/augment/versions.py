@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.audio.recording import read_audio, write_wav
+from asr.base.errors import UserError
 from asr.base.files import cannot_write
-from asr.base.types import UserError
 from data_pipeline.augment.augmenter import AppliedEffects, Augmenter, speed_factors, utterance_keys
 
 
 @dataclass(frozen=True)
 class Version:
-    """Describes a recording as one epoch uses it.
+    """A recording as one epoch uses it.
 
     Attributes:
         epoch: number of the epoch, from 0.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asr.base.config import did_you_mean
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.corpora import (
     aidatatang_200zh,
     aishell1,

@@ -14,7 +14,7 @@ import json
 import re
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (

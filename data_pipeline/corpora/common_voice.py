@@ -12,7 +12,7 @@ import dataclasses
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import raw_lines
 from data_pipeline.corpora.listed import (
@@ -33,7 +33,7 @@ LAYOUT = "<version>/<language>/{train,dev,test}.tsv and clips/*.mp3"
 
 
 class Columns(NamedTuple):
-    """Holds the positions of a table's columns."""
+    """The positions of a table's columns."""
 
     num_columns: int
     clip: int

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from asr.audio.recording import Waveform, read_audio, write_wav
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.word_strings import cut_at_silence, pause

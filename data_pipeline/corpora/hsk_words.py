@@ -9,7 +9,7 @@ import collections
 import zlib
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.conversion import convert_to_wav
 from data_pipeline.types import SPLITS, UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording

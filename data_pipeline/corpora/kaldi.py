@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.listed import (
     Entry,
@@ -38,7 +38,7 @@ LAYOUT = "wav.scp, text, utt2spk, segments; or {train,dev,test}/ with these"
 
 @dataclass(frozen=True)
 class Tables:
-    """Holds the lines of a data directory's files.
+    """The lines of a data directory's files.
 
     Attributes:
         wav: recording -> path or command.

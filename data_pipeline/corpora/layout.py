@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"

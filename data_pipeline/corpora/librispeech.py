@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from asr.base.errors import UserError
 from asr.base.files import is_utf8
-from asr.base.types import UserError
 from asr.base.wording import listed
 from data_pipeline.corpora.layout import in_form_on_disk, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
@@ -34,7 +34,7 @@ KeyedLines: TypeAlias = dict[str, tuple[str, str]]  # id -> (`path:number`, the 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Describes one utterance of a list, with its audio path as written.
+    """One utterance of a list, with its audio path as written.
 
     Attributes:
         where: `path:number` of its line.
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """Holds what was read of a list for one split.
+    """What was read of a list for one split.
 
     Attributes:
         path: of the list.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.types import CorpusReading, LeftOut, Recording
 
@@ -22,7 +22,7 @@ CONFLICTING = "conflicting transcripts"
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Describes the audio file of a recording.
+    """The audio file of a recording.
 
     Attributes:
         path: of the audio; its name without the suffix is the recording's id.
@@ -37,7 +37,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Holds the transcript of one recording.
+    """The transcript of one recording.
 
     Attributes:
         id: of the recording.

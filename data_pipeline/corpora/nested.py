@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.archives.unpack import NoRoomError, unpack_into
 from data_pipeline.corpora.layout import corpus_folder, files_below

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import Clip, Line, match, require_recordings

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, require_recordings

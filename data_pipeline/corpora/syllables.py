@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from asr.base.errors import UserError
 from asr.base.pinyin import NEUTRAL, is_syllable, mandarin_syllables, read_syllable
-from asr.base.types import UserError
 
 ER = "er5"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.corpora.listed import (
@@ -54,7 +54,7 @@ LAYOUT = "one table, or {train,dev,test}.csv, or a column named split"
 
 @dataclass(frozen=True)
 class Header:
-    """Describes the columns of a table.
+    """The columns of a table.
 
     Attributes:
         delimiter: between the fields.

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.audio.recording import PIECE
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ ROW = np.dtype([("key", "u8"), ("size", "i8"), ("modified_ns", "i8"), ("duration
 
 
 class CheckedFiles:
-    """Holds the size, the time of modification and the duration of each recording that is sound.
+    """The size, the time of modification and the duration of each recording that is sound.
 
     Methods may be called in any thread.
 

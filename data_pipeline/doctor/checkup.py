@@ -17,7 +17,7 @@ from asr.audio.recording import (
     read_audio,
     refuse_pipe,
 )
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 
@@ -44,7 +44,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """Holds measurements of a recording. Levels are relative to full scale, measured at 16 kHz mono.
+    """Measurements of a recording. Levels are relative to full scale, measured at 16 kHz mono.
 
     Attributes:
         problem: a key of findings.KINDS if the file cannot be used; all else may be missing then.

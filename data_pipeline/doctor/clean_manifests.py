@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import Source
 from data_pipeline.manifest import write_manifest

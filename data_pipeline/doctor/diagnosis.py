@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkup, audio_findings
@@ -20,7 +20,7 @@ from data_pipeline.work import reported
 
 @dataclass(frozen=True)
 class Contents:
-    """Holds the content of manifests.
+    """The content of manifests.
 
     Attributes:
         sources: the manifests, in the order given.
@@ -35,7 +35,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Summary:
-    """Holds the summary of a manifest.
+    """The summary of a manifest.
 
     Attributes:
         source: the manifest.
@@ -56,7 +56,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Holds all findings about manifests.
+    """All findings about manifests.
 
     Attributes:
         contents: the content of the manifests.

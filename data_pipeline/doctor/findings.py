@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from asr.base.config import DataConfig
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from data_pipeline.corpora.listed import split_of
 from data_pipeline.joint import folder_of, parts_of
 from data_pipeline.types import SPLITS
@@ -22,7 +23,7 @@ LAST: Role = "test"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Describes a kind of finding.
+    """A kind of finding.
 
     Attributes:
         code: name for programs.
@@ -168,7 +169,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Holds a readable line of a manifest."""
+    """A readable line of a manifest."""
 
     source: Source
     line: int
@@ -182,7 +183,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Describes one finding about a manifest, an utterance or a recording.
+    """One finding about a manifest, an utterance or a recording.
 
     Attributes:
         code: code of its kind, a key of KINDS.

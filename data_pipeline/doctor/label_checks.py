@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.errors import UserError
 from asr.base.hanzi_text import hanzi_in
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor.findings import Entry, Finding, about
@@ -27,7 +27,7 @@ OUTLIER_FACTOR = 2.5
 
 @dataclass(frozen=True)
 class LabelRules:
-    """Holds what labels are checked against.
+    """What labels are checked against.
 
     Attributes:
         vocabulary: vocabulary of the model; None if unknown.

@@ -112,7 +112,7 @@ def _histograms(diagnosis: Diagnosis) -> list[Chart]:
 
 @dataclass(frozen=True)
 class _Example:
-    """Holds a finding with its utterance.
+    """A finding with its utterance.
 
     Attributes:
         finding: the finding.
@@ -131,7 +131,7 @@ class _Example:
 
 @dataclass(frozen=True)
 class _KindFound:
-    """Holds the findings of a kind.
+    """The findings of a kind.
 
     Attributes:
         kind: the kind of finding.

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import listed
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -108,7 +109,7 @@ def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """Holds what is wrong with a recording's audio, or its length at the model's rate."""
+    """What is wrong with a recording's audio, or its length at the model's rate."""
 
     problem: str
     num_samples: int = 0

@@ -11,8 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.archives.unpack import is_archive, is_unpacked, unpack
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Downloaded:
-    """Describes a corpus that is complete on disk.
+    """A corpus that is complete on disk.
 
     Attributes:
         folder: folder of the archives and their content.

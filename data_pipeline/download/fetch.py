@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from asr.base.errors import UserError
 from asr.base.files import cannot_write, whole_file
-from asr.base.types import UserError
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.archives.entries import CHUNK_BYTES, DamagedError
@@ -125,7 +125,7 @@ def at_mirror(archive: Archive, mirror: str) -> Archive:
 
 
 class _Part:
-    """Holds the received part of a file, and the server's description of the whole.
+    """The received part of a file, and the server's description of the whole.
 
     Args:
         archive: the file to download.

@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.error import HTTPError, URLError
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 OPENSLR_HOSTS = ("openslr.trmal.net", "openslr.elda.org", "openslr.magicdatatech.com")  # EU, EU, China
 TRANSIENT_STATUSES = (408, 425, 429)  # besides 500 and above
@@ -40,7 +40,7 @@ class TransientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Holds a server's description of a file; empty or None what the server leaves open."""
+    """A server's description of a file; empty or None what the server leaves open."""
 
     url: str
     etag: str = ""
@@ -62,7 +62,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Holds a server's answer to a request for a file.
+    """A server's answer to a request for a file.
 
     Attributes:
         response: stream of the content.

@@ -78,7 +78,7 @@ def hashes(windows: Int64, num_rows: int) -> Int64:
 
 
 class Draft(NamedTuple):
-    """Holds the readings of a text's hanzi before the context is asked.
+    """The readings of a text's hanzi before the context is asked.
 
     Attributes:
         syllables: toned, one for each hanzi.
@@ -92,7 +92,7 @@ class Draft(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Holds a reading that is better than the dictionary's.
+    """A reading that is better than the dictionary's.
 
     Attributes:
         place: of the hanzi among the text's hanzi.

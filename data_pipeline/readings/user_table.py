@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import mandarin_syllables, syllables_in
-from asr.base.types import UserError
 from data_pipeline.readings.tones import PAUSE
 from data_pipeline.readings.traditional import simplified
 
@@ -25,7 +25,7 @@ FORM = "expected a word in hanzi and a toned syllable for each hanzi, such as `é
 
 @dataclass(frozen=True)
 class UserTable:
-    """Holds a user's readings.
+    """A user's readings.
 
     Attributes:
         readings: word in simplified hanzi -> a toned syllable for each hanzi.

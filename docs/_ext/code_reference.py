@@ -25,7 +25,7 @@ UNBOUNDED = 1e9  # a bound as far from 0 as this is none
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """Describes one setting: its name, type with range, default and meaning, as Markdown."""
+    """One setting: its name, type with range, default and meaning, as Markdown."""
 
     name: str
     type: str

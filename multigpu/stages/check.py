@@ -46,7 +46,7 @@ Port: TypeAlias = Callable[[keras.Model, Sequence[Sequence[str]], Sequence[str],
 
 @dataclass(frozen=True)
 class StagesCheck:
-    """Holds what a check of stages found.
+    """What a check of stages found.
 
     Attributes:
         placement: what the devices of each stage hold of the model.

@@ -16,7 +16,7 @@ MAX_LISTED = 8  # names in a message
 
 @dataclass(frozen=True)
 class Stage:
-    """Describes a part of a model that runs on one device.
+    """A part of a model that runs on one device.
 
     Attributes:
         index: position among the stages, from 0.

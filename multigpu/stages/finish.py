@@ -68,7 +68,7 @@ class _Called(BaseException):
 
 
 class _StandIn:
-    """Is given to a loss function in place of its model.
+    """Given to a loss function in place of its model.
 
     Args:
         answer: takes what the loss function calls the model with, and returns the outputs.

@@ -30,7 +30,7 @@ Place: TypeAlias = tuple[int, int]  # key of a value, and index of a tensor with
 
 
 class LayerCost(NamedTuple):
-    """Holds what layers cost that follow each other and cannot be cut apart.
+    """What layers cost that follow each other and cannot be cut apart.
 
     Attributes:
         names: of the layers.

@@ -1,4 +1,4 @@
-"""Describes what each stage's devices hold of a model, and their part of the work."""
+"""What each stage's devices hold of a model, and their part of the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multigpu.stages.weights import bytes_of
 
 
 class StagePlacement(NamedTuple):
-    """Describes what a stage's devices hold of a model, and their part of the work.
+    """What a stage's devices hold of a model, and their part of the work.
 
     Attributes:
         devices: names; weights and the optimiser's variables are on the first.

@@ -23,7 +23,7 @@ from multigpu.towers import Tensor
 
 
 class MicroBatch(NamedTuple):
-    """Holds a part of a batch and what runs it."""
+    """A part of a batch and what runs it."""
 
     inputs: Values  # of the model, by key
     runs: Sequence[StageRun]  # of each stage
@@ -31,7 +31,7 @@ class MicroBatch(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """Holds the results of all micro-batches."""
+    """The results of all micro-batches."""
 
     forwards: list[list[Forward]]  # of each micro-batch, stage by stage
     gradients: list[list[Tensor | None]]  # of each stage's weights, summed; empty without a backward pass

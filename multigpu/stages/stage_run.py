@@ -18,7 +18,7 @@ LossOfValues: TypeAlias = Callable[[Values], tuple[Tensor | None, Structure]]
 
 
 class Forward(NamedTuple):
-    """Holds the results of a stage's forward pass."""
+    """The results of a stage's forward pass."""
 
     values: Values  # that the stage computed for others
     loss: Tensor | None  # of the last stage, () mean over the rows
@@ -28,7 +28,7 @@ class Forward(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """Holds the results of a stage's backward pass."""
+    """The results of a stage's backward pass."""
 
     below: dict[int, list[Tensor | None]]  # of what the stage took from earlier ones, one for each tensor
     gradients: list[Tensor | None]  # of the trainable weights

@@ -9,7 +9,7 @@ import soundfile
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
 from data_pipeline.batching import padded_length

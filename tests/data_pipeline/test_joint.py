@@ -10,8 +10,8 @@ import soundfile
 from helpers.corpora.forms import build_librispeech
 
 from asr.base.config import DataConfig
+from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError
 from data_pipeline.doctor.findings import sources_to_examine
 from data_pipeline.joint import Part, folder_of, parts_of, prepare_joint, weights_of
 from data_pipeline.manifest import read_manifest

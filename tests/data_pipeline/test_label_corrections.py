@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.label_corrections import corrections, write_corrected
 from data_pipeline.manifest import read_manifest
 

@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from data_pipeline.manifest import read_manifest, scan_manifest, write_manifest
 
 

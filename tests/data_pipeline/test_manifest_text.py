@@ -2,7 +2,8 @@
 
 import pytest
 
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.language.ngram.model_file import load_model
 from data_pipeline import manifest_text

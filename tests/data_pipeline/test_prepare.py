@@ -12,8 +12,8 @@ from helpers import ROOT
 from helpers.corpora.chinese import build_thchs30
 
 from asr.audio.recording import write_wav
+from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
-from asr.base.types import UserError
 from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
 from data_pipeline.manifest import read_manifest

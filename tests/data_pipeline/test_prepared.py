@@ -6,7 +6,7 @@ import pytest
 import soundfile
 from helpers.corpora.chinese import build_thchs30
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.main import main
 from data_pipeline.labels import LABELS_VERSION
 from data_pipeline.manifest import read_manifest

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline import text_files
 from data_pipeline.labels import label
 from data_pipeline.running_text import SENTENCE_END, processes, segment_files, segment_text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
+from asr.base.errors import UserError
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError
 from data_pipeline.manifest import read_manifest
 from data_pipeline.synthesis import Synthesizer, synthesize_corpus
 

@@ -8,7 +8,8 @@ import pytest
 import soundfile
 
 from asr.audio.recording import read_audio
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from data_pipeline.joint import parts_of, prepare_joint
 from data_pipeline.manifest import read_manifest
 from data_pipeline.word_strings import MAX_PAUSE_S, MAX_STRING_S, cut_at_silence, joined_utterances

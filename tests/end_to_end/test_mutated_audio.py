@@ -12,7 +12,8 @@ import pytest
 import soundfile
 
 from asr.audio.recording import audio_header, read_audio
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from data_pipeline.dataset import Dataset

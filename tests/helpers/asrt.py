@@ -29,7 +29,7 @@ NORM = {"gamma": (0.5, 1.5), "beta": (-0.3, 0.3), "moving_mean": (-1, 1), "movin
 
 
 class Layer(NamedTuple):
-    """Holds a layer with Keras's names of its weights."""
+    """A layer with Keras's names of its weights."""
 
     name: str
     weights: dict[str, Array]

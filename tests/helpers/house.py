@@ -19,10 +19,11 @@ ROOMS = (
     "base",
     "audio",
     "pages",
-    "model",
     "language",
+    "ctc",
+    "model",
     "runs",
-    "recognition",
+    "transcription",
     "evaluation",
     "report",
     "training",
@@ -124,7 +125,7 @@ def import_cycles(graph: Graph) -> list[list[str]]:
 def _folder_or_module(module: str, graph: Graph) -> str:
     """Return the sub-package that contains a module, such as data_pipeline.corpora, or else the module."""
     parts = module.split(".")
-    depth = 3 if parts[0] == "asr" else 2  # asr.recognition.decoding, data_pipeline.corpora
+    depth = 3 if parts[0] == "asr" else 2  # asr.ctc, data_pipeline.corpora
     folder = ".".join(parts[:depth])
     return folder if folder in graph else module
 

@@ -38,7 +38,7 @@ PAGES = [name for name in _NAMES if (ROOT / name).exists()]
 
 @dataclass(frozen=True)
 class Block:
-    """Holds a fenced block of a page.
+    """A fenced block of a page.
 
     Attributes:
         page: its path.
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """Holds one command of a page, as it is written there.
+    """One command of a page, as it is written there.
 
     Attributes:
         page: its path.

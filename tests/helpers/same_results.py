@@ -4,12 +4,11 @@ PYTHONPATH=tests python -m helpers.same_results runs/demo data/mandarin_demo/tes
 PYTHONPATH=tests python -m helpers.same_results runs/demo data/mandarin_demo/test.jsonl after.json
 diff before.json after.json
 
-It also trains two epochs of the demo. Only commands and protocols are used, which outlive the names of classes.
+It also trains two epochs of the demo. It uses commands and protocols only, which outlive names of classes.
 """
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,11 +17,11 @@ from pathlib import Path
 import grpc
 import numpy as np
 import requests
-from helpers.speech_sockets import funasr, vosk
-from helpers.servers import server_process
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from data_pipeline.manifest import read_manifest
+from helpers.servers import server_process
+from helpers.speech_sockets import funasr, vosk
 
 NUM_CLIPS = 8
 HOT_WORDS = "北京\n天气\t3\n会议\t2\n"
@@ -70,7 +69,9 @@ def trained(folder):
     printed([sys.executable, "train.py", "demo", "--set", "train.epochs=2", *runs])
     (metrics,) = folder.glob("*/metrics.jsonl")
     records = map(json.loads, metrics.read_text("utf-8").splitlines())
-    return [{key: value for key, value in one.items() if "_s" not in key and "per" not in key} for one in records]
+    return [
+        {key: value for key, value in one.items() if "_s" not in key and "per" not in key} for one in records
+    ]
 
 
 def transcribed(run, paths, given):
@@ -86,7 +87,9 @@ def transcribed(run, paths, given):
             with tempfile.TemporaryDirectory() as folder:
                 asr("transcribe", run, *paths, "--format", suffix, "--out", folder, *options)
                 files = sorted(Path(folder).iterdir())
-                found[f"{suffix} {options}"] = {one.name: one.read_text("utf-8").splitlines() for one in files}
+                found[f"{suffix} {options}"] = {
+                    one.name: one.read_text("utf-8").splitlines() for one in files
+                }
     return found
 
 
@@ -186,7 +189,9 @@ def results(run, manifest, folder):
     clips, paths = recordings(manifest, folder)
     hot, model, text = folder / "hot.txt", folder / "lm", folder / "text.txt"
     hot.write_text(HOT_WORDS, "utf-8")
-    text.write_text("".join(f"{one.text}\n" for one in read_manifest(manifest.with_name("train.jsonl"))), "utf-8")
+    text.write_text(
+        "".join(f"{one.text}\n" for one in read_manifest(manifest.with_name("train.jsonl"))), "utf-8"
+    )
     asr("lm", "train", text, "--out", model)
     given = {"LM": model, "HOT": hot}
     runs = folder / "runs"
@@ -208,7 +213,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         found = json.dumps(results(run, manifest, Path(name)), ensure_ascii=False, indent=0)
         # results name the files they are of
-        out.write_text(found.replace(name, "FOLDER").replace(os.getcwd(), "CHECKOUT"), "utf-8")
+        out.write_text(found.replace(name, "FOLDER").replace(str(Path.cwd()), "CHECKOUT"), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,10 @@
-"""Find what is not plain English in code and pages: `python tests/helpers/voice.py [PATH ...]` lists it.
+"""Find words that have a plainer one, in code and pages.
 
-Two rules, of which the first holds everywhere and the second outside `tests`:
+python tests/helpers/voice.py [PATH ...]     # lists them
 
-- None of the words in `WORDS` occurs, neither in text nor as a part of a name. Each has a plainer one.
-- A docstring's first sentence has a verb and four words or more. A function's begins with the verb, in the
-  imperative ("Return the learning rate of the next step."); a module's or a class's has one anywhere.
-
-A line that must keep such a word is listed in `ALLOWED`, with the reason.
+A line that must keep such a word, in text or as a part of a name, is listed in `ALLOWED`, with the reason.
 """
 
-import ast
 import re
 import sys
 from collections import Counter
@@ -20,8 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 SUFFIXES = {".py", ".md", ".html", ".css", ".js", ".toml", ".yaml", ".yml", ".cff"}
-DOCSTRINGS_IN = ("asr", "data_pipeline", "multigpu", "benchmarks", "docs", "train.py", "setup.py")
-SMALLEST_SENTENCE = 4  # words
 QUOTES_THEM = ("tests/helpers/voice.py", "tests/test_voice.py")
 
 # a pattern (between word boundaries; an underscore is one) and what to write instead
@@ -55,7 +48,7 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("asr/audio/wav.py", "stream.tell()", "a method of Python's files"),
     ("asr/base/hypothesis_json.py", 'KEY = "heard"', "a key of files that were written before"),
     (
-        "tests/asr/recognition/test_journal.py",
+        "tests/asr/transcription/test_journal.py",
         '"heard": dataclasses',
         "a key of files that were written before",
     ),
@@ -66,57 +59,10 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("tests/data_pipeline/archives/test_unpack.py", "fileobj.tell()", "a method of Python's files"),
 ]
 
-# base forms, one a line, that a docstring may use
-VERBS = set(Path(__file__).with_name("verbs.txt").read_text("utf-8").split())
-_FINITE = {
-    "is",
-    "are",
-    "was",
-    "were",
-    "has",
-    "have",
-    "had",
-    "does",
-    "do",
-    "can",
-    "cannot",
-    "must",
-    "may",
-    "will",
-}
-_FINITE |= {
-    "should",
-    "could",
-    "would",
-    "goes",
-    "did",
-    "became",
-    "came",
-    "kept",
-    "took",
-    "went",
-    "wrote",
-    "gave",
-}
-
-
-def third_person(verb: str) -> str:
-    """Return the form of a verb that follows "it"."""
-    if verb in ("have", "do", "go"):
-        return {"have": "has", "do": "does", "go": "goes"}[verb]
-    if re.search(r"(?:s|x|z|ch|sh)$", verb):
-        return verb + ("zes" if verb.endswith("iz") else "es")
-    return verb[:-1] + "ies" if re.search(r"[^aeiou]y$", verb) else verb + "s"
-
-
-_THIRD_PERSONS = {third_person(verb) for verb in VERBS} | _FINITE
-# of a plural ("Names that begin ..."): the verb's base form after a relative pronoun or a pronoun
-_AFTER = {"that", "which", "who", "they", "we", "you", "to", "not", "never", "always", "also"}
-
 
 @dataclass(frozen=True)
 class Finding:
-    """Holds one place that is not plain English."""
+    """One place that is not plain English."""
 
     path: str
     line: int
@@ -154,52 +100,9 @@ def words(path: Path) -> Iterator[Finding]:
             yield Finding(name, number, f"{match[0]!r} in {line.strip()[:90]!r}", remedy)
 
 
-def first_sentence(docstring: str) -> str:
-    """Return the first sentence of a docstring, in one line."""
-    paragraph = docstring.strip().split("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", paragraph)[0]
-
-
-def has_verb(sentence: str, *, imperative: bool) -> bool:
-    """Say whether a sentence has a verb that `VERBS` knows; an imperative one is its first word."""
-    found = re.findall(r"[A-Za-z']+", re.sub(r"`[^`]*`", "X", sentence))
-    if not found:
-        return False
-    lower = [word.lower() for word in found]
-    if lower[0] in VERBS:
-        return True
-    if imperative:
-        return False
-    return any(
-        word in _THIRD_PERSONS or (word in VERBS and i and lower[i - 1] in _AFTER)
-        for i, word in enumerate(lower)
-    )
-
-
-def docstrings(path: Path) -> Iterator[Finding]:
-    """Yield each docstring of a file whose first sentence has no verb or is too short."""
-    name = path.relative_to(ROOT).as_posix()
-    if path.suffix != ".py" or not name.startswith(DOCSTRINGS_IN):
-        return
-    functions = ast.FunctionDef | ast.AsyncFunctionDef
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if not isinstance(node, functions | ast.ClassDef | ast.Module):
-            continue
-        docstring = ast.get_docstring(node)
-        if docstring is None or any(file == name and part in docstring for file, part, _ in ALLOWED):
-            continue
-        sentence = first_sentence(docstring)
-        line = 1 if isinstance(node, ast.Module) else node.lineno
-        if len(sentence.split()) < SMALLEST_SENTENCE:
-            yield Finding(name, line, f"docstring {sentence!r}", f"under {SMALLEST_SENTENCE} words")
-        elif not has_verb(sentence, imperative=isinstance(node, functions)):
-            remedy = "begin with an imperative verb" if isinstance(node, functions) else "needs a verb"
-            yield Finding(name, line, f"docstring {sentence[:90]!r}", remedy)
-
-
 def findings(under: list[str] | None = None) -> list[Finding]:
     """Return all that is not plain English in the project, or below the given paths."""
-    return [finding for path in files(under) for finding in (*words(path), *docstrings(path))]
+    return [finding for path in files(under) for finding in words(path)]
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from multigpu import ParallelModel
 
 
 class Both:
-    """Holds a model on one device and an equal one on several, compiled with the same settings.
+    """A model on one device and an equal one on several, compiled with the same settings.
 
     Attributes:
         plain: the model on one device.

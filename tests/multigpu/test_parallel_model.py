@@ -40,7 +40,7 @@ class Subclassed(keras.Model):
 
 
 class OwnLoss(Subclassed):
-    """Has a loss and a metric of its own, as in Keras's guide."""
+    """A loss and a metric of its own, as in Keras's guide."""
 
     def __init__(self):
         super().__init__()
@@ -272,7 +272,7 @@ def test_invalid_model_or_device_is_an_error_with_the_remedy():
 
 
 class Distiller(keras.Model):
-    """Has a `compile` of its own, as in Keras's example of knowledge distillation."""
+    """A `compile` of its own, as in Keras's example of knowledge distillation."""
 
     def __init__(self):
         super().__init__()

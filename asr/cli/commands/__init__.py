@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 EXIT_MISTAKE = 2  # a mistake of the user, printed as one line
 EXIT_SIGNAL = 128  # plus the number of the signal that ended the command

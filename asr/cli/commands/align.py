@@ -7,10 +7,10 @@ import logging
 from pathlib import Path
 from typing import get_args
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.recognition.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
+from asr.transcription.formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ def align_command(arguments: argparse.Namespace) -> int:
     waveform = read_audio(arguments.audio)
     start_devices()
     from asr.base.decoder_settings import DecoderSettings
-    from asr.recognition.alignment.aligner import align_recording
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.alignment.aligner import align_recording
+    from asr.transcription.recognizer import Recognizer
 
     # nothing is decoded: no language model, no hanzi
     recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 if TYPE_CHECKING:
     from asr.runs.comparison import ComparedRun, Rows

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModelCommand(NamedTuple):
-    """Describes a command below `asr lm`: its name, its help, its arguments and its function."""
+    """A command below `asr lm`: its name, its help, its arguments and its function."""
 
     name: str
     help: str

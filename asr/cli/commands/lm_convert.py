@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 STANDARD_INPUT = "-"
 

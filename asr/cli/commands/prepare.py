@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.progress_bars import ProgressBars
 from data_pipeline.readings.tones import Tones
 

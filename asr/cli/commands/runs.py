@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 if TYPE_CHECKING:
     from asr.runs.listing import RunSummary

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments
 from asr.cli.progress_bars import ProgressBars
@@ -22,10 +22,10 @@ from asr.model.devices import start_model_devices
 from asr.server.limits import Limits
 
 if TYPE_CHECKING:
-    from asr.recognition.recognizer import Recognizer
     from asr.server.asrt_grpc import AsrtGrpc
     from asr.server.certificate import Certificate
     from asr.server.service import RecognitionService
+    from asr.transcription.recognizer import Recognizer
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client", "websockets")
 GRPC_PACKAGES = ("grpc",)
@@ -182,7 +182,7 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
         if isinstance(model, ExportedModel):
             return model.recognizer(choice, bars), name
         devices = start_model_devices(arguments.devices, simulate=arguments.simulate)
-        from asr.recognition.recognizer import Recognizer
+        from asr.transcription.recognizer import Recognizer
 
         return Recognizer.of_choice(model, choice, devices, bars), name
 

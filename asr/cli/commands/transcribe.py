@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES, start_model_devices
-from asr.recognition.transcript_files import FORMATS, AnyFormat, files_of_recordings, format_of, is_timed
+from asr.transcription.transcript_files import FORMATS, AnyFormat, files_of_recordings, format_of, is_timed
 
 if TYPE_CHECKING:
     from asr.base.work import OnProgress
-    from asr.recognition.recognized import Recognition
-    from asr.recognition.recognizer import Recognizer
+    from asr.transcription.recognizer import Recognizer
+    from asr.transcription.transcript import Recognition
 
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +60,8 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
 
 def transcribe_command(arguments: argparse.Namespace) -> int:
     """Transcribe files and folders, and return the exit status."""
-    from asr.recognition.transcripts import audio_files, refuse_bad_out
     from asr.runs.run import Run
+    from asr.transcription.transcripts import audio_files, refuse_bad_out
 
     format_name = arguments.format or format_of(arguments.out)
     if arguments.n_best is not None and format_name != "jsonl":
@@ -84,8 +84,8 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         engine=arguments.engine,
         stages=arguments.stages,
     )
-    from asr.recognition.recognizer import Recognizer
-    from asr.recognition.resumable_transcription import transcribe_to_file, transcribe_to_files
+    from asr.transcription.recognizer import Recognizer
+    from asr.transcription.resumable_transcription import transcribe_to_file, transcribe_to_files
 
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, devices, bars)
@@ -104,7 +104,7 @@ def _print(
     recognizer: Recognizer, sources: Sequence[Path], format_name: AnyFormat, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
-    from asr.recognition.resumable_transcription import log_problem
+    from asr.transcription.resumable_transcription import log_problem
 
     num_failed = 0
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -122,9 +122,9 @@ def _writer_of(
     recognizer: Recognizer, format_name: AnyFormat, with_names: bool
 ) -> Callable[[str, Recognition], None]:
     """Return a function that prints what is recognized of a recording."""
-    from asr.recognition.decoding.decoder import converter_of
-    from asr.recognition.timed_text import format_recognized
-    from asr.recognition.transcripts import TranscriptWriter, result_of
+    from asr.transcription.decoder import converter_of
+    from asr.transcription.timed_text import format_recognized
+    from asr.transcription.transcripts import TranscriptWriter, result_of
 
     if not is_timed(format_name):
         writer = TranscriptWriter(sys.stdout, format_name, with_names)

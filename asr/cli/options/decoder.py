@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.config import replaced
 from asr.base.decoder_settings import GENERAL, DecoderSettings
-from asr.base.types import UserError
-from asr.recognition.decoder_choice import DecoderChoice
+from asr.base.errors import UserError
+from asr.transcription.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
+    from asr.ctc.hot_words import HotWords
     from asr.export.onnx.recognizer import ExportedModel
-    from asr.recognition.decoding.hot_words import HotWords
     from asr.runs.run import Run
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def _parsed(override: str) -> dict[str, Any]:
 
 
 def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
-    from asr.recognition.decoding.hot_words import HotWords
+    from asr.ctc.hot_words import HotWords
     from data_pipeline.labels import pinyin_of
 
     hot_words = HotWords.load(path, vocabulary, pinyin_of)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.pinyin import read_syllable
-from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 
 NAME = "dict.txt"

@@ -21,7 +21,7 @@ LEARNING_RATE = 2e-4  # to fine-tune with; the default is for weights that begin
 
 @dataclass(frozen=True)
 class ImportedAsrt:
-    """Describes a run that was made of ASRT's weights.
+    """A run that was made of ASRT's weights.
 
     Attributes:
         run: the new run, which decodes like any other.

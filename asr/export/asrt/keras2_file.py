@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 MAX_VALUES = 100_000_000  # of an array: no network of ASRT has a hundredth of it
 WHOLE_MODEL = "model_weights"
@@ -22,7 +22,7 @@ MAX_LISTED = 4
 
 
 class StoredArray(NamedTuple):
-    """Holds an array of a file, and the names that Keras gave it."""
+    """An array of a file, and the names that Keras gave it."""
 
     layer: str
     name: str  # such as "kernel"

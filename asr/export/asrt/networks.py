@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.asrt.keras2_file import StoredArray
 from asr.model.features.spectrogram import Spectrogram
 from asr.model.networks.dcnn import DCNN_FAMILY, DENSE_UNITS, NUM_POOLED_PAIRS
@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 
 class AsrtNetwork(NamedTuple):
-    """Holds a network of ASRT.
+    """A network of ASRT.
 
     Attributes:
         family: its name in the dcnn family, such as "dcnn251bn".

@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
+from asr.base.errors import UserError
 from asr.base.files import cannot_write
-from asr.base.types import UserError
 from asr.base.wording import listed
 from asr.export.litert.features import features_for_litert
 from asr.export.litert.flatbuffer import MODEL_NAME, read_flatbuffer, short_name, shrink, write_flatbuffer

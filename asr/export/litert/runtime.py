@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 from typing_extensions import override
 
 from asr.audio.recording import INT16_SCALE
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.format import Outputs, Runtime, Waveform
 from asr.export.quiet import silent_stderr
 

@@ -26,7 +26,7 @@ from asr.model.networks.striding import NUM_HALVINGS, Striding
 
 
 class Frames(NamedTuple):
-    """Holds what all blocks need to know of a batch's frames; all of it is computed once.
+    """What all blocks need to know of a batch's frames; all of it is computed once.
 
     Attributes:
         mask: (B, T, 1), 1 on real frames and 0 on padding.

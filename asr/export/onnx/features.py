@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.audio.recording import INT16_SCALE
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.onnx.graph import TO_THE_END, Graph, Value
 from asr.export.onnx.layers import by_frame, padding_mask
 from asr.export.onnx.precise_spectrum import add_precise_magnitudes

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.onnx.graph import FLOAT32, Graph, Value
 from asr.model.keras_internals import layers_directly_in
 from asr.model.networks.depthwise import DepthwiseConv1D
@@ -93,7 +93,7 @@ def by_frame(graph: Graph, row: Value) -> Value:
 
 
 class Affine(NamedTuple):
-    """Holds what a batch normalisation computes: scale * x + shift, (C,) each."""
+    """What a batch normalisation computes: scale * x + shift, (C,) each."""
 
     scale: Array
     shift: Array

@@ -20,21 +20,21 @@ from typing_extensions import override
 
 from asr.audio.recording import Waveform
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
 from asr.base.files import read_lines
-from asr.base.types import UserError
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.export.onnx.format import ONNX
 from asr.model.listening import AudioListener, AudioModel, LogProbs, ReceptiveField, Reduce, RunClip
-from asr.recognition.decoder_choice import DecoderChoice
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.recognizer import Recognizer
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """Holds a folder that `asr export` wrote in the format `onnx`.
+    """A folder that `asr export` wrote in the format `onnx`.
 
     Attributes:
         directory: the folder.
@@ -103,7 +103,7 @@ class ExportedModel:
 
 @dataclass(frozen=True)
 class OnnxModel(AudioModel):
-    """Describes an exported model.
+    """An exported model.
 
     Attributes:
         about: contents of `model.json`.

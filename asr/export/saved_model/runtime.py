@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from asr.audio.recording import pad_waveforms
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export.format import Outputs, Runtime, Waveform
 from asr.model.devices import start_devices
 

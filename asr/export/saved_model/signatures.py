@@ -84,7 +84,7 @@ class ServedModel(tf.Module):
 
 
 class Untracked:
-    """Holds an object that is not to be saved."""
+    """An object that is not to be saved."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

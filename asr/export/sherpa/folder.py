@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID, WORD_BOUNDARY, Vocabulary
 from asr.evaluation.data import evaluation_data
 from asr.export.format import Settings, TrainedModel, Written

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.export.onnx.features import add_features, add_normalization
 from asr.export.onnx.graph import FLOAT32, INT64, Graph, Value
@@ -32,7 +32,7 @@ STREAM_SHIFT = 32  # frames of features, about which a stream's result is update
 
 
 class Window(NamedTuple):
-    """Holds what a stream's model sees at once, in frames of features of 10 ms.
+    """What a stream's model sees at once, in frames of features of 10 ms.
 
     Attributes:
         history: frames before the new ones, which the model keeps.

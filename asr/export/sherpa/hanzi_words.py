@@ -30,7 +30,7 @@ MIN_LEFT = 1e-6  # probability, avoids the logarithm of 0
 
 
 class Spoken(NamedTuple):
-    """Holds a word with one of its readings.
+    """A word with one of its readings.
 
     Attributes:
         syllables: the reading.
@@ -46,7 +46,7 @@ class Spoken(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Holds two words in sequence, and the cost of the second after the first."""
+    """Two words in sequence, and the cost of the second after the first."""
 
     first: int
     second: int
@@ -54,7 +54,7 @@ class Pair(NamedTuple):
 
 
 class Words(NamedTuple):
-    """Holds a small model of word pairs; costs are negative natural logarithms of probabilities.
+    """A small model of word pairs; costs are negative natural logarithms of probabilities.
 
     Attributes:
         spoken: the words with their readings.

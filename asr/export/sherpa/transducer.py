@@ -34,7 +34,7 @@ class Arc(NamedTuple):
 
 
 class Transducer:
-    """Holds states, numbered from 0, and the arcs that leave them.
+    """States, numbered from 0, and the arcs that leave them.
 
     Attributes:
         start: the state in which a text begins.

@@ -28,7 +28,7 @@ MAX_QUIET = 0.02  # deviation of the quietest part; a louder one's mean is less 
 
 
 class _Deviation(NamedTuple):
-    """Holds the standard deviation of a waveform on the int16 scale, and whether its samples are whole."""
+    """The standard deviation of a waveform on the int16 scale, and whether its samples are whole."""
 
     value: Value  # (1, 1) float32
     is_whole: Value  # (1, 1) bool

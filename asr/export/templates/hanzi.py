@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 class Paths(NamedTuple):
-    """Holds the best paths to a place between two syllables, (P,) each, best first.
+    """The best paths to a place between two syllables, (P,) each, best first.
 
     A language model's context is its last word and, where the model knows more than it, its last two.
 

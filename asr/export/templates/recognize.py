@@ -29,7 +29,7 @@ LogProbs = npt.NDArray[np.float32]  # (T, V), natural logarithms
 
 
 class Transcript(NamedTuple):
-    """Holds what was recognized.
+    """What was recognized.
 
     Attributes:
         text: the tokens as one string, or the hanzi they were converted to.

@@ -161,7 +161,7 @@ WHOLE_S, SURELY_WHOLE_S, LONG_PAUSE_S = 20.0, 4.0, 0.8
 
 
 class Piece(NamedTuple):
-    """Holds a part of a recording that begins at sample `begin`."""
+    """A part of a recording that begins at sample `begin`."""
 
     begin: int
     waveform: Waveform

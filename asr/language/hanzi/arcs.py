@@ -17,7 +17,7 @@ NONE = -1  # no step
 
 
 class Edges(NamedTuple):
-    """Holds the syllables between the nodes of a lattice, sorted by start node.
+    """The syllables between the nodes of a lattice, sorted by start node.
 
     Attributes:
         first: (nodes + 1,) first edge from each node; its edges end before the next node's first.
@@ -33,7 +33,7 @@ class Edges(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """Holds the words between nodes, sorted by end node.
+    """The words between nodes, sorted by end node.
 
     Attributes:
         first: (nodes + 1,) first arc to each node; its arcs end before the next node's first.

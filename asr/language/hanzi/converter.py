@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.errors import UserError
 from asr.base.pinyin import TONES, syllables_in
-from asr.base.types import UserError
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
     AS_IS,
@@ -39,7 +39,7 @@ MARGIN = 10.0  # natural logarithm
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Holds one word of a conversion.
+    """One word of a conversion.
 
     Attributes:
         text: characters; the syllable in 〔〕 where no character with this reading is known.
@@ -61,7 +61,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Holds the words that syllables were converted to.
+    """The words that syllables were converted to.
 
     Attributes:
         text: all words, without spaces.

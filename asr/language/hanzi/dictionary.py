@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.pinyin import TONES
-from asr.base.types import UserError
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -23,7 +23,7 @@ AS_IS, NO_WORD = -1, -2
 
 
 class Readings(NamedTuple):
-    """Holds words with their readings; a word appears once for each of its readings."""
+    """Words with their readings; a word appears once for each of its readings."""
 
     words: Sequence[str]
     syllables: Sequence[str]  # the syllables of each reading, joined by spaces
@@ -31,7 +31,7 @@ class Readings(NamedTuple):
 
 
 class Sound(NamedTuple):
-    """Describes how a syllable is matched in the search.
+    """How a syllable is matched in the search.
 
     Attributes:
         begin: id of the first syllable that differs at most in its tone.
@@ -51,7 +51,7 @@ EPSILON_SOUND = Sound(0, 0, ABSENT, NO_WORD)
 
 
 class Trie(NamedTuple):
-    """Holds the prefix tree: node 0 is its root, and the children of a node have consecutive ids.
+    """The prefix tree: node 0 is its root, and the children of a node have consecutive ids.
 
     Attributes:
         syllables: (nodes,) id of the syllable that leads to a node (0 for the root); children are sorted by

@@ -26,7 +26,7 @@ class Edge(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Holds edges sorted by start node; each path from node 0 to the last node is a hypothesis."""
+    """Edges sorted by start node; each path from node 0 to the last node is a hypothesis."""
 
     edges: tuple[Edge, ...]
     num_nodes: int

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from asr.language.hanzi.dictionary import Dictionary, Trie
 from asr.language.ngram.model import NGramModel, NGrams
 

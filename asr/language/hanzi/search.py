@@ -24,7 +24,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Paths(NamedTuple):
-    """Holds paths from the first node to another, one for each context of the language model.
+    """Paths from the first node to another, one for each context of the language model.
 
     The arrays hold the paths to one node, (P, ...), or to every node, (nodes, beam, ...), best first.
 

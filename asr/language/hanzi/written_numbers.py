@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.hanzi.converter import Conversion, Converter, Word
 from asr.language.hanzi.lattice import Lattice
 
 
 class Rewriting(NamedTuple):
-    """Describes a stretch of text that is written otherwise.
+    """A stretch of text that is written otherwise.
 
     Attributes:
         begin: of the stretch, in characters.

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from asr.base.compiled import compiled
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, Work
 from asr.language.ngram.model import NO_EXTENSION, UNKNOWN_ID, Float32, Int32, Tables
 from asr.language.ngram.word_table import Bytes, word_id

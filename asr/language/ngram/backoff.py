@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram.model import Float32, Int32, NGrams, keys_of
 
 Keys = npt.NDArray[np.uint64]

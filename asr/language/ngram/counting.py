@@ -28,14 +28,14 @@ MIN_ROOM = 1000  # n-grams
 
 
 class CountedRows(NamedTuple):
-    """Holds different n-grams in the order of their reversed words, and their counts."""
+    """Different n-grams in the order of their reversed words, and their counts."""
 
     rows: Int32  # (N, order), the last word first
     counts: Counts  # (N,)
 
 
 class Packing(NamedTuple):
-    """Describes how reversed n-grams are packed."""
+    """How reversed n-grams are packed."""
 
     order: int
     bits: int
@@ -57,7 +57,7 @@ class Packing(NamedTuple):
 
 
 class SortedCounts:
-    """Holds n-grams and their counts in order, in memory or in a nameless file.
+    """N-grams and their counts in order, in memory or in a nameless file.
 
     Args:
         packing: packing of the n-grams.
@@ -91,7 +91,7 @@ class SortedCounts:
 
 
 class Run:
-    """Holds sorted keys and counts in nameless files, which vanish when this process ends."""
+    """Sorted keys and counts in nameless files, which vanish when this process ends."""
 
     def __init__(self, folder: Path, num_columns: int) -> None:
         self._folder, self._num_columns = folder, num_columns

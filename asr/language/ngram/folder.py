@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asr.base.errors import UserError
 from asr.base.files import whole_file
-from asr.base.types import UserError
 from asr.base.units import SPECIAL, UNITS, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
@@ -32,7 +32,7 @@ NUM_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class UnitInfo:
-    """Describes what a folder's model over one unit was made of.
+    """What a folder's model over one unit was made of.
 
     Attributes:
         num_tokens: number of tokens in the texts.
@@ -49,7 +49,7 @@ class UnitInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Describes what a folder was made of.
+    """What a folder was made of.
 
     Attributes:
         created: date and time, ISO 8601.

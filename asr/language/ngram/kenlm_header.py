@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram.model import MAX_ORDER
 
 ANY_VERSION = b"mmap lm http://kheafield.com/code"
@@ -29,7 +29,7 @@ COPY = "copy or make the file again"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Holds the header of a KenLM file.
+    """The header of a KenLM file.
 
     Attributes:
         kind: index in `KINDS`.

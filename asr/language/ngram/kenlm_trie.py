@@ -38,7 +38,7 @@ MAX_QUANTISED_BITS = 25
 
 
 class Values(NamedTuple):
-    """Describes how the probabilities and backoffs of one order are stored."""
+    """How the probabilities and backoffs of one order are stored."""
 
     prob_bits: int
     backoff_bits: int

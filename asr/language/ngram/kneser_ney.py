@@ -25,7 +25,7 @@ MIN_PROBABILITY = 1e-99  # of <s>, which is never predicted
 
 
 class Estimates(NamedTuple):
-    """Holds the n-grams of one order, with the positions of their parts among those one word shorter.
+    """The n-grams of one order, with the positions of their parts among those one word shorter.
 
     Attributes:
         rows: (N, order) word ids, the last word first; sorted.
@@ -51,7 +51,7 @@ class Estimates(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """Holds n-grams of one order, or a block of them.
+    """N-grams of one order, or a block of them.
 
     Attributes:
         rows: (N, order) word ids, the last word first.
@@ -68,7 +68,7 @@ class _Counted(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """Holds the result of smoothing.
+    """The result of smoothing.
 
     Attributes:
         estimates: estimates of each order from 1 on.

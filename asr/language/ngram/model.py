@@ -35,7 +35,7 @@ NEXT_FACTOR = np.uint64(17894857484156487943)
 
 
 class Tables(NamedTuple):
-    """Holds the model in the form that compiled functions use.
+    """The model in the form that compiled functions use.
 
     All arrays are read-only, so that functions are compiled once for mapped files and for arrays.
 
@@ -55,7 +55,7 @@ class Tables(NamedTuple):
 
 
 class Context(NamedTuple):
-    """Holds the words that a model conditions on, the last one first; arrays are used up to `length`."""
+    """The words that a model conditions on, the last one first; arrays are used up to `length`."""
 
     words: Int32  # (order - 1,)
     backoffs: Float32  # (order - 1,) log10, of the last word, of the last two, ...
@@ -63,7 +63,7 @@ class Context(NamedTuple):
 
 
 class NGrams(NamedTuple):
-    """Holds all n-grams of one order."""
+    """All n-grams of one order."""
 
     ids: Int32  # (N, order) in reading order
     log10_probs: Float32  # (N,)

@@ -14,7 +14,7 @@ from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Float32, Int32, N
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """Holds what a model scores on a text; results can be added up.
+    """What a model scores on a text; results can be added up.
 
     Attributes:
         log_prob: natural log probability of all words and sentence ends.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram.counting import count_ngrams
 from asr.language.ngram.kneser_ney import Estimates, smooth
 from asr.language.ngram.model import (
@@ -33,7 +33,7 @@ HEADER_BYTES = 1000  # upper bound for a KenLM file
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Holds the options of training a model.
+    """The options of training a model.
 
     Attributes:
         order: length of the longest n-grams, from 2 to 6.
@@ -67,7 +67,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """Holds a trained model with statistics of its training.
+    """A trained model with statistics of its training.
 
     Attributes:
         model: the model.

@@ -18,7 +18,8 @@ from typing_extensions import override
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
 from asr.base.config import FeatureConfig
-from asr.base.types import Tensor, UserError
+from asr.base.errors import UserError
+from asr.base.types import Tensor
 from asr.model.features.layer import (
     FFT_SIZE,
     HOP,

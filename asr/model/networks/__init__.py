@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 from asr.base.config import ModelConfig
+from asr.base.errors import UserError
 from asr.base.registry import NETWORKS, load_part
-from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.keras_internals import layers_of
 from asr.model.networks.layers import MaskedBatchNorm

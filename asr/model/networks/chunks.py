@@ -13,7 +13,8 @@ import tensorflow as tf
 from keras import ops
 
 from asr.audio.recording import SAMPLE_RATE_HZ
-from asr.base.types import Tensor, UserError
+from asr.base.errors import UserError
+from asr.base.types import Tensor
 from asr.model.features.layer import HOP
 
 ATTENDED_S = 1.28

@@ -24,7 +24,7 @@ from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding
 
 
 class Size(NamedTuple):
-    """Holds the channels of a frame, the number of blocks, and the rest that differs between sizes."""
+    """The channels of a frame, the number of blocks, and the rest that differs between sizes."""
 
     channels: int
     blocks: int

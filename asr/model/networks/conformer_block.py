@@ -20,7 +20,7 @@ from asr.model.networks.layers import BuiltByCall
 
 
 class BlockSize(NamedTuple):
-    """Holds the sizes that all blocks of a network share."""
+    """The sizes that all blocks of a network share."""
 
     channels: int
     heads: int

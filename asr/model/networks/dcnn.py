@@ -24,7 +24,7 @@ from asr.model.networks.parts import Part, Passed, run_parts
 
 
 class Recipe(NamedTuple):
-    """Describes a network of the family, whose convolutions come in pairs of equal width."""
+    """A network of the family, whose convolutions come in pairs of equal width."""
 
     pair_channels: tuple[int, ...]
     batch_norm: bool

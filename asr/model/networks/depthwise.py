@@ -14,7 +14,7 @@ from asr.base.types import Tensor
 
 @keras.saving.register_keras_serializable("polyphone")
 class DepthwiseConv1D(keras.layers.DepthwiseConv1D):
-    """Is Keras's depthwise convolution of stride 1 with padding "same" and no bias, faster in training.
+    """Keras's depthwise convolution of stride 1 with padding "same" and no bias, faster in training.
 
     Args:
         kernel_size: frames that a filter covers.

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from asr.base.config import did_you_mean
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.model.keras_internals import layers_directly_in
 
 

@@ -15,7 +15,8 @@ from keras import ops
 from typing_extensions import override
 
 from asr.base.config import ModelConfig
-from asr.base.types import Logits, Tensor, UserError
+from asr.base.errors import UserError
+from asr.base.types import Logits, Tensor
 from asr.model.networks.layers import BuiltByCall, make_output
 
 NAME = "intermediate"

@@ -17,7 +17,7 @@ Passed: TypeAlias = tuple[Any, ...]
 
 
 class Part(NamedTuple):
-    """Describes a part of a network.
+    """A part of a network.
 
     Attributes:
         name: is unique in the network.

@@ -30,7 +30,7 @@ from asr.model.networks.stem import STEMS, Stem
 
 
 class Size(NamedTuple):
-    """Holds channels, blocks and kernels of the three stages, at 50, 25 and 12.5 frames per second."""
+    """Channels, blocks and kernels of the three stages, at 50, 25 and 12.5 frames per second."""
 
     channels: tuple[int, int, int]
     blocks: tuple[int, int, int]
@@ -55,7 +55,7 @@ DOWN_KERNEL = 5
 
 
 class StageSize(NamedTuple):
-    """Holds what the stages of a network differ in.
+    """What the stages of a network differ in.
 
     Attributes:
         number: of the stage, from 0; where a stem takes the place of two convolutions, there is no stage 0.
@@ -175,7 +175,7 @@ class Separable(SizedNetwork):
 
 
 class BlockSize(NamedTuple):
-    """Holds the sizes that all blocks of a stage share."""
+    """The sizes that all blocks of a stage share."""
 
     channels: int
     convolutions: int

@@ -11,7 +11,8 @@ from keras import ops
 from typing_extensions import override
 
 from asr.base.config import ModelConfig
-from asr.base.types import DeepLogits, Logits, Tensor, UserError
+from asr.base.errors import UserError
+from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
 from asr.model.networks.layers import frame_mask, halved

@@ -22,7 +22,7 @@ BAND_STRIDE = 2
 
 
 class StemKind(NamedTuple):
-    """Holds the filters and the stride over time of each convolution."""
+    """The filters and the stride over time of each convolution."""
 
     filters: tuple[int, ...]
     strides: tuple[int, ...]

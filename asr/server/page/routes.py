@@ -15,8 +15,6 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from asr.base.version import __version__
-from asr.recognition.long_audio import Segment
-from asr.recognition.recognized import Recognized
 from asr.server.examples import example_calls
 from asr.server.gate import PAGE_FOLDER
 from asr.server.hot_words import hot_word_weights
@@ -28,6 +26,8 @@ from asr.server.received_audio import received_waveform
 from asr.server.receiving import receive_form, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
+from asr.transcription.long_audio import Segment
+from asr.transcription.transcript import Recognized
 
 SECURITY_POLICY = "; ".join(
     (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from asr.base.pinyin import with_tone_mark
-from asr.recognition.decoding.decoder import converter_of
-from asr.recognition.long_audio import Segment
-from asr.recognition.recognized import Recognized
-from asr.recognition.recognizer import Recognizer
-from asr.recognition.time_formats import TimedToken
-from asr.recognition.timed_text import format_recognized, spoken_span, timed_units
+from asr.transcription.decoder import converter_of
+from asr.transcription.formats import TimedToken
+from asr.transcription.long_audio import Segment
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.timed_text import format_recognized, spoken_span, timed_units
+from asr.transcription.transcript import Recognized
 
 
 def segment_fields(segment: Segment, recognizer: Recognizer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import soundfile
 
 from asr.audio import recording
 from asr.audio.recording import audio_blocks, read_audio
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 BLOCK_S = 0.3
 

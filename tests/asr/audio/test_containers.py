@@ -7,7 +7,8 @@ import pytest
 import soundfile
 
 from asr.audio.recording import audio_blocks, audio_header, read_audio
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from data_pipeline.doctor.checkup import audio_findings, check_recording
 from data_pipeline.doctor.findings import Entry
 from data_pipeline.doctor.quick import check_audio

@@ -8,7 +8,7 @@ import soundfile
 
 from asr.audio.mpeg import mpeg_frames
 from asr.audio.recording import audio_blocks, audio_header, read_audio
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 pytestmark = pytest.mark.skipif("MP3" not in soundfile.available_formats(), reason="libsndfile without MP3")
 

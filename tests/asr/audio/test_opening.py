@@ -5,7 +5,7 @@ import pytest
 
 from asr.audio.opening import LongRecording, longest_pause_s, open_recording
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 @pytest.fixture(scope="module")

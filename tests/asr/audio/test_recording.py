@@ -13,7 +13,7 @@ from asr.audio.recording import (
     read_audio,
     write_wav,
 )
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 def tone(rate_hz, frequency_hz=440, duration_s=0.5, channels=1):

@@ -1,7 +1,7 @@
 import pytest
 
 from asr.base.config import BUILT_IN, Config, dump_config, find_config, load_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings, load_settings, save_settings
-from asr.base.types import UserError
+from asr.base.errors import UserError
 
 
 def test_saved_decoder_settings_load_unchanged(tmp_path):

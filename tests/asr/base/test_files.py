@@ -1,7 +1,7 @@
 import pytest
 
+from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file, whole_folder
-from asr.base.types import UserError
 
 
 def test_only_line_feeds_end_a_line(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from helpers import ROOT
 
 from asr.base import lock
+from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock, is_locked
-from asr.base.types import UserError
 
 HOLD_LOCK = """
 import sys

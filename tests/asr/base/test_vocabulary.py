@@ -1,6 +1,7 @@
 import pytest
 
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.vocabulary import BLANK, Vocabulary
 
 

@@ -8,10 +8,10 @@ import pytest
 from praatio import textgrid as praat
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer
 from data_pipeline.aligned_text import text_of, written_tokens
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.commands.augment import augment_command
 from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 

@@ -16,13 +16,13 @@ import pytest
 from helpers import ROOT
 from helpers.processes import LIMIT_S
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.commands import EXIT_NO_READER
 from asr.cli.main import main
-from asr.recognition.recognizer import Recognizer
 from asr.runs.resume_command import asr_command
 from asr.runs.run import Run
 from asr.training.trainer import Trainer
+from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifest import read_manifest, write_manifest
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.corpora.defects import DEFECTS, SmallCorpus
 
 from asr.base.config import load_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
 from data_pipeline.manifest import read_manifest, write_manifest
 from multigpu.quiet import LOG_LEVEL

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli import main as program
 from asr.cli.errors import with_options
 from asr.cli.main import main

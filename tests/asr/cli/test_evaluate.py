@@ -12,10 +12,10 @@ import pytest
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.cli.main import main
+from asr.ctc.hot_words import HotWords
 from asr.language.hanzi.converter import GENERAL_MODEL
-from asr.recognition.decoder_choice import DecoderChoice
-from asr.recognition.decoding.hot_words import HotWords
 from asr.runs.run import Run
+from asr.transcription.decoder_choice import DecoderChoice
 from data_pipeline.manifest import read_manifest, write_manifest
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
 
 PROGRAM = """

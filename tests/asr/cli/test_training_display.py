@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from asr.base.config import Config, TrainConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.work import Work
 from asr.cli import progress_bars
 from asr.cli.main import main

@@ -22,13 +22,13 @@ from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, wr
 from asr.base.wording import duration
 from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
-from asr.recognition import recognizer
-from asr.recognition.decoding.decoder import converter_of
-from asr.recognition.journal import Journal
-from asr.recognition.recognizer import Recognizer
-from asr.recognition.timed_text import format_recognized
-from asr.recognition.transcripts import write_transcripts
 from asr.runs.run import Run
+from asr.transcription import recognizer
+from asr.transcription.decoder import converter_of
+from asr.transcription.journal import Journal
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.timed_text import format_recognized
+from asr.transcription.transcripts import write_transcripts
 from multigpu.devices import short_name
 from multigpu.towers import data_parallelism
 
@@ -40,10 +40,10 @@ import os, signal, sys
 sys.path.append("tests")
 from helpers.tiny import register_tiny
 register_tiny()
-from asr.recognition import recognizer
+from asr.transcription import recognizer
 from asr.cli.main import main
-from asr.recognition.decoding.decoder import converter_of
-from asr.recognition.journal import Journal
+from asr.transcription.decoder import converter_of
+from asr.transcription.journal import Journal
 
 recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
 write = Journal._write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.data import expect_unit
 

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from asr.base.types import Hypothesis, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Hypothesis, Utterance
 from asr.evaluation.label_review import MIN_SCORE, review_candidates, row_of, write_review_of
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
 

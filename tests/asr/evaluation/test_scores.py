@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from asr.base.types import EditCounts, Hypothesis, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import EditCounts, Hypothesis, Utterance
 from asr.cli.console import print_comparison
 from asr.evaluation.comparison import compare_records
 from asr.evaluation.scores import (

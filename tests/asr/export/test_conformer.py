@@ -11,11 +11,11 @@ from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio
 from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
-from asr.recognition.decoder_choice import DecoderChoice
+from asr.transcription.decoder_choice import DecoderChoice
 
 OVERRIDES = (
     *CONFORMER,

@@ -13,8 +13,9 @@ from helpers import ROOT
 from helpers.full_disk import largest_file
 from helpers.processes import children_of, wait_until_ended
 
+from asr.base.errors import UserError
 from asr.base.registry import EXPORT_FORMATS
-from asr.base.types import EditCounts, UserError
+from asr.base.types import EditCounts
 from asr.cli.main import main
 from asr.export import ParityError, export
 from asr.export.comparison import largest_difference

@@ -15,13 +15,14 @@ from asr import Recognizer, StreamingRecognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import pauses_for, speech_pieces
 from asr.base.config import Config, FeatureConfig, ModelConfig
-from asr.base.types import Logits, UserError
+from asr.base.errors import UserError
+from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.greedy import best_path, hypotheses_of
 from asr.export import export
 from asr.export.folder import SCRIPTS
 from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
-from asr.recognition.decoding.greedy import best_path, hypotheses_of
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from helpers.small_conformer import NUM_BLOCKS, use_small_conformer
 
 from asr.base.config import Config, FeatureConfig, ModelConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import attention, make_network

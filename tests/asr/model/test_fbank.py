@@ -9,7 +9,7 @@ import pytest
 
 from asr.audio.recording import read_audio
 from asr.base.config import FeatureConfig, load_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.model.features import make_features
 from asr.model.features.fbank import Fbank
 from asr.model.features.log_mel import LogMel

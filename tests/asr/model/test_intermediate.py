@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from asr.base.config import Config, ModelConfig
-from asr.base.types import Logits, UserError
+from asr.base.errors import UserError
+from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network

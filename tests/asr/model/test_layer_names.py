@@ -8,7 +8,8 @@ import pytest
 
 from asr.base import registry
 from asr.base.config import Config, FeatureConfig, ModelConfig
-from asr.base.types import Logits, UserError
+from asr.base.errors import UserError
+from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks.network import Network

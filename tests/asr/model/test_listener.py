@@ -6,7 +6,7 @@ import tensorflow as tf
 from helpers.tiny import TINY
 
 from asr.base.config import Config, ModelConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.devices import device_errors_as_user_errors, spread_over, start_devices

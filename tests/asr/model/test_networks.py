@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from asr.base.config import Config, FeatureConfig, ModelConfig, TrainConfig
+from asr.base.errors import UserError
 from asr.base.registry import NETWORKS, SIZED_NETWORKS, load_part
-from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network

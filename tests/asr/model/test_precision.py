@@ -12,10 +12,10 @@ from helpers.tiny import TINY
 from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.keras_internals import layers_of
 from asr.model.listener import BATCH_SIGNATURE
-from asr.model.loss import ctc_loss
 from asr.model.networks import make_network
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 from asr.model.networks.separable import Gate
@@ -53,7 +53,7 @@ def with_finite_flag(gradients):
 
 
 class Trained(NamedTuple):
-    """Holds a model after a few steps, the batch of all of them, and what each step returned."""
+    """A model after a few steps, the batch of all of them, and what each step returned."""
 
     config: Config
     model: Any

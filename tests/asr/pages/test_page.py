@@ -13,7 +13,7 @@ import pytest
 from helpers import ROOT
 from jinja2 import UndefinedError
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.pages.charts import Line, line_chart
 from asr.pages.page import Table, render, write_page
 

@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from asr.audio.recording import read_audio, write_wav
-from asr.base.types import Hypothesis, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Hypothesis, Utterance
 from asr.evaluation.label_review import review_candidates
 from asr.evaluation.metrics import align, total_edits
 from asr.evaluation.scores import scores_of

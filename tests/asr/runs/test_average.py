@@ -8,16 +8,16 @@ from helpers.full_disk import largest_file
 from helpers.tiny import TINY
 
 from asr.base.config import Config, DataConfig, ModelConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.model.acoustic_model import make_acoustic_model
-from asr.recognition.recognizer import Recognizer
 from asr.runs.average import average_best, write_average
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint, write_weights
 from asr.runs.origin import read_origin
 from asr.runs.progress import EpochMetrics, Progress
 from asr.runs.run import Run
+from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifest import write_manifest
 
 DEV_ERRORS = (0.9, 0.3, 0.5, 0.2, 0.4)

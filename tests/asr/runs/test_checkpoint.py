@@ -11,7 +11,8 @@ from helpers import ROOT
 from helpers.full_disk import largest_file
 
 from asr.base.config import AugmentConfig, Config, ModelConfig
-from asr.base.types import EditCounts, UserError
+from asr.base.errors import UserError
+from asr.base.types import EditCounts
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import (

@@ -13,7 +13,7 @@ import pytest
 from helpers import ROOT
 
 from asr.base.config import Config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.runs.origin import AverageOrigin, write_origin

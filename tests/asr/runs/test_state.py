@@ -11,8 +11,8 @@ import pytest
 from helpers import ROOT
 
 from asr import __version__
+from asr.base.errors import UserError
 from asr.base.lock import is_locked
-from asr.base.types import UserError
 from asr.runs import state as run_state
 from asr.runs.state import read_state, track_state
 

@@ -7,7 +7,7 @@ from helpers.servers import server_in_thread
 from asr.audio.recording import read_audio, write_wav
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
-from asr.recognition.decoder_choice import DecoderChoice
+from asr.transcription.decoder_choice import DecoderChoice
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from helpers.servers import LIMIT_S, grpc_port_of, grpc_server, wait_until
 
 from asr.audio.recording import read_audio
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.server.asrt_grpc import SERVICES, AsrtGrpc
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService

@@ -13,7 +13,12 @@ import pytest
 from helpers.servers import LIMIT_S, server_in_thread, server_process, wait_until
 from helpers.speech_sockets import answer, funasr, open_socket, remaining
 
-from asr.audio.recording import read_audio, resample
+from asr.audio.opening import SURELY_WHOLE_S
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, resample
+from asr.ctc.hot_words import HotWords
+from asr.transcription.decoder import favouring
+from asr.transcription.recognizer import Recognizer
+from data_pipeline.labels import pinyin_of
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +40,26 @@ def test_offline_answers_once_with_the_transcript_of_asr_transcribe(address, rec
     (sentence,) = answer["stamp_sents"]
     assert sentence["text_seg"].replace(" ", "") == expected.text
     assert sentence["ts_list"] == times
+
+
+def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcribe(
+    address, recognizer, clips
+):
+    first, second = (
+        read_audio(clip.audio_path) for clip in sorted(clips, key=lambda one: one.duration_s)[:2]
+    )
+    waveform = np.concatenate([first, np.zeros(8000, np.int16), second])
+    assert len(waveform) < SURELY_WHOLE_S * SAMPLE_RATE_HZ
+    decoder = recognizer.decoder
+    hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
+    favoured = favouring(decoder, hot_words, recognizer.listener.model.frame_s)
+    same = Recognizer(recognizer.listener, recognizer.vocabulary, favoured)
+    (expected,) = same.transcribe_waveforms([waveform], ["-"])
+    (answer,) = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 40}))
+    assert answer["text"] == expected.text
+    assert [begin for begin, _ in json.loads(answer["timestamp"])] == [
+        round(1000 * time_s) for time_s in expected.times_s
+    ]
 
 
 def test_container_that_is_called_pcm_is_not_read_as_samples(address, recognizer, clips):

@@ -15,12 +15,13 @@ from helpers.speech_sockets import funasr, vosk
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import Logits, UserError
+from asr.base.errors import UserError
+from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.model.listening import AudioListener, AudioModel
-from asr.recognition.decoder_choice import DecoderChoice
-from asr.recognition.recognizer import Recognizer
 from asr.server.page.transcript import segment_fields
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.recognizer import Recognizer
 
 SENTENCE = ["ta1", "hua1", "le5", "yi4", "bai3", "er4", "shi2", "san1", "tian1"]
 VOCABULARY = Vocabulary(["bai3", "er4", "hua1", "le5", "san1", "shi2", "ta1", "tian1", "yi4"])
@@ -100,7 +101,7 @@ def test_funasr_and_vosk_write_digits_at_the_end_and_speech_until_then(address, 
 
 
 def test_page_shows_how_a_number_is_read(recognizer, clip):
-    from asr.recognition.long_audio import Segment
+    from asr.transcription.long_audio import Segment
 
     segment = Segment(0.0, 2.0, recognizer.transcribe(clip.audio_path))
     (number,) = (unit for unit in segment_fields(segment, recognizer)["units"] if "123" in unit["text"])

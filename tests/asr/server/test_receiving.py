@@ -11,7 +11,7 @@ from asr.server.refusal import RefusalError
 
 
 class GoneAway:
-    """Is a request whose client has closed the connection."""
+    """A request whose client has closed the connection."""
 
     async def receive(self):
         return {"type": "http.disconnect"}

@@ -11,7 +11,7 @@ from helpers import ROOT
 from helpers.processes import LIMIT_S, children_of, wait_until_ended
 
 from asr.base.config import load_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.training.batch_search import (
     Started,

@@ -7,7 +7,7 @@ import pytest
 from helpers.tiny import TINY
 
 from asr.base.config import Config, ModelConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.progress import EpochMetrics

@@ -4,7 +4,7 @@ import pytest
 from helpers.corpora.defects import SmallCorpus
 
 from asr.base.config import Config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.training.examination import examine
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from asr.base.config import Config, DataConfig, FeatureConfig, ModelConfig, TrainConfig
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run

@@ -1,6 +1,6 @@
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.evaluation.perplexity import measure_perplexity
 from asr.training.language_model import train_language_models
 

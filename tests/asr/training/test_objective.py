@@ -12,8 +12,8 @@ from helpers.tiny import TINY
 from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.types import Batch, Logits
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.model.loss import ctc_loss
 from asr.training.data import training_data
 from asr.training.objective import (
     consistency_loss,

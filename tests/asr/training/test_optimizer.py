@@ -9,13 +9,12 @@ import pytest
 import tensorflow as tf
 
 from asr.base.config import TrainConfig
-from asr.training.optimizer import (
+from asr.training.optimizer import loss_scale_of, make_optimizer
+from asr.training.schedule import (
     Cosine,
     WarmUp,
     learning_rate_of,
-    loss_scale_of,
     make_learning_rate,
-    make_optimizer,
     plateau_factor,
     set_plateau,
     stops_early,

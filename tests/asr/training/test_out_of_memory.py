@@ -7,7 +7,8 @@ import tensorflow as tf
 from helpers import ROOT
 
 from asr.base.config import TrainConfig
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.training.out_of_memory import memory_errors_as_user_errors
 from data_pipeline.dataset import pad_batch
 
@@ -106,7 +107,8 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.base.config import Config
 from asr.training.out_of_memory import memory_errors_as_user_errors
 from asr.training.objective import make_objective
-from asr.base.types import UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.dataset import pad_batch
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
@@ -144,7 +144,7 @@ def test_model_is_cut_in_the_places_that_the_run_records(trainer, clips, tmp_pat
 
 
 class Cramped(StagesEngine):
-    """Is out of memory with more than some rows."""
+    """Out of memory with more than some rows."""
 
     max_rows = 1
 

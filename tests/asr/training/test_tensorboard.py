@@ -16,7 +16,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig, Config, ModelConfig, dump_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from asr import evaluate, load_config, resume, train
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import TIMES

@@ -11,7 +11,8 @@ import tensorflow as tf
 from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
-from asr.base.types import EditCounts, UserError
+from asr.base.errors import UserError
+from asr.base.types import EditCounts
 from asr.base.vocabulary import Vocabulary
 from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model

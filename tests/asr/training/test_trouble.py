@@ -6,7 +6,8 @@ import math
 import pytest
 
 from asr.base.config import TrainConfig
-from asr.base.types import EditCounts, UserError, Utterance
+from asr.base.errors import UserError
+from asr.base.types import EditCounts, Utterance
 from asr.runs.progress import EpochMetrics
 from asr.training.skipped_batches import SkippedBatch
 from asr.training.trouble import TroubleWatch

@@ -16,7 +16,7 @@ import pytest
 from helpers import ROOT
 from helpers.processes import killed_at_opening
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.archives.unpack import is_unpacked, unpack
 
 NOISE = random.Random(1).randbytes(100_000)

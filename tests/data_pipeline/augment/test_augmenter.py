@@ -14,7 +14,7 @@ from helpers import ROOT
 from asr.audio.recording import write_wav
 from asr.audio.speech_level import active_power, frame_powers
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.augment import sounds
 from data_pipeline.augment.augmenter import (
     Augmenter,

@@ -3,7 +3,7 @@ import pytest
 import soundfile
 
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.augment.rooms import (
     NEAREST_M,

@@ -3,7 +3,7 @@ import pytest
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import AugmentConfig
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.augment.augmenter import Augmenter, utterance_keys
 from data_pipeline.augment.versions import write_versions
 

@@ -25,8 +25,8 @@ from helpers.corpora.chinese import (
 )
 from helpers.processes import killed_at_opening
 
+from asr.base.errors import UserError
 from asr.base.pinyin import mandarin_syllables
-from asr.base.types import UserError
 from data_pipeline.corpora.magicdata import without_noises
 from data_pipeline.corpora.syllables import syllables_of
 

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from asr.audio.recording import read_audio
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.corpora import CORPORA
 from data_pipeline.corpora.digits import TEST_SPEAKER, WORDS
 from data_pipeline.corpora.hsk_words import split_of

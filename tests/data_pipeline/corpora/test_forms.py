@@ -8,7 +8,7 @@ import pytest
 from helpers.corpora import forms
 
 from asr.audio.recording import audio_duration_s
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.corpora import asrt, common_voice, folder, json_lines, kaldi, librispeech, table
 from data_pipeline.corpora.layout import plain_spaces
 from data_pipeline.corpora.listed import assign_splits, split_of

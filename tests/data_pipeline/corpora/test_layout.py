@@ -1,6 +1,6 @@
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.corpora.layout import files_below, plain_spaces, raw_lines, text_lines
 
 LINES = ["一 你好　世界", "二 thanks"]

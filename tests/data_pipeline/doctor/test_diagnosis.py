@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from helpers.corpora.defects import DEFECTS, SmallCorpus, examine, examine_paths
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.doctor.clean_manifests import LEFT_OUT, clean_paths, write_clean
 from data_pipeline.doctor.diagnosis import Diagnosis, as_json
 from data_pipeline.doctor.findings import KINDS, sources_of

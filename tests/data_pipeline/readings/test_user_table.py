@@ -1,6 +1,6 @@
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from data_pipeline.labels import ReadingPolicy, label
 from data_pipeline.readings.user_table import UserTable
 

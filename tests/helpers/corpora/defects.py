@@ -23,7 +23,7 @@ SPLITS = {"train": 24, "test": 4}
 
 
 class SmallCorpus:
-    """Holds manifests in `folder` as records that a test may damage before `save`."""
+    """Manifests in `folder` as records that a test may damage before `save`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

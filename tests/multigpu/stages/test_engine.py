@@ -43,7 +43,7 @@ class Back(keras.layers.Layer):
 
 
 class TwoArguments(keras.Model):
-    """Has a call of its own with two arguments, as models for speech do."""
+    """A call of its own with two arguments, as models for speech do."""
 
     def __init__(self):
         super().__init__()

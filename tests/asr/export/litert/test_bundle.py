@@ -9,7 +9,7 @@ import soundfile
 from helpers.recognize import recognize
 
 from asr import Recognizer
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.export import export
 from asr.export.litert import bundle

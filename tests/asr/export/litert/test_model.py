@@ -20,8 +20,8 @@ from helpers.exports import (
 from helpers.small_conformer import use_small_conformer
 from helpers.tiny_network import Tiny
 
+from asr.base.errors import UserError
 from asr.base.registry import FEATURE_KINDS
-from asr.base.types import UserError
 from asr.export.litert.flatbuffer import operators, read_flatbuffer
 from asr.export.litert.folding import folded_copy
 from asr.export.litert.model import litert_model

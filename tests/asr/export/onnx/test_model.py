@@ -17,8 +17,8 @@ from helpers.exports import (
 )
 from helpers.small_conformer import use_small_conformer
 
+from asr.base.errors import UserError
 from asr.base.registry import FEATURE_KINDS
-from asr.base.types import UserError
 from asr.export.onnx.graph import Graph
 from asr.export.onnx.layers import add_layer
 from asr.export.onnx.model import onnx_model

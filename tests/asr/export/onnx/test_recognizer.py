@@ -13,13 +13,13 @@ from helpers.random_run import random_run
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
-from asr.recognition.decoder_choice import DecoderChoice
-from asr.recognition.recognizer import Recognizer
-from asr.recognition.streaming import StreamingRecognizer
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.streaming import StreamingRecognizer
 
 SPEECH = "features.normalize_over=speech"
 SEARCHES = {"greedy": DecoderSettings(), "beam": DecoderSettings(beam=4, n_best=2)}

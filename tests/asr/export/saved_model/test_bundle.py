@@ -9,7 +9,7 @@ import tensorflow as tf
 from helpers.recognize import run_isolated
 
 from asr import Recognizer
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.export import export
 from asr.export.saved_model.runtime import SavedModelRuntime
 

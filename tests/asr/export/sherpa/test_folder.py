@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from asr.audio.recording import read_audio, write_wav
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.export import ParityError, export
 from asr.export.onnx.graph import Graph
@@ -21,7 +21,7 @@ from asr.export.sherpa import folder as sherpa_folder
 from asr.export.sherpa import waveform as sherpa_waveform
 from asr.export.sherpa.folder import write_tokens
 from asr.export.sherpa.runtime import SherpaRuntime
-from asr.recognition.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer
 
 
 @pytest.fixture(scope="module")

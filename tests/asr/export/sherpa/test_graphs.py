@@ -6,7 +6,7 @@ import pytest
 from helpers.exports import SELF_CONDITIONED
 
 from asr.base.config import load_config
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export.sherpa.graphs import stream_model, stream_window, zipformer_model
 from asr.model.acoustic_model import make_acoustic_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.hanzi.converter import Converter
 from asr.language.hanzi.packed import pack, unpack
 from asr.language.ngram.model import NGrams

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.hanzi import written_numbers
 from asr.language.hanzi.converter import Conversion, Converter, Word
 from asr.language.hanzi.lattice import lattice_from_nbest

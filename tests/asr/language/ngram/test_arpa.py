@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram import arpa_text
 from asr.language.ngram.arpa import read_arpa, write_arpa
 from asr.language.ngram.listing import ngrams_of

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram import counting
 from asr.language.ngram.counting import BEGIN_ID, END_ID, PAD_ID, count_ngrams
 

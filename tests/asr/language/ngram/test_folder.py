@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from asr.base.errors import UserError
 from asr.base.pinyin import is_syllable, mandarin_syllables
-from asr.base.types import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.language.ngram.folder import (
     ModelInfo,

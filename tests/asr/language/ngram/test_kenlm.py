@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram.kenlm_header import FIXED, SANITY
 from asr.language.ngram.model_file import load_model, save_model
 

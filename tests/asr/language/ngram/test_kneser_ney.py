@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from asr.base.types import UserError
+from asr.base.errors import UserError
 from asr.language.ngram import pruning
 from asr.language.ngram.counting import END_ID, count_ngrams
 from asr.language.ngram.kneser_ney import FALLBACK_DISCOUNTS, smooth

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from asr.base.types import Hypothesis
-from asr.recognition.long_audio import Segment
-from asr.recognition.timed_text import timed_units
 from asr.server.page.transcript import segment_fields
+from asr.transcription.long_audio import Segment
+from asr.transcription.timed_text import timed_units
 
 
 @pytest.fixture

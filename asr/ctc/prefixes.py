@@ -1,0 +1,220 @@
+"""Stores the prefixes of a beam search in a tree, with the scores of language model and hot words; compiled.
+
+The same tokens are always the same node, even if a prefix leaves the beam, its extensions stay, and the
+prefix comes back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.compiled import compiled, compiled_inline, copy_into
+from asr.language.ngram.model import Tables, advance
+
+Bool: TypeAlias = npt.NDArray[np.bool_]
+Int32: TypeAlias = npt.NDArray[np.int32]
+Int64: TypeAlias = npt.NDArray[np.int64]
+Float32: TypeAlias = npt.NDArray[np.float32]
+Float64: TypeAlias = npt.NDArray[np.float64]
+
+ROOT, NONE = 0, -1
+
+
+class HotWordTables(NamedTuple):
+    """The automaton of `asr/ctc/hot_words.py`: S states; in state 0 no word has begun.
+
+    Attributes:
+        begins: (S + 1,) where each state's next tokens begin in `tokens` and `states`.
+        tokens: (N,) next tokens of each state, in ascending order.
+        states: (N,) the state that each token leads to.
+        fails: (S,) the state to continue from if the next token is not among a state's tokens.
+        kept: (S,) boost of the words that are complete when following `fails`.
+        lent: (S,) boost in advance, for the part of a word that has been matched so far.
+        most: (S,) upper bound of the boost that one more token can add.
+        final: (S,) boost that remains if the utterance ends.
+    """
+
+    begins: Int32
+    tokens: Int32
+    states: Int32
+    fails: Int32
+    kept: Float64
+    lent: Float64
+    most: Float64
+    final: Float64
+
+
+class Fusion(NamedTuple):
+    """The language model and hot words that are added to the acoustic score.
+
+    Attributes:
+        has_language_model: whether there is one; if not, `tables`, `words` and `lm_weight` are ignored.
+        tables: of the language model.
+        words: (V,) the language model's id of each token.
+        lm_weight: of the language model's natural log probabilities.
+        token_bonus: added for each token.
+        hot_words: the automaton.
+    """
+
+    has_language_model: bool
+    tables: Tables
+    words: Int64
+    lm_weight: float
+    token_bonus: float
+    hot_words: HotWordTables
+
+
+class Nodes(NamedTuple):
+    """The tree of prefixes: N rows, the first `size` of them in use, parents before children.
+
+    Attributes:
+        parent: (N,) row of the prefix without its last token.
+        token: (N,) the last token; the blank for the empty prefix.
+        first_child, next_sibling: (N,) lists of children.
+        length: (N,) number of tokens.
+        place: (N,) rank in the beam; `NONE` for a prefix outside it.
+        language: (N,) natural log probability by the language model.
+        hot_state: (N,) state of the hot words' automaton.
+        added: (N,) to the acoustic score by language model and token bonus.
+        boost: (N,) added to it by hot words.
+        context_words, context_backoffs: (N, order - 1) and
+        context_length: (N,) see `Context` of the language model.
+        size: (1,) number of rows in use.
+    """
+
+    parent: Int32
+    token: Int32
+    first_child: Int32
+    next_sibling: Int32
+    length: Int32
+    place: Int32
+    language: Float64
+    hot_state: Int32
+    added: Float64
+    boost: Float64
+    context_words: Int32
+    context_backoffs: Float32
+    context_length: Int64
+    size: Int32
+
+
+@compiled_inline
+def find_child(nodes: Nodes, node: int, token: int) -> int:
+    """Return the node of a prefix extended by a token, or `NONE`."""
+    child: int = nodes.first_child[node]
+    while child != NONE and nodes.token[child] != token:
+        child = nodes.next_sibling[child]
+    return child
+
+
+@compiled
+def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
+    """Add the node of a prefix extended by a token, and return it."""
+    node: int = nodes.size[0]
+    nodes.size[0] += 1
+    nodes.parent[node], nodes.token[node], nodes.length[node] = parent, token, nodes.length[parent] + 1
+    nodes.first_child[node], nodes.place[node] = NONE, NONE
+    nodes.next_sibling[node], nodes.first_child[parent] = nodes.first_child[parent], node
+    log_word, length = word_log_prob(
+        fusion, nodes, parent, token, nodes.context_words[node], nodes.context_backoffs[node]
+    )
+    state, boost = hot_word_step(fusion.hot_words, nodes.hot_state[parent], token)
+    nodes.context_length[node], nodes.hot_state[node] = length, state
+    nodes.language[node] = nodes.language[parent] + log_word
+    nodes.added[node] = nodes.added[parent] + (fusion.lm_weight * log_word + fusion.token_bonus)
+    nodes.boost[node] = nodes.boost[parent] + boost
+    return node
+
+
+@compiled_inline
+def word_log_prob(
+    fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
+) -> tuple[float, int]:
+    """Return a token's natural log probability after a prefix, and the length of the resulting context."""
+    if not fusion.has_language_model:
+        return 0.0, 0
+    log_prob, length = advance(
+        fusion.tables,
+        nodes.context_words[node],
+        nodes.context_backoffs[node],
+        nodes.context_length[node],
+        fusion.words[token],
+        after_words,
+        after_backoffs,
+    )
+    return log_prob, length
+
+
+@compiled_inline
+def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, float]:
+    """Return the state after a token, and the boost that the token adds (or takes back, if negative)."""
+    boost = -tables.lent[state]
+    while True:
+        begin, end = tables.begins[state], tables.begins[state + 1]
+        index = begin + np.searchsorted(tables.tokens[begin:end], token)
+        if index < end and tables.tokens[index] == token:
+            after = tables.states[index]
+            return after, boost + tables.lent[after]
+        if state == 0:
+            return 0, boost
+        boost += tables.kept[state]
+        state = tables.fails[state]
+
+
+@compiled_inline
+def keeps_boost(tables: HotWordTables, state: int) -> bool:
+    """Return whether nothing that follows can take boost back."""
+    kept: bool = tables.lent[state] <= tables.final[state]
+    return kept
+
+
+@compiled
+def tokens_of(nodes: Nodes, node: int) -> Int32:
+    """Return the (U,) tokens of a prefix."""
+    tokens = np.empty(nodes.length[node], np.int32)
+    for index in range(len(tokens) - 1, -1, -1):
+        tokens[index] = nodes.token[node]
+        node = nodes.parent[node]
+    return tokens
+
+
+@compiled
+def compact(nodes: Nodes, kept: Int32) -> None:
+    """Remove all prefixes except the given ones and their ancestors.
+
+    Args:
+        nodes: updated in place.
+        kept: rows of the prefixes to keep; updated to their new rows.
+    """
+    size = nodes.size[0]
+    rows = np.full(size, NONE, np.int32)
+    for node in kept:
+        while rows[node] == NONE:
+            rows[node] = node
+            node = nodes.parent[node]  # the root is its own parent
+    nodes.size[0] = 0
+    for node in range(size):
+        if rows[node] != NONE:
+            rows[node] = nodes.size[0]
+            nodes.size[0] += 1
+            move(nodes, node, rows[node], rows[nodes.parent[node]])
+    for index in range(len(kept)):
+        kept[index] = rows[kept[index]]
+
+
+@compiled
+def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
+    """Move a node to an earlier row (or its own), and link it to its parent there."""
+    for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state):
+        array[row] = array[source]
+    for amounts in (nodes.language, nodes.added, nodes.boost):
+        amounts[row] = amounts[source]
+    copy_into(nodes.context_words[row], nodes.context_words[source])
+    copy_into(nodes.context_backoffs[row], nodes.context_backoffs[source])
+    nodes.context_length[row] = nodes.context_length[source]
+    nodes.parent[row], nodes.first_child[row], nodes.next_sibling[row] = parent, NONE, NONE
+    if row != ROOT:
+        nodes.next_sibling[row], nodes.first_child[parent] = nodes.first_child[parent], row

@@ -1,0 +1,353 @@
+"""Transcribes recordings of any length with a trained model.
+
+from asr import Recognizer
+
+recognizer = Recognizer.load("runs/demo")
+print(recognizer.transcribe("question.mp3").text)
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from asr.audio.opening import LongRecording, Opened, open_recording
+from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
+from asr.base.types import Hypothesis
+from asr.base.vocabulary import Vocabulary
+from asr.base.wording import duration
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.ctc.hot_words import HotWords
+from asr.model.devices import ModelDevices, start_model_devices
+from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener
+from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
+from asr.runs.run import Run
+from asr.transcription.decoder import Decoder, GreedyDecoder
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.long_audio import LongAudioRecognizer
+from asr.transcription.transcript import Recognition, Recognized
+from asr.transcription.transcripts import STANDARD_INPUT, Result, result_of
+
+if TYPE_CHECKING:
+    from asr.model.acoustic_model import AcousticModel
+    from asr.model.listener import Listener
+
+
+class Origin(NamedTuple):
+    """Identifies what a recognizer was loaded from, to detect that another one differs."""
+
+    files: tuple[Path, ...]  # of the model and the decoder
+    decoder: str  # its settings
+
+
+class Recognizer:
+    """Transcribes audio with a trained model.
+
+    Args:
+        listener: the model on its devices.
+        vocabulary: of its outputs.
+        decoder: of its logits; None for greedy decoding.
+        origin: what all three were loaded from; None if unknown.
+    """
+
+    def __init__(
+        self,
+        listener: AudioListener,
+        vocabulary: Vocabulary,
+        decoder: Decoder | None = None,
+        origin: Origin | None = None,
+    ) -> None:
+        self.listener, self.vocabulary, self.origin = listener, vocabulary, origin
+        self.decoder = decoder or GreedyDecoder(vocabulary, listener.model.frame_s)
+
+    @classmethod
+    def load(
+        cls,
+        run: str | Path,
+        devices: str | int | None = None,
+        *,
+        simulate: bool = False,
+        engine: str = "",
+        stages: int = 0,
+        settings: DecoderSettings | None = None,
+        hot_words: HotWords | None = None,
+        write_hanzi: bool = True,
+        hanzi_model: str | Path | None = None,
+        itn: bool = False,
+    ) -> Recognizer:
+        """Load the best model of a run directory.
+
+        Args:
+            run: its path.
+            devices: how many to use, such as 2; which, such as "0,2"; or "all". None for one.
+            simulate: whether to split the machine's one device into that many logical devices.
+            engine: "stages" puts different layers on different devices, for a model that does not fit on
+                one; empty for the whole model on each.
+            stages: number of stages; 0 for one a device.
+            settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
+            hot_words: words that the decoder favours.
+            write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
+            hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi; None for the
+                language model of the settings if it can convert, else the general model. The latter is
+                `asr.language.hanzi.converter.GENERAL_MODEL`.
+            itn: whether numbers are written in digits (inverse text normalisation).
+
+        Raises:
+            UserError: there is no run, it has no checkpoint yet, a device does not exist, or a language
+                model cannot be used.
+        """
+        opened = Run.open(Path(run))
+        settings = settings or opened.decoder_settings()
+        hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
+        choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
+        on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
+        return cls.of_choice(opened, choice, on)
+
+    @classmethod
+    def of_choice(
+        cls,
+        run: Run,
+        choice: DecoderChoice,
+        devices: ModelDevices | None = None,
+        on_progress: OnProgress = ignore_progress,
+    ) -> Recognizer:
+        """Load the best model of a run with a decoder and on devices of your choice.
+
+        Args:
+            run: the opened run.
+            choice: the decoder.
+            devices: on which the model runs; None for one.
+            on_progress: receives how much of a language model has been read.
+        """
+        devices = devices or start_model_devices()
+        vocabulary = run.vocabulary()
+        choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
+        from asr.model.listener import Listener
+
+        with devices.scope():
+            model, checkpoint = _best_model(run, vocabulary)
+        listener = Listener(model, devices.spread, len(devices.names), devices.place(model))
+        described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
+        origin = Origin((*described_by, *choice.files()), choice.identity())
+        return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
+
+    @property
+    def model(self) -> AcousticModel:
+        """Return the trained acoustic model, on one device or several."""
+        return self.trained_listener.model
+
+    @property
+    def trained_listener(self) -> Listener:
+        """Return the listener as that of a trained model, which an exported one is not."""
+        from asr.model.listener import Listener
+
+        assert isinstance(self.listener, Listener), "an exported model can only be recognized with"
+        return self.listener
+
+    def transcribe(self, audio: AudioSource) -> Hypothesis:
+        """Transcribe one recording of any length.
+
+        Args:
+            audio: a path, or a binary file object; any rate, channels and container of libsndfile.
+
+        Raises:
+            UserError: it is not an audio recording.
+        """
+        return self.recognize(audio).hypothesis
+
+    def recognize(self, audio: AudioSource) -> Recognized:
+        """Transcribe one recording of any length, and return its stretches of speech with their times.
+
+        Args:
+            audio: see `transcribe`.
+
+        Raises:
+            UserError: it is not an audio recording.
+        """
+        name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
+        (result,) = self._recognize_opened([name], [self._open(audio)], _Report(1, ignore_progress))
+        if isinstance(result, UserError):
+            raise result
+        return result
+
+    def transcribe_files(
+        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
+    ) -> Iterator[Result]:
+        """Yield the transcript of each file, in order, or the error of a file that cannot be read."""
+        return map(result_of, self.recognize_files(paths, on_progress))
+
+    def recognize_files(
+        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
+    ) -> Iterator[Recognition]:
+        """Yield what is recognized of each file, in order, or the error of a file that cannot be read."""
+        return itertools.chain.from_iterable(self.recognize_chunks(self.chunks(paths), on_progress))
+
+    def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
+        """Split files into chunks to read together, limited in number and in bytes."""
+        num_devices = self.listener.num_devices
+        max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
+        chunks: list[list[Path]] = []
+        num_bytes = 0
+        for path in paths:
+            size = _size_bytes(path)
+            if not chunks or len(chunks[-1]) == max_files or num_bytes + size > max_bytes:
+                chunks.append([])
+                num_bytes = 0
+            chunks[-1].append(path)
+            num_bytes += size
+        return chunks
+
+    def recognize_chunks(
+        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = ignore_progress
+    ) -> Iterator[list[Recognition]]:
+        """Yield what is recognized of the files of each chunk.
+
+        The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
+
+        Args:
+            chunks: of paths, see `chunks`.
+            on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next
+                one is requested. The note is how much of a long recording has been read.
+        """
+        report = _Report(sum(map(len, chunks)), on_progress)
+        if chunks:
+            report.done(0)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            opening: Iterator[Opened | UserError] = iter(())
+            for chunk, following in itertools.pairwise([[], *chunks, []]):
+                opened = list(opening)
+                opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
+                if chunk:
+                    yield self._recognize_opened([str(path) for path in chunk], opened, report)
+                    report.done(len(chunk))
+
+    def _open(self, audio: AudioSource) -> Opened:
+        return open_recording(audio, pauses_matter=not self.listener.model.ignores_silence)
+
+    def _opened_or_error(self, path: Path) -> Opened | UserError:
+        try:
+            if str(path) != STANDARD_INPUT:
+                return self._open(path)
+            if sys.stdin is None:  # closed by the parent process
+                raise UserError("-: standard input is closed; pipe a recording into it")
+            return self._open(sys.stdin.buffer)
+        except UserError as error:
+            return error
+
+    def _recognize_opened(
+        self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
+    ) -> list[Recognition]:
+        short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
+        waveforms, short_names = [waveform for _, waveform in short], [n for n, _ in short]
+        hypotheses = iter(self.transcribe_waveforms(waveforms, short_names))
+        results: list[Recognition] = []
+        for name, recording in zip(names, opened, strict=True):
+            if isinstance(recording, LongRecording):
+                results.append(self._recognize_long(name, recording, report))
+            elif isinstance(recording, UserError):
+                results.append(recording)
+            else:
+                results.append(Recognized.of_clip(next(hypotheses), len(recording) / SAMPLE_RATE_HZ))
+        return results
+
+    def _recognize_long(self, name: str, recording: LongRecording, report: _Report) -> Recognition:
+        duration_s = 0.0
+
+        def read(seconds: float) -> None:
+            nonlocal duration_s
+            duration_s = seconds
+            report.read(name, seconds)
+
+        try:
+            segments = list(self._long_audio.segments(recording.source, name, read))
+        except UserError as error:
+            return error
+        return Recognized.of_segments(segments, name, duration_s)
+
+    def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
+        """Transcribe waveforms in batches of similar length, and return the hypotheses in their order.
+
+        Args:
+            waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
+            names: for `Hypothesis.utterance_id`.
+        """
+        by_length = sorted(range(len(waveforms)), key=lambda place: len(waveforms[place]))
+        found: dict[int, Hypothesis] = {}
+        while by_length:
+            longest = len(waveforms[by_length[-1]])
+            size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
+            places, by_length = by_length[-size:], by_length[:-size]
+            audio, num_samples = pad_waveforms([waveforms[place] for place in places])
+            reduced = self._compiled_step(audio, num_samples)
+            hypotheses = self.decoder.hypotheses(reduced, [names[place] for place in places])
+            found.update(zip(places, hypotheses, strict=True))
+        return [found[place] for place in range(len(waveforms))]
+
+    @functools.cached_property
+    def _long_audio(self) -> LongAudioRecognizer:
+        return LongAudioRecognizer(self.listener, self.decoder)
+
+    @functools.cached_property
+    def _compiled_step(self) -> Any:
+        return self.listener.compiled(self.decoder.reduce)
+
+
+class _Report:
+    """Reports the progress of a transcription; only its methods change its state."""
+
+    def __init__(self, num_recordings: int, on_progress: OnProgress) -> None:
+        self._num_recordings, self._on_progress, self._num_done = num_recordings, on_progress, 0
+
+    def done(self, num_recordings: int) -> None:
+        """Report that further recordings are done."""
+        self._num_done += num_recordings
+        self._report("")
+
+    def read(self, name: str, seconds: float) -> None:
+        """Report how much of a long recording has been read."""
+        self._report(f"{duration(seconds)} of {Path(name).name}")
+
+    def _report(self, note: str) -> None:
+        work = Work("transcribing", self._num_done, self._num_recordings, "recordings", note)
+        self._on_progress(work)
+
+
+def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
+    """Return the model of a run's best checkpoint, and the path of the checkpoint."""
+    from asr.model.acoustic_model import make_acoustic_model
+
+    model = make_acoustic_model(run.config(), vocabulary)
+    path = run.best_checkpoint()
+    try:
+        load_decoding_weights(path, model)
+    except DamagedCheckpointError as error:
+        raise UserError(f"{error}; remove it to use the next best checkpoint") from None
+    except UserError:
+        if path.exists():
+            raise
+        # training has replaced it with a better one
+        path = run.best_checkpoint()
+        load_decoding_weights(path, model)
+    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
+        raise UserError(
+            f"{path}: its weights have diverged (NaN or infinite); remove it to use an earlier checkpoint, "
+            "or train again with a lower train.learning_rate"
+        )
+    return model, path
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0  # reading the file reports why

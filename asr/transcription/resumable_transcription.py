@@ -1,0 +1,146 @@
+"""Transcribes many recordings into a file; an interrupted call is resumed by repeating it.
+
+recognizer = Recognizer.load("runs/demo")
+num_failed = transcribe_to_file(recognizer, audio_files(["recordings"]), Path("out.jsonl"), "jsonl")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from asr.base.errors import UserError
+from asr.base.files import whole_file
+from asr.base.work import OnProgress, Work, ignore_progress
+from asr.transcription.decoder import converter_of
+from asr.transcription.formats import TimedFormat
+from asr.transcription.journal import Journal, model_digest, open_journal
+from asr.transcription.recognizer import Recognizer
+from asr.transcription.timed_text import format_recognized
+from asr.transcription.transcript import Recognition
+from asr.transcription.transcripts import Format, refuse_bad_out, result_of, write_transcripts
+
+logger = logging.getLogger(__name__)
+
+
+def transcribe_to_file(
+    recognizer: Recognizer,
+    sources: Sequence[Path],
+    out: Path,
+    format_name: Format = "text",
+    on_progress: OnProgress = ignore_progress,
+) -> int:
+    """Write the transcripts of recordings to a file, and return how many recordings could not be read.
+
+    Results are kept beside the file until it is complete. To resume after an interruption, repeat the call
+    with the same model: the file equals that of an uninterrupted call.
+
+    Args:
+        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        sources: paths of the recordings; `-` for standard input.
+        out: path of the file to write.
+        format_name: "text", "jsonl" or "csv".
+        on_progress: receives how many recordings are done.
+
+    Raises:
+        UserError: the file cannot be written, or another process is writing it.
+    """
+    refuse_bad_out(out, sources)
+    with open_journal(out, _digest_of(recognizer), sources) as journal:
+        _transcribe(recognizer, sources, journal, on_progress)
+        write_transcripts(out, format_name, sources, map(result_of, journal.results()))
+        return journal.num_failed
+
+
+def transcribe_to_files(
+    recognizer: Recognizer,
+    sources: Sequence[Path],
+    out: Path,
+    outs: Sequence[Path],
+    format_name: TimedFormat,
+    on_progress: OnProgress = ignore_progress,
+) -> int:
+    """Write a file of subtitles, or a TextGrid, for each recording that can be read; return how many cannot.
+
+    Each file is written as soon as its recording is transcribed. To resume after an interruption, repeat the
+    call with the same model.
+
+    Args:
+        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        sources: paths of the recordings; `-` for standard input.
+        out: the folder of the files, in which results are kept until all are written; or the only file.
+        outs: path of each recording's file; see `asr.transcription.transcript_files.files_of_recordings`.
+        format_name: of the files.
+        on_progress: receives how many recordings are done.
+
+    Raises:
+        UserError: a file cannot be written, or another process transcribes to the same place.
+    """
+    target = dict(zip(sources, outs, strict=True))
+    vocabulary, converter = recognizer.vocabulary, converter_of(recognizer.decoder)
+
+    def write(done: Sequence[Path], recognitions: Iterable[Recognition]) -> None:
+        for source, recognition in zip(done, recognitions, strict=True):
+            if isinstance(recognition, UserError):
+                continue
+            contents = format_recognized(recognition, vocabulary, converter, format_name)
+            with whole_file(target[source], "transcript") as file:
+                file.write(contents.encode())
+
+    kept = out if list(outs) == [out] else out / "transcripts"
+    with open_journal(kept, _digest_of(recognizer), sources) as journal:
+        _transcribe(recognizer, sources, journal, on_progress, write)
+        return journal.num_failed
+
+
+def _transcribe(
+    recognizer: Recognizer,
+    sources: Sequence[Path],
+    journal: Journal,
+    on_progress: OnProgress,
+    on_results: Callable[[Sequence[Path], Iterable[Recognition]], None] = lambda *_: None,
+) -> None:
+    """Complete a journal; `on_results` receives recordings and their results, those kept already first."""
+    chunks = journal.remaining_chunks(recognizer.chunks(sources))
+    _log_resumed(journal, len(sources))
+    num_before = journal.num_rows
+    on_results(sources[:num_before], journal.results())
+
+    def report(work: Work) -> None:
+        on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
+
+    for chunk, results in zip(chunks, recognizer.recognize_chunks(chunks, report), strict=True):
+        for source, result in zip(chunk, results, strict=True):
+            log_problem(source, result)
+        journal.add(results)
+        on_results(chunk, results)
+
+
+def log_problem(source: Path, result: Recognition) -> None:
+    """Log why a recording could not be read, or that it contains no speech."""
+    if isinstance(result, UserError):
+        logger.error("%s", result)
+    elif not result.segments:
+        logger.warning("%s: no speech found", source)
+
+
+def _digest_of(recognizer: Recognizer) -> str:
+    """Return a checksum of everything that affects the transcripts; a random one if that is unknown."""
+    origin = recognizer.origin
+    if origin is None or not all(path.is_file() for path in origin.files):
+        return secrets.token_hex()
+    return model_digest(origin.files, origin.decoder)
+
+
+def _log_resumed(journal: Journal, num_recordings: int) -> None:
+    """Log how many results of an interrupted call are reused, and why others are not."""
+    reason = f"{journal.reason}; " if journal.reason else ""
+    if journal.num_rows:
+        failed = f" ({journal.num_failed:,} with errors)" if journal.num_failed else ""
+        done = f"resuming after {journal.num_rows:,} of {num_recordings:,} recordings{failed}"
+        logger.info("%s: %s%s", journal.path, reason, done)
+    elif reason:
+        logger.info("%s: %sstarting over", journal.path, reason)

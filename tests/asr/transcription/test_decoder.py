@@ -1,0 +1,107 @@
+"""Checks that decoders turn logits into hypotheses with times, confidences, alternatives and text."""
+
+import numpy as np
+import pytest
+
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import Logits
+from asr.base.vocabulary import Vocabulary
+from asr.ctc.beam_search import BeamSearch
+from asr.ctc.confidence import token_confidences
+from asr.ctc.forced_alignment import align_tokens
+from asr.ctc.word_rescoring import rescore_by_words
+from asr.language.hanzi.converter import Converter
+from asr.language.ngram.model import NGramModel, NGrams
+from asr.transcription.decoder import make_decoder
+
+VOCABULARY = Vocabulary(["hao2", "hao3", "ni3", "zhong1"])
+FRAMES = [
+    {"ni3": 0.9},
+    {},
+    {"hao2": 0.52, "hao3": 0.44},  # the most probable syllable forms no word
+    {},
+]
+
+
+@pytest.fixture(scope="module")
+def converter():
+    return Converter.load()
+
+
+@pytest.fixture
+def logits():
+    """Return the logits of two clips: the frames above, and none."""
+    probabilities = np.full((4, len(VOCABULARY)), 0.002, np.float32)
+    for row, said in zip(probabilities, FRAMES, strict=True):
+        for token, probability in said.items():
+            row[VOCABULARY.encode([token])] = probability
+        row[0] = 1 - row[1:].sum()
+    values = np.log(np.stack([probabilities, probabilities]))
+    return Logits(values, np.array([4, 0], np.int32))
+
+
+def decoded(decoder, logits):
+    return decoder.hypotheses(decoder.reduce(logits), ["clip", "nothing"])
+
+
+def test_greedy_decoding_takes_the_best_label_of_each_frame(logits, converter):
+    best, empty = decoded(make_decoder(VOCABULARY, 0.08, DecoderSettings(), converter=converter), logits)
+    assert best.tokens == ("ni3", "hao2")
+    assert best.times_s == (0.0, 0.16)
+    assert best.confidences == pytest.approx((0.9, 0.52), abs=1e-5)
+    assert (empty.utterance_id, empty.tokens, empty.text) == ("nothing", (), "")
+
+
+def test_rescoring_by_words_reorders_the_hypotheses_of_the_search(logits, converter):
+    settings = DecoderSettings(beam=8, n_best=2)
+    best, empty = decoded(make_decoder(VOCABULARY, 0.08, settings, converter=converter), logits)
+    assert (best.tokens, best.text) == (("ni3", "hao3"), "你好")
+    assert best.times_s == (0.0, 0.16)
+    assert best.alternatives[0].tokens == ("ni3", "hao2")
+    assert best.alternatives[0].score > best.score
+    assert len(best.confidences) == 2
+    assert (empty.tokens, empty.text, empty.confidences) == ((), "", ())
+
+
+def test_text_in_syllables_is_that_of_the_rescored_hypothesis(logits, converter):
+    settings = DecoderSettings(beam=8)
+    decoder = make_decoder(VOCABULARY, 0.08, settings, converter=converter, writes_hanzi=False)
+    assert decoded(decoder, logits)[0].text == "ni3 hao3"
+
+
+def test_a_rescored_hypothesis_has_the_confidence_of_the_best_one(logits, converter):
+    """A hypothesis chosen by words has a lower score than another, which must not lower its confidences."""
+    language_model = NGramModel.of_ngrams(
+        ["<unk>", "<s>", "</s>", *VOCABULARY.tokens[1:]],
+        [
+            NGrams(np.arange(7)[:, None], np.full(7, -0.8, np.float32), np.zeros(7, np.float32)),
+            NGrams(np.array([[1, 5]]), np.array([-0.5], np.float32), np.zeros(1, np.float32)),
+        ],
+    )
+    settings = DecoderSettings(beam=8)
+    candidates = BeamSearch(VOCABULARY, settings, language_model).decode(
+        logits.values[:1], logits.num_frames[:1]
+    )[0]
+    chosen = rescore_by_words(candidates, VOCABULARY, converter, 0.5)
+    assert VOCABULARY.decode(chosen[0].ids) == ("ni3", "hao3")
+    assert chosen[0].score < candidates[0].score
+    confidences = token_confidences(chosen, align_tokens(logits.values[0], chosen[0].ids))
+    assert min(confidences) > 0.4
+
+
+def test_rescoring_with_weight_0_keeps_the_order(logits, converter):
+    settings = DecoderSettings(beam=8, n_best=3, hanzi_weight=0.0)
+    best, _ = decoded(make_decoder(VOCABULARY, 0.08, settings, converter=converter), logits)
+    assert best.tokens == ("ni3", "hao2")
+    scores = [best.score, *(other.score for other in best.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3
+
+
+def test_beam_search_scores_sum_over_alignments(logits):
+    best, _ = decoded(make_decoder(VOCABULARY, 0.08, DecoderSettings(beam=64)), logits)
+    greedy, _ = decoded(make_decoder(VOCABULARY, 0.08, DecoderSettings()), logits)
+    assert best.tokens == greedy.tokens
+    assert best.text == "ni3 hao2"
+    assert best.acoustic_score == pytest.approx(best.score)
+    assert greedy.acoustic_score < best.acoustic_score < 0
