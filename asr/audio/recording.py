@@ -20,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
-from asr.audio.containers import cut_off_reason, states_length
+from asr.audio.containers import cut_off_reason, states_length, whole_audio, without_tags
 from asr.audio.decoder_notes import decoder_notes_logged
-from asr.audio.mpeg import states_frames, whole_mpeg
-from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
+from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.types import UserError
 
 SAMPLE_RATE_HZ = 16000
@@ -39,6 +38,7 @@ SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with th
 MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
+SHOWN_WHEN_READ = {"FLAC", "OGG", "MP3"}  # a missing end; of others it is known when they are opened
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
@@ -81,7 +81,7 @@ def read_audio(source: AudioSource) -> Waveform:
         UserError: the file is missing, empty, truncated, not audio, or shorter than one 25 ms window.
     """
     with _open_stream(source) as (stream, name):
-        wav = checked_wav(stream, name)
+        wav = _checked_wav(stream, name)
         if wav and wav.is_plain:
             samples, rate_hz = read_plain(stream, wav), wav.rate_hz
         else:
@@ -130,24 +130,26 @@ def audio_header(source: AudioSource) -> AudioHeader:
         UserError: the file is missing, empty, truncated or not audio.
     """
     with _open_stream(source) as (stream, name):
-        wav = checked_wav(stream, name)
+        wav = _checked_wav(stream, name)
         if wav and wav.is_plain:
             return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
         with _open_sound(stream, name) as file:
             rate_hz, container, subtype = file.samplerate, file.format, file.subtype
             duration_s = file.frames / rate_hz
-            if container != "WAV" and file.frames >= WINDOW_SAMPLES:
-                # a WAV's length is checked when it is opened; other formats show a missing end only when read
+            if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
                 _refuse_missing_end(file, name, duration_s)
             num_channels = file.channels
-        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else _states_length(stream, container)
+        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else states_length(stream, container)
         is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
         needs_decoding = not is_simple or subtype in FLOATS
         return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
 
 
-def _states_length(stream: BinaryIO, container: str) -> bool:
-    return states_frames(stream) if container == "MP3" else states_length(stream, container)
+def _checked_wav(stream: BinaryIO, name: str) -> Wav | None:
+    wav, reason = checked_wav(stream)
+    if reason:
+        raise UserError(f"{name}: {reason}")
+    return wav
 
 
 def audio_duration_s(path: str | Path) -> float:
@@ -195,7 +197,7 @@ def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tupl
         if not stream.read(1):
             raise UserError(f"{name}: empty file; copy or record it again")
         stream.seek(0)
-        yield stream, name
+        yield without_tags(stream), name
 
 
 def _copied_to_memory(stream: BinaryIO) -> BinaryIO:
@@ -260,8 +262,8 @@ class _Decoded:
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
     """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
-    whole, reason = whole_mpeg(stream)
-    if reason := reason or cut_off_reason(stream):
+    whole, reason = whole_audio(stream)
+    if reason:
         raise UserError(f"{name}: {reason}")
     whole.seek(0)
     try:
@@ -290,7 +292,7 @@ def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
 @contextlib.contextmanager
 def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
     """Open a recording as an iterator of (S, channels) blocks, with its sample rate."""
-    wav = checked_wav(stream, name)
+    wav = _checked_wav(stream, name)
     if wav and wav.is_plain:
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
         return
@@ -305,7 +307,8 @@ def _complete_blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         num_read += len(block)
         yield block
     if num_read < file.frames:
-        raise UserError(cut_off_message(name, file.frames / file.samplerate, num_read / file.samplerate))
+        reason = cut_off_reason(file.frames / file.samplerate, num_read / file.samplerate)
+        raise UserError(f"{name}: {reason}")
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:

@@ -174,3 +174,108 @@ def test_second_chunk_of_samples_is_refused(tmp_path):
     data = written(path)
     path.write_bytes(data + b"LIST" + struct.pack("<I", 4) + b"abcd" + data[36:])
     assert all("a second one" in message for message in errors(path))
+
+
+def patched(data, field, form, change):
+    """Return a file with another value of the size that comes after `field`, by its name or its place."""
+    place = field if isinstance(field, int) else data.index(field) + len(field)
+    value = struct.unpack_from(form, data, place)[0]
+    return data[:place] + struct.pack(form, change(value)) + data[place + struct.calcsize(form) :]
+
+
+SIZES = [
+    ("AIFF", b"SSND", ">I"),
+    ("AU", 8, ">I"),
+    ("RF64", 28, "<Q"),
+    ("CAF", b"data", ">q"),
+    ("AVR", 26, ">I"),
+    ("MAT4", 47, "<I"),
+]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.98])
+@pytest.mark.parametrize(("container", "field", "form"), SIZES)
+def test_header_that_declares_too_little_loses_no_end_in_silence(tmp_path, container, field, form, share):
+    path = tmp_path / "a"
+    data = written(path, container)
+    path.write_bytes(patched(data, field, form, lambda size: int(size * share) // 4 * 4))
+    assert all(message.startswith(f"{path}: the header declares") for message in errors(path))
+    assert check_recording(str(path)).problem == "corrupt-audio"
+
+
+@pytest.mark.parametrize(
+    ("container", "field", "form", "value"),
+    [
+        ("AIFF", b"SSND", ">I", 0x7F000008),
+        ("AU", 8, ">I", 0),
+        ("AU", 8, ">I", 0xFFFFFFFF),
+        ("RF64", 28, "<q", -1),
+        ("W64", b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a", "<q", -1),
+        ("CAF", b"data", ">q", -1),
+        ("FLAC", 22, ">I", 0),
+    ],
+)
+def test_recording_of_unknown_length_is_read_to_its_end(tmp_path, container, field, form, value):
+    path = tmp_path / "a"
+    data = written(path, container)
+    whole = read_audio(path)
+    path.write_bytes(patched(data, field, form, lambda _: value))
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+    header = audio_header(path)
+    assert header.duration_s == pytest.approx(len(NOISE) / 16000)
+    assert not header.length_is_stated
+
+
+@pytest.mark.parametrize("behind", [b"", b"TAG" + bytes(125), bytes(5000)])
+@pytest.mark.parametrize("num_stated", [1, 4096, 15_000, 29_999])
+def test_flac_whose_header_states_too_few_samples_is_read_to_its_last_frame(tmp_path, num_stated, behind):
+    path = tmp_path / "a.flac"
+    data = written(path, "FLAC")
+    whole = read_audio(path)
+    path.write_bytes(patched(data, 22, ">I", lambda _: num_stated) + behind)
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+    assert audio_header(path).duration_s == len(NOISE) / 16000
+
+
+@pytest.mark.parametrize("share", [0.3, 0.99])
+def test_flac_of_unknown_length_whose_last_frame_is_cut_is_refused(tmp_path, share):
+    path = tmp_path / "a.flac"
+    data = patched(written(path, "FLAC"), 22, ">I", lambda _: 0)
+    path.write_bytes(data[: int(share * len(data))])
+    assert all(message.startswith(str(path)) for message in errors(path))
+
+
+@pytest.mark.parametrize(
+    ("container", "subtype"),
+    [
+        ("OGG", "VORBIS"),
+        ("OGG", "OPUS"),
+        ("FLAC", "PCM_16"),
+        ("WAV", "PCM_16"),
+        ("AIFF", "PCM_16"),
+        ("AU", "PCM_16"),
+    ],
+)
+def test_second_recording_in_a_file_is_read_or_refused(tmp_path, container, subtype):
+    path = tmp_path / "a"
+    path.write_bytes(2 * written(path, container, subtype))
+    assert all(message.startswith(f"{path}: ") for message in errors(path))
+
+
+@pytest.mark.parametrize("container", ["WAV", "FLAC", "AIFF", "AU", "OGG"])
+def test_tag_in_front_of_a_container_is_skipped(tmp_path, container):
+    path = tmp_path / "a"
+    data = written(path, container, None)
+    whole = read_audio(path)
+    path.write_bytes(b"ID3\4\0\0\0\0\0\x64" + b"\xff\xfb" * 50 + data)
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+
+
+@pytest.mark.parametrize("container", ["AIFF", "W64"])
+def test_coded_samples_are_read_by_all_or_by_none(tmp_path, container):
+    path = tmp_path / "a"
+    written(path, container, "GSM610")
+    assert errors(path) == [""] * 3
