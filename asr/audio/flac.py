@@ -24,7 +24,7 @@ ODD_BLOCKS = {1: 192, 2: 576, 3: 1152, 4: 2304, 5: 4608}
 
 
 class Flac(NamedTuple):
-    """The lengths of a FLAC stream.
+    """Describes the length of a FLAC stream.
 
     Attributes:
         num_stated: samples of each channel by the header; 0 where it states none.

@@ -13,14 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 from containers import cut_off_reason, whole_audio, without_tags  # type: ignore[import-not-found]
+from mixing import MIXED_AT_ONCE, float_reason, mixed_down  # type: ignore[import-not-found]
 from wav import RATES_HZ, checked_wav, read_plain  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
-CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
-SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
-MIXED_AT_ONCE = 1 << 20  # samples
-MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 
 Waveform = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
@@ -62,16 +59,10 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
     if reason:
         raise RecordingError(f"{path}: {reason}")
     samples, rate_hz = (read_plain(stream, wav), wav.rate_hz) if wav and wav.is_plain else _read(stream, path)
-    mono = samples[:, 0] if samples.shape[1] == 1 else _mixed_down(samples)
-    if samples.dtype != np.int16:
-        mono = mono * np.float32(32768)
-        if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
-            raise RecordingError(f"{path}: has samples that are not finite numbers; convert it again")
-        if np.abs(samples).max(initial=0) > MAX_FLOAT:
-            raise RecordingError(
-                f"{path}: expected float samples from -1 to 1, received others; divide them by the full "
-                "scale, such as 32768, and write the file again"
-            )
+    blocks = [samples[begin : begin + MIXED_AT_ONCE] for begin in range(0, len(samples), MIXED_AT_ONCE)]
+    if reason := next(filter(None, map(float_reason, blocks)), ""):
+        raise RecordingError(f"{path}: {reason}")
+    mono = np.concatenate([mixed_down(block, rate_hz) for block in blocks or [samples]])
     return to_int16(resampled(mono, rate_hz))
 
 
@@ -106,23 +97,6 @@ def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "error_string", error)).strip().rstrip(".").lower()
-
-
-def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the mean of the channels; of those with sound, opposite phases turned, where it is quiet."""
-    mixed: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
-    for begin in range(0, len(samples), MIXED_AT_ONCE):
-        part = samples[begin : begin + MIXED_AT_ONCE]
-        powers = part.var(axis=0, dtype=np.float64)
-        if not mixed[begin : begin + len(part)].var(dtype=np.float64) < CANCELLED * powers.max():
-            continue
-        with_sound = part[:, powers > SILENT * powers.max()].astype(np.float64)
-        centred = with_sound - with_sound.mean(axis=0)
-        deviations = centred.std(axis=0)
-        loudest = int(deviations.argmax())
-        likeness = centred[:, loudest] @ centred / (len(centred) * deviations[loudest] * deviations)
-        mixed[begin : begin + len(part)] = (with_sound * np.where(likeness < OPPOSITE, -1, 1)).mean(axis=1)
-    return mixed
 
 
 def to_int16(samples: npt.NDArray[Any]) -> Waveform:

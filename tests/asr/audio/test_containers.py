@@ -88,7 +88,7 @@ def test_samples_that_are_not_finite_are_refused_before_training(tmp_path, conta
     samples = np.tile(NOISE[:, None], channels)
     samples[20_000, -1] = value
     written(path, container, "FLOAT", samples)
-    for message in errors(path)[::2]:
+    for message in errors(path):
         assert message.startswith(f"{path}: has samples that are not finite numbers")
     problem = check_audio([Utterance("a", str(path), 30_000 / 16_000, "", ("a1",))])[0]
     assert "not finite" in problem
@@ -96,8 +96,21 @@ def test_samples_that_are_not_finite_are_refused_before_training(tmp_path, conta
 
 
 def test_loud_samples_are_clipped_and_not_refused(tmp_path):
-    written(tmp_path / "a.wav", subtype="FLOAT", samples=100 * NOISE)
+    written(tmp_path / "a.wav", subtype="FLOAT", samples=5 * NOISE)
     assert np.abs(read_audio(tmp_path / "a.wav").astype(int)).max() == 32768
+
+
+@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF"])
+@pytest.mark.parametrize(
+    "samples",
+    [3000 * NOISE, 100 * NOISE, 12 * NOISE, np.rint(30 * NOISE), np.stack([NOISE, 100 * NOISE], axis=1)],
+)
+def test_float_samples_on_another_scale_are_refused_by_all(tmp_path, container, samples):
+    path = tmp_path / "a"
+    written(path, container, "FLOAT", samples)
+    assert all("expected float samples from -1 to 1" in message for message in errors(path))
+    assert check_recording(str(path)).problem == "corrupt-audio"
+    assert check_audio([Utterance("a", str(path), 30_000 / 16_000, "", ("a1",))]) != [""]
 
 
 @pytest.mark.parametrize("container", ["AIFF", "AU", "W64", "RF64", "NIST", "VOC", "SVX", "OGG"])

@@ -155,6 +155,19 @@ def bad_recordings():
             for other in (0, size // 2 // 4 * 4, size - 4000, size - 40, size + 40, size + 4000, 0x7FFFFFFF):
                 value = struct.pack(form, other)
                 yield f"{container} of {other}", data[:place] + value + data[place + len(value) :]
+    for channels in (
+        [noise, -noise],
+        [noise, noise],
+        [noise, 0 * noise],
+        [3e3 * noise],
+        [np.rint(30 * noise)],
+    ):
+        file = io.BytesIO()
+        hum = 0.5 * np.sin(np.arange(30_000) / 50) * (len(channels) > 1)
+        soundfile.write(
+            file, np.stack(channels, axis=1) + hum[:, None], 16_000, format="WAV", subtype="FLOAT"
+        )
+        yield f"{len(channels)} channels", file.getvalue()
 
 
 def test_recordings_with_wrong_headers_are_read_or_refused_as_by_asr_transcribe(scripts, tmp_path):
