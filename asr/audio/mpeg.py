@@ -1,14 +1,15 @@
 """Walk the frames of MP3 files, whose own length may be missing or wrong.
 
 Without a right Xing frame, libsndfile guesses the length from the first frames, and reads no further.
-Exported folders contain a copy of this module, so it imports the standard library alone.
+Exported folders contain a copy of this module.
 """
 
 from __future__ import annotations
 
-import bisect
 import io
 from typing import BinaryIO, NamedTuple, cast
+
+from asr.audio.joined import Joined
 
 SEARCH_BYTES = 1 << 16  # read at once to find the next frame
 ZERO_BYTES = b"\0"
@@ -105,10 +106,7 @@ def states_frames(stream: BinaryIO) -> bool:
 
 def mpeg_frames(stream: BinaryIO) -> Mpeg | None:
     """Return the frames of a stream from its first to its last; None for another container."""
-    begin, tag_end = 0, _id3_bytes(stream, 0)
-    while tag_end:
-        begin += tag_end
-        tag_end = _id3_bytes(stream, begin)
+    begin = id3_end(stream)
     stream.seek(begin)
     if not begin and _frame(stream.read(4)) is None:
         return None
@@ -226,6 +224,15 @@ def _xing_frame(mpeg: Mpeg) -> bytes:
     return (bytes(header).ljust(frame.xing_begin, ZERO_BYTES) + xing).ljust(frame.num_bytes, ZERO_BYTES)
 
 
+def id3_end(stream: BinaryIO) -> int:
+    """Return where the ID3v2 tags at the beginning of a stream end."""
+    end, size = 0, _id3_bytes(stream, 0)
+    while size:
+        end += size
+        size = _id3_bytes(stream, end)
+    return end
+
+
 def _id3_bytes(stream: BinaryIO, place: int) -> int:
     """Return the size of the ID3v2 tag that begins here; 0 without one."""
     stream.seek(place)
@@ -276,71 +283,3 @@ def _num_unknown(stream: BinaryIO, begin: int, end: int) -> int:
     stream.seek(begin)
     data = stream.read(max(0, end - begin)).strip(ZERO_BYTES)
     return 0 if data[:8] == b"APETAGEX" or data[:3] in (b"ID3", b"TAG") else len(data)
-
-
-class Joined(io.RawIOBase):
-    """Presents a head and parts of a stream as one stream.
-
-    Args:
-        stream: seekable.
-        head: what comes first.
-        runs: begin and end of the parts.
-    """
-
-    def __init__(self, stream: BinaryIO, head: bytes, runs: list[tuple[int, int]]) -> None:
-        self._stream, self._head, self._place = stream, head, 0
-        self._begins, self._runs, place = [0], [(0, len(head)), *runs], 0
-        for begin, end in self._runs:
-            place += end - begin
-            self._begins.append(place)
-
-    def seekable(self) -> bool:
-        """Return whether positions can be chosen or bytes read: always."""
-        return True
-
-    def readable(self) -> bool:
-        """Return whether positions can be chosen or bytes read: always."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position in the joined stream."""
-        return self._place
-
-    def seek(self, offset: int, origin: int = 0, /) -> int:
-        """Move to a position; before the beginning is an error, as of other streams."""
-        place = offset + (0, self._place, self._begins[-1])[origin]
-        if place < 0:
-            raise ValueError(f"expected a position from 0, received {place}")
-        self._place = place
-        return place
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes."""
-        wanted = self._begins[-1] - self._place if size < 0 else size
-        parts = []
-        while wanted > 0 and self._place < self._begins[-1]:
-            part = self._read_one(wanted)
-            if not part:  # the file became shorter
-                break
-            parts.append(part)
-            wanted -= len(part)
-        return b"".join(parts)
-
-    def _read_one(self, size: int) -> bytes:
-        index = bisect.bisect_right(self._begins, self._place) - 1
-        begin, end = self._runs[index]
-        begin += self._place - self._begins[index]
-        if index == 0:
-            part = self._head[begin : begin + size]
-        else:
-            self._stream.seek(begin)
-            part = self._stream.read(min(size, end - begin))
-        self._place += len(part)
-        return part
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Fill a buffer with the next bytes, and return their number."""
-        view = memoryview(buffer).cast("B")
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)

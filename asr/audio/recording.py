@@ -20,25 +20,23 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
-from asr.audio.containers import cut_off_reason, states_length
+from asr.audio.containers import cut_off_reason, states_length, whole_audio, without_tags
 from asr.audio.decoder_notes import decoder_notes_logged
-from asr.audio.mpeg import states_frames, whole_mpeg
-from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, checked_wav, cut_off_message, plain_blocks, read_plain
+from asr.audio.mixing import INT16_SCALE as INT16_SCALE
+from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
+from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
 FRAME_SAMPLES = 160  # 10 ms
-INT16_SCALE = 32768.0
-BLOCK_FRAMES = 1 << 20
+BLOCK_FRAMES = MIXED_AT_ONCE
 COPY_BYTES_AT_ONCE = 1 << 20
 COPY_BYTES_IN_MEMORY = 64 << 20
 MAX_OPEN_FILES = 64  # packs
-CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
-SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
-MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
+SHOWN_WHEN_READ = {"FLAC", "OGG", "MP3"}  # a missing end; of others it is known when they are opened
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
@@ -81,13 +79,13 @@ def read_audio(source: AudioSource) -> Waveform:
         UserError: the file is missing, empty, truncated, not audio, or shorter than one 25 ms window.
     """
     with _open_stream(source) as (stream, name):
-        wav = checked_wav(stream, name)
+        wav = _checked_wav(stream, name)
         if wav and wav.is_plain:
             samples, rate_hz = read_plain(stream, wav), wav.rate_hz
         else:
             samples, rate_hz = _decode(stream, name)
     blocks = [samples[begin : begin + BLOCK_FRAMES] for begin in range(0, len(samples), BLOCK_FRAMES)]
-    mono = [_mix_down(block, name) for block in blocks or [samples]]  # as `audio_blocks` does
+    mono = [_mix_down(block, rate_hz, name) for block in blocks or [samples]]  # as `audio_blocks` does
     waveform = resample(np.concatenate(mono) if len(mono) > 1 else mono[0], rate_hz)
     _refuse_too_short(name, len(waveform))
     return waveform
@@ -113,7 +111,7 @@ def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
         _open_stream(source, on_disk=True) as (stream, name),
         _open_blocks(stream, name) as (blocks, rate_hz),
     ):
-        waveforms = _resampled((_mix_down(block, name) for block in blocks), rate_hz)
+        waveforms = _resampled((_mix_down(block, rate_hz, name) for block in blocks), rate_hz)
         for block in _regrouped(waveforms, round(block_s * SAMPLE_RATE_HZ)):
             num_samples += len(block)
             yield block
@@ -121,7 +119,7 @@ def audio_blocks(source: AudioSource, block_s: float) -> Iterator[Waveform]:
 
 
 def audio_header(source: AudioSource) -> AudioHeader:
-    """Read the header of a file; for containers other than WAV, also check that the end can be read.
+    """Read the header of a file; check that the end can be read, and float samples of any scale.
 
     Args:
         source: see `read_audio`.
@@ -130,24 +128,29 @@ def audio_header(source: AudioSource) -> AudioHeader:
         UserError: the file is missing, empty, truncated or not audio.
     """
     with _open_stream(source) as (stream, name):
-        wav = checked_wav(stream, name)
+        wav = _checked_wav(stream, name)
         if wav and wav.is_plain:
             return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
         with _open_sound(stream, name) as file:
             rate_hz, container, subtype = file.samplerate, file.format, file.subtype
             duration_s = file.frames / rate_hz
-            if container != "WAV" and file.frames >= WINDOW_SAMPLES:
-                # a WAV's length is checked when it is opened; other formats show a missing end only when read
+            if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
                 _refuse_missing_end(file, name, duration_s)
             num_channels = file.channels
-        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else _states_length(stream, container)
+            if subtype in FLOATS:  # of any scale, which only the samples show
+                for block in _complete_blocks(file, name):
+                    _refuse_other_scale(block, name)
+        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else states_length(stream, container)
         is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
-        needs_decoding = not is_simple or subtype in FLOATS
+        needs_decoding = not is_simple
         return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
 
 
-def _states_length(stream: BinaryIO, container: str) -> bool:
-    return states_frames(stream) if container == "MP3" else states_length(stream, container)
+def _checked_wav(stream: BinaryIO, name: str) -> Wav | None:
+    wav, reason = checked_wav(stream)
+    if reason:
+        raise UserError(f"{name}: {reason}")
+    return wav
 
 
 def audio_duration_s(path: str | Path) -> float:
@@ -195,7 +198,7 @@ def _open_stream(source: AudioSource, *, on_disk: bool = False) -> Iterator[tupl
         if not stream.read(1):
             raise UserError(f"{name}: empty file; copy or record it again")
         stream.seek(0)
-        yield stream, name
+        yield without_tags(stream), name
 
 
 def _copied_to_memory(stream: BinaryIO) -> BinaryIO:
@@ -260,8 +263,8 @@ class _Decoded:
 @contextlib.contextmanager
 def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
     """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
-    whole, reason = whole_mpeg(stream)
-    if reason := reason or cut_off_reason(stream):
+    whole, reason = whole_audio(stream)
+    if reason:
         raise UserError(f"{name}: {reason}")
     whole.seek(0)
     try:
@@ -290,7 +293,7 @@ def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
 @contextlib.contextmanager
 def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
     """Open a recording as an iterator of (S, channels) blocks, with its sample rate."""
-    wav = checked_wav(stream, name)
+    wav = _checked_wav(stream, name)
     if wav and wav.is_plain:
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
         return
@@ -305,7 +308,8 @@ def _complete_blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
         num_read += len(block)
         yield block
     if num_read < file.frames:
-        raise UserError(cut_off_message(name, file.frames / file.samplerate, num_read / file.samplerate))
+        reason = cut_off_reason(file.frames / file.samplerate, num_read / file.samplerate)
+        raise UserError(f"{name}: {reason}")
 
 
 def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
@@ -441,49 +445,19 @@ def write_wav(path: Path, waveform: Waveform) -> None:
         raise UserError(f"{path}: cannot write this recording ({_reason(error)}); free space there") from None
 
 
-def _mix_down(samples: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Return the mean of the channels on the int16 scale, (S, channels) -> (S,).
-
-    Where it is much quieter than the loudest, average the channels with sound, opposite phases turned.
+def _mix_down(samples: npt.NDArray[Any], rate_hz: int, name: str) -> npt.NDArray[Any]:
+    """Return the channels' mix on the int16 scale, (S, channels) -> (S,).
 
     Raises:
         UserError: a sample is not a finite number, or far beyond full scale.
     """
-    if samples.dtype == np.int16 and samples.shape[1] == 1:
-        return samples[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mono = _mean_of_channels(samples)
-        if samples.dtype == np.int16:
-            return mono
-        mono *= np.float32(INT16_SCALE)
-    if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
-        raise UserError(
-            f"{name}: has samples that are not finite numbers (NaN or infinite); convert the file again from "
-            "its source, or leave it out"
-        )
-    peak = max(samples.max(initial=0), -samples.min(initial=0))
-    if peak > MAX_FLOAT:
-        raise UserError(
-            f"{name}: expected float samples from -1 to 1, received up to {peak:,.0f}; divide them by the "
-            "full scale, such as 32768, and write the file again"
-        )
-    return mono
+    _refuse_other_scale(samples, name)
+    return mixed_down(samples, rate_hz)
 
 
-def _mean_of_channels(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    mean: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
-    if samples.shape[1] == 1:  # nothing to compare, and most recordings are
-        return mean
-    powers = samples.var(axis=0, dtype=np.float64)
-    if not len(samples) or not mean.var(dtype=np.float64) < CANCELLED * powers.max():  # NaN: refused later
-        return mean
-    with_sound = samples[:, powers > SILENT * powers.max()].astype(np.float64)
-    centred = with_sound - with_sound.mean(axis=0)
-    deviations = centred.std(axis=0)
-    loudest = int(deviations.argmax())
-    likeness = centred[:, loudest] @ centred / (len(centred) * deviations[loudest] * deviations)  # -1 to 1
-    aligned: npt.NDArray[np.float32] = (with_sound * np.where(likeness < OPPOSITE, -1, 1)).mean(axis=1)
-    return aligned.astype(np.float32)
+def _refuse_other_scale(samples: npt.NDArray[Any], name: str) -> None:
+    if reason := float_reason(samples):
+        raise UserError(f"{name}: {reason}")
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio import containers, mpeg
+from asr.audio import containers, flac, joined, mixing, mpeg, wav
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
@@ -16,8 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 TOKENS = "tokens.txt"
 SCRIPTS = (
     *(TEMPLATES / name for name in ("recognize.py", "recordings.py", "models.py")),
-    Path(containers.__file__),
-    Path(mpeg.__file__),
+    *(Path(str(module.__file__)) for module in (containers, flac, joined, mixing, mpeg, wav)),
 )
 
 
@@ -35,9 +34,14 @@ def write_scripts(folder: Path, vocabulary: Vocabulary) -> None:
     """
     write_tokens(folder, vocabulary)
     for script in SCRIPTS:
-        shutil.copy(script, folder)
+        (folder / script.name).write_text(script_text(script), encoding="utf-8")
     if vocabulary.is_mandarin:
         _write_hanzi(folder)
+
+
+def script_text(script: Path) -> str:
+    """Return a script as a folder has it: modules of `asr.audio` are next to it there."""
+    return script.read_text(encoding="utf-8").replace("from asr.audio.", "from ")
 
 
 def write_readme(folder: Path, template: str) -> None:

@@ -44,7 +44,7 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("CHANGELOG.md", "The columns `heard_text`", "names that were replaced"),
     ("asr/audio/recording.py", "stream.tell, stream.read", "a method of Python's files"),
     ("asr/audio/containers.py", "stream.tell()", "a method of Python's files"),
-    ("asr/audio/mpeg.py", "def tell(self)", "a method of Python's files"),
+    ("asr/audio/joined.py", "def tell(self)", "a method of Python's files"),
     ("asr/audio/wav.py", "stream.tell()", "a method of Python's files"),
     ("asr/base/hypothesis_json.py", 'KEY = "heard"', "a key of files that were written before"),
     (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +12,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import soundfile
-from containers import cut_off_reason  # type: ignore[import-not-found]
-from mpeg import whole_mpeg  # type: ignore[import-not-found]
+from containers import cut_off_reason, whole_audio, without_tags  # type: ignore[import-not-found]
+from mixing import MIXED_AT_ONCE, float_reason, mixed_down  # type: ignore[import-not-found]
+from wav import RATES_HZ, checked_wav, read_plain  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
 SHORTEST = 400  # samples: 25 ms
-UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
-CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
-SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
-MIXED_AT_ONCE = 1 << 20  # samples
-MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
 
 Waveform = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
@@ -59,57 +54,49 @@ def read_recording(path: str) -> Waveform:
 
 
 def _decoded(stream: BinaryIO, path: str) -> Waveform:
-    whole, reason = whole_mpeg(stream)
-    if reason := reason or cut_off_reason(stream):
+    stream = without_tags(stream)
+    wav, reason = checked_wav(stream)
+    if reason:
         raise RecordingError(f"{path}: {reason}")
-    whole.seek(0)
-    try:
-        with soundfile.SoundFile(whole) as file:
-            dtype = "int16" if file.subtype == "PCM_16" else "float32"
-            samples = file.read(dtype=dtype, always_2d=True)  # (S, channels)
-            # libsndfile reads a WAV that was cut off without an error, but notes it
-            noted = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
-            missing = int(noted[1]) - int(noted[2]) if noted and int(noted[1]) < UNKNOWN_LENGTH else 0
-            frame_bytes = max(1, int(noted[2]) // max(1, len(samples))) if noted else 1
-            is_cut = missing > frame_bytes * file.samplerate // 40  # a window of 25 ms
-            if len(samples) < file.frames or is_cut:
-                raise RecordingError(
-                    f"{path}: cut off before the end that its header declares; copy it again"
-                )
-            rate_hz: int = file.samplerate
-    except (soundfile.LibsndfileError, TypeError, ValueError) as error:
-        reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
-        raise RecordingError(
-            f"{path}: not audio that libsndfile reads ({reason}); convert it to WAV"
-        ) from None
-    mono = samples[:, 0] if samples.shape[1] == 1 else _mixed_down(samples)
-    if dtype == "float32":
-        mono = mono * np.float32(32768)
-        if not (np.isfinite(mono).all() and np.isfinite(samples).all()):
-            raise RecordingError(f"{path}: has samples that are not finite numbers; convert it again")
-        if np.abs(samples).max(initial=0) > MAX_FLOAT:
-            raise RecordingError(
-                f"{path}: expected float samples from -1 to 1, received others; divide them by the full "
-                "scale, such as 32768, and write the file again"
-            )
+    samples, rate_hz = (read_plain(stream, wav), wav.rate_hz) if wav and wav.is_plain else _read(stream, path)
+    blocks = [samples[begin : begin + MIXED_AT_ONCE] for begin in range(0, len(samples), MIXED_AT_ONCE)]
+    if reason := next(filter(None, map(float_reason, blocks)), ""):
+        raise RecordingError(f"{path}: {reason}")
+    mono = np.concatenate([mixed_down(block, rate_hz) for block in blocks or [samples]])
     return to_int16(resampled(mono, rate_hz))
 
 
-def _mixed_down(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the mean of the channels; of those with sound, opposite phases turned, where it is quiet."""
-    mixed: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)
-    for begin in range(0, len(samples), MIXED_AT_ONCE):
-        part = samples[begin : begin + MIXED_AT_ONCE]
-        powers = part.var(axis=0, dtype=np.float64)
-        if not mixed[begin : begin + len(part)].var(dtype=np.float64) < CANCELLED * powers.max():
-            continue
-        with_sound = part[:, powers > SILENT * powers.max()].astype(np.float64)
-        centred = with_sound - with_sound.mean(axis=0)
-        deviations = centred.std(axis=0)
-        loudest = int(deviations.argmax())
-        likeness = centred[:, loudest] @ centred / (len(centred) * deviations[loudest] * deviations)
-        mixed[begin : begin + len(part)] = (with_sound * np.where(likeness < OPPOSITE, -1, 1)).mean(axis=1)
-    return mixed
+def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
+    """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
+    whole, reason = whole_audio(stream)
+    if reason:
+        raise RecordingError(f"{path}: {reason}")
+    whole.seek(0)
+    try:
+        file = soundfile.SoundFile(whole)
+    except (soundfile.LibsndfileError, TypeError) as error:
+        raise RecordingError(
+            f"{path}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
+        ) from None
+    with file:
+        num_frames, rate_hz = file.frames, file.samplerate
+        try:
+            samples = file.read(dtype="int16" if file.subtype == "PCM_16" else "float32", always_2d=True)
+        except (soundfile.LibsndfileError, ValueError) as error:
+            raise RecordingError(
+                f"{path}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
+            ) from None
+    if len(samples) < num_frames:
+        raise RecordingError(f"{path}: {cut_off_reason(num_frames / rate_hz, len(samples) / rate_hz)}")
+    if not RATES_HZ[0] <= rate_hz <= RATES_HZ[1]:
+        raise RecordingError(
+            f"{path}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received {rate_hz}"
+        )
+    return samples, rate_hz
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "error_string", error)).strip().rstrip(".").lower()
 
 
 def to_int16(samples: npt.NDArray[Any]) -> Waveform:

@@ -89,7 +89,7 @@ def test_samples_that_are_not_finite_are_refused_before_training(tmp_path, conta
     samples = np.tile(NOISE[:, None], channels)
     samples[20_000, -1] = value
     written(path, container, "FLOAT", samples)
-    for message in errors(path)[::2]:
+    for message in errors(path):
         assert message.startswith(f"{path}: has samples that are not finite numbers")
     problem = check_audio([Utterance("a", str(path), 30_000 / 16_000, "", ("a1",))])[0]
     assert "not finite" in problem
@@ -97,8 +97,21 @@ def test_samples_that_are_not_finite_are_refused_before_training(tmp_path, conta
 
 
 def test_loud_samples_are_clipped_and_not_refused(tmp_path):
-    written(tmp_path / "a.wav", subtype="FLOAT", samples=100 * NOISE)
+    written(tmp_path / "a.wav", subtype="FLOAT", samples=5 * NOISE)
     assert np.abs(read_audio(tmp_path / "a.wav").astype(int)).max() == 32768
+
+
+@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF"])
+@pytest.mark.parametrize(
+    "samples",
+    [3000 * NOISE, 100 * NOISE, 12 * NOISE, np.rint(30 * NOISE), np.stack([NOISE, 100 * NOISE], axis=1)],
+)
+def test_float_samples_on_another_scale_are_refused_by_all(tmp_path, container, samples):
+    path = tmp_path / "a"
+    written(path, container, "FLOAT", samples)
+    assert all("expected float samples from -1 to 1" in message for message in errors(path))
+    assert check_recording(str(path)).problem == "corrupt-audio"
+    assert check_audio([Utterance("a", str(path), 30_000 / 16_000, "", ("a1",))]) != [""]
 
 
 @pytest.mark.parametrize("container", ["AIFF", "AU", "W64", "RF64", "NIST", "VOC", "SVX", "OGG"])
@@ -175,3 +188,108 @@ def test_second_chunk_of_samples_is_refused(tmp_path):
     data = written(path)
     path.write_bytes(data + b"LIST" + struct.pack("<I", 4) + b"abcd" + data[36:])
     assert all("a second one" in message for message in errors(path))
+
+
+def patched(data, field, form, change):
+    """Return a file with another value of the size that comes after `field`, by its name or its place."""
+    place = field if isinstance(field, int) else data.index(field) + len(field)
+    value = struct.unpack_from(form, data, place)[0]
+    return data[:place] + struct.pack(form, change(value)) + data[place + struct.calcsize(form) :]
+
+
+SIZES = [
+    ("AIFF", b"SSND", ">I"),
+    ("AU", 8, ">I"),
+    ("RF64", 28, "<Q"),
+    ("CAF", b"data", ">q"),
+    ("AVR", 26, ">I"),
+    ("MAT4", 47, "<I"),
+]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.98])
+@pytest.mark.parametrize(("container", "field", "form"), SIZES)
+def test_header_that_declares_too_little_loses_no_end_in_silence(tmp_path, container, field, form, share):
+    path = tmp_path / "a"
+    data = written(path, container)
+    path.write_bytes(patched(data, field, form, lambda size: int(size * share) // 4 * 4))
+    assert all(message.startswith(f"{path}: the header declares") for message in errors(path))
+    assert check_recording(str(path)).problem == "corrupt-audio"
+
+
+@pytest.mark.parametrize(
+    ("container", "field", "form", "value"),
+    [
+        ("AIFF", b"SSND", ">I", 0x7F000008),
+        ("AU", 8, ">I", 0),
+        ("AU", 8, ">I", 0xFFFFFFFF),
+        ("RF64", 28, "<q", -1),
+        ("W64", b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a", "<q", -1),
+        ("CAF", b"data", ">q", -1),
+        ("FLAC", 22, ">I", 0),
+    ],
+)
+def test_recording_of_unknown_length_is_read_to_its_end(tmp_path, container, field, form, value):
+    path = tmp_path / "a"
+    data = written(path, container)
+    whole = read_audio(path)
+    path.write_bytes(patched(data, field, form, lambda _: value))
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+    header = audio_header(path)
+    assert header.duration_s == pytest.approx(len(NOISE) / 16000)
+    assert not header.length_is_stated
+
+
+@pytest.mark.parametrize("behind", [b"", b"TAG" + bytes(125), bytes(5000)])
+@pytest.mark.parametrize("num_stated", [1, 4096, 15_000, 29_999])
+def test_flac_whose_header_states_too_few_samples_is_read_to_its_last_frame(tmp_path, num_stated, behind):
+    path = tmp_path / "a.flac"
+    data = written(path, "FLAC")
+    whole = read_audio(path)
+    path.write_bytes(patched(data, 22, ">I", lambda _: num_stated) + behind)
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+    assert audio_header(path).duration_s == len(NOISE) / 16000
+
+
+@pytest.mark.parametrize("share", [0.3, 0.99])
+def test_flac_of_unknown_length_whose_last_frame_is_cut_is_refused(tmp_path, share):
+    path = tmp_path / "a.flac"
+    data = patched(written(path, "FLAC"), 22, ">I", lambda _: 0)
+    path.write_bytes(data[: int(share * len(data))])
+    assert all(message.startswith(str(path)) for message in errors(path))
+
+
+@pytest.mark.parametrize(
+    ("container", "subtype"),
+    [
+        ("OGG", "VORBIS"),
+        ("OGG", "OPUS"),
+        ("FLAC", "PCM_16"),
+        ("WAV", "PCM_16"),
+        ("AIFF", "PCM_16"),
+        ("AU", "PCM_16"),
+    ],
+)
+def test_second_recording_in_a_file_is_read_or_refused(tmp_path, container, subtype):
+    path = tmp_path / "a"
+    path.write_bytes(2 * written(path, container, subtype))
+    assert all(message.startswith(f"{path}: ") for message in errors(path))
+
+
+@pytest.mark.parametrize("container", ["WAV", "FLAC", "AIFF", "AU", "OGG"])
+def test_tag_in_front_of_a_container_is_skipped(tmp_path, container):
+    path = tmp_path / "a"
+    data = written(path, container, None)
+    whole = read_audio(path)
+    path.write_bytes(b"ID3\4\0\0\0\0\0\x64" + b"\xff\xfb" * 50 + data)
+    assert errors(path) == [""] * 3
+    np.testing.assert_array_equal(read_audio(path), whole)
+
+
+@pytest.mark.parametrize("container", ["AIFF", "W64"])
+def test_coded_samples_are_read_by_all_or_by_none(tmp_path, container):
+    path = tmp_path / "a"
+    written(path, container, "GSM610")
+    assert errors(path) == [""] * 3

@@ -11,6 +11,7 @@ from asr.audio.recording import (
     audio_duration_s,
     audio_header,
     read_audio,
+    resample,
     write_wav,
 )
 from asr.base.errors import UserError
@@ -222,6 +223,18 @@ def test_no_speaker_is_lost_where_each_of_two_has_one_of_eight_channels(tmp_path
     soundfile.write(tmp_path / "a.wav", voices, 16000, subtype=subtype)
     expected = (voices[:, 2] + voices[:, 5]) / 2 * 32768
     np.testing.assert_allclose(read_audio(tmp_path / "a.wav"), expected, atol=1.5)
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 16_000, 44_100])
+@pytest.mark.parametrize("hum", [0.1, 0.9])
+def test_voice_in_opposite_phase_is_not_lost_under_a_hum_of_both_channels(tmp_path, rate_hz, hum):
+    voice = 0.05 * np.random.default_rng(0).normal(0, 1, rate_hz).clip(-2, 2)
+    hums = hum * np.sin(2 * np.pi * 50 * np.arange(rate_hz) / rate_hz)
+    soundfile.write(
+        tmp_path / "a.wav", np.stack([hums + voice, hums - voice], axis=1), rate_hz, subtype="FLOAT"
+    )
+    expected = resample(voice * 32768, rate_hz)
+    np.testing.assert_allclose(np.abs(read_audio(tmp_path / "a.wav")), np.abs(expected), atol=1.5)
 
 
 def test_float_samples_on_another_scale_are_refused(tmp_path):

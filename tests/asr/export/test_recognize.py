@@ -1,7 +1,9 @@
 """Test the scripts of an exported folder, which run it without Polyphone."""
 
+import io
 import json
 import re
+import struct
 import zipfile
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.greedy import best_path, hypotheses_of
 from asr.export import export
-from asr.export.folder import SCRIPTS
+from asr.export.folder import SCRIPTS, script_text
 from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
@@ -127,6 +129,61 @@ def test_containers_that_are_cut_off_are_refused_as_by_asr_transcribe(scripts, c
     with pytest.raises(recordings.RecordingError, match="cut off") as refused_there:
         recordings.read_recording(str(path))
     assert str(refused_there.value) == str(refused.value)
+
+
+def bad_recordings():
+    """Yield files whose header is wrong, or that have several recordings, with their names."""
+    noise = np.random.default_rng(0).normal(0, 0.1, 30_000)
+    for container, subtype, place, form in [
+        ("WAV", "PCM_16", 40, "<I"),
+        ("WAV", "PCM_24", 40, "<I"),
+        ("AIFF", "PCM_16", 42, ">I"),
+        ("AU", "PCM_16", 8, ">I"),
+        ("RF64", "PCM_16", 28, "<Q"),
+        ("CAF", "PCM_16", 4084, ">q"),
+        ("FLAC", "PCM_16", 22, ">I"),
+        ("OGG", "VORBIS", None, ""),
+    ]:
+        file = io.BytesIO()
+        soundfile.write(file, noise, 16_000, format=container, subtype=subtype)
+        data = file.getvalue()
+        yield f"{container} twice", data + data
+        yield f"{container} cut", data[:-5000]
+        yield f"{container} with a tag in front", b"ID3\4" + bytes(16) + data
+        yield f"{container} with a second chunk", data + data[36:]
+        if place is not None:
+            (size,) = struct.unpack_from(form, data, place)
+            for other in (0, size // 2 // 4 * 4, size - 4000, size - 40, size + 40, size + 4000, 0x7FFFFFFF):
+                value = struct.pack(form, other)
+                yield f"{container} of {other}", data[:place] + value + data[place + len(value) :]
+    for channels in (
+        [noise, -noise],
+        [noise, noise],
+        [noise, 0 * noise],
+        [3e3 * noise],
+        [np.rint(30 * noise)],
+    ):
+        file = io.BytesIO()
+        hum = 0.5 * np.sin(np.arange(30_000) / 50) * (len(channels) > 1)
+        soundfile.write(
+            file, np.stack(channels, axis=1) + hum[:, None], 16_000, format="WAV", subtype="FLOAT"
+        )
+        yield f"{len(channels)} channels", file.getvalue()
+
+
+def test_recordings_with_wrong_headers_are_read_or_refused_as_by_asr_transcribe(scripts, tmp_path):
+    import recordings
+
+    path = tmp_path / "a"
+    for name, data in bad_recordings():
+        path.write_bytes(data)
+        results = []
+        for read in (read_audio, recordings.read_recording):
+            try:
+                results.append(read(str(path)).tobytes())
+            except (UserError, recordings.RecordingError) as error:
+                results.append(str(error))
+        assert results[0] == results[1], name
 
 
 def test_mp3_that_does_not_state_its_length_is_read_to_its_end(scripts, tmp_path):
@@ -260,6 +317,4 @@ def test_model_of_the_whole_recording_refuses_to_stream(exported, clips):
 
 def test_scripts_import_nothing_of_polyphone():
     for path in [*SCRIPTS, *SCRIPTS[0].parent.glob("*.py")]:
-        assert not re.search(
-            r"^\s*(?:from|import) (?:asr|data_pipeline|multigpu)\b", path.read_text("utf-8"), re.M
-        )
+        assert not re.search(r"^\s*(?:from|import) (?:asr|data_pipeline|multigpu)\b", script_text(path), re.M)
