@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.types import UserError
+from asr.base.wording import counted
 
 RATES_HZ = (1000, 768_000)  # lowest and highest plausible sample rate
 UNKNOWN_LENGTH = 0x7FFFF000  # programs that write to a pipe declare at least this length
@@ -67,8 +68,8 @@ def checked_wav(stream: BinaryIO, name: str) -> Wav | None:
     num_present = stream.seek(0, io.SEEK_END) - wav.data_begin
     if wav.num_bytes == 0 and num_present > 0:
         raise UserError(
-            f"{name}: the header declares no samples, but {num_present} bytes follow: the recording program "
-            "did not finish the file; convert it again"
+            f"{name}: the header declares no samples, but is followed by {counted(num_present, 'byte')}: the "
+            "recording program did not finish the file; convert it again"
         )
     if wav.num_bytes >= UNKNOWN_LENGTH:
         return dataclasses.replace(wav, is_plain=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from asr.base.columns import align_columns
 from asr.base.types import EditCounts
-from asr.base.wording import counted
+from asr.base.wording import counted, duration
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
@@ -47,10 +47,10 @@ class TrainingDisplay(TrainingObserver):
         config = start.config
         print(
             f"{start.directory}: {config.model.title}, {start.num_parameters / 1e6:.2f} million parameters, "
-            f"{start.num_tokens} tokens"
+            f"{counted(start.num_tokens, 'token')}"
         )
         print(
-            f"training on {start.train_s / 60:.1f} minutes ({counted(start.num_train, 'utterance')}), "
+            f"training on {duration(start.train_s)} ({counted(start.num_train, 'utterance')}), "
             f"dev {counted(start.num_dev, 'utterance')}, {counted(config.train.epochs, 'epoch')}"
         )
         if start.num_devices > 1:

@@ -153,8 +153,8 @@ def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, na
     if missing or extra:
         example = missing[0] if missing else min(extra)
         raise UserError(
-            f"{name}: expected an evaluation of the same utterances; {len(missing)} of {len(utterances)} are "
-            f"missing, and it has {len(extra)} others ({example}); evaluate both on the same manifest"
+            f"{name}: expected an evaluation of the same utterances; missing: {len(missing)} of "
+            f"{len(utterances)}, others in it: {len(extra)} ({example}); evaluate both on the same manifest"
         )
     for utterance in utterances:
         other = said[utterance.id]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.base.types import UserError, Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.sentences import sentence_key
@@ -103,7 +103,8 @@ def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
     """Log the number of recordings left out and the first reasons, if there are any."""
     if problems:
         reasons = listed(problems, NUM_REASONS, separator="\n  ")
-        logger.warning("%s: %d of %d recordings left out:\n  %s", where, len(problems), num_in_all, reasons)
+        total = counted(num_in_all, "recording")
+        logger.warning("%s: %d of %s left out:\n  %s", where, len(problems), total, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,8 @@ def _check_all(
             yield checked
     for container, number in unstated.items():
         logger.warning(
-            "%d %s recordings: these files do not state their length, so a missing end is not noticed",
-            number,
-            container,
+            "%s that do not state their length, so a missing end is not noticed",
+            counted(number, f"{container} recording"),
         )
 
 
@@ -205,7 +205,7 @@ def _label_problem(
         return f"{utterance.audio_path}: {error}; correct the label or extend the vocabulary"
     if not fits(num_samples, labels):
         return (
-            f"{utterance.audio_path}: {len(labels)} labels do not fit the model's frames for "
+            f"{utterance.audio_path}: {counted(len(labels), 'label')}, too many for the model's frames of "
             f"{utterance.duration_s:.2f} s of audio; check that the label belongs to this recording"
         )
     return ""

@@ -57,8 +57,8 @@ def _print_unseen(inspection: Inspection, unseen: Unseen, train: str) -> None:
     if unseen.counts:
         some = listed([f"{name} {count}" for name, count in unseen.counts.items()], NUM_SHOWN)
         where = f"{counted(unseen.num_utterances, 'utterance')}, {duration(unseen.duration_s)}"
-        print(f"\n{inspection.name}: {len(unseen.counts):,} {unseen.what} do not occur in {train}: {some}")
-        print(f"  in {where}")
+        print(f"\n{inspection.name}: {unseen.what} that do not occur in {train}: {some}")
+        print(f"  {len(unseen.counts):,} in {where}")
 
 
 def _print_inspection(inspection: Inspection) -> None:

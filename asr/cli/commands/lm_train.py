@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.units import UNITS
-from asr.base.wording import file_size
+from asr.base.wording import counted, file_size
 
 if TYPE_CHECKING:
     from asr.training.language_model import TrainedModels
@@ -90,7 +90,7 @@ def lm_train_command(arguments: argparse.Namespace) -> int:
 def _print_text(trained: TrainedModels) -> None:
     size, speed = file_size(trained.num_bytes), file_size(trained.num_bytes * 60 / trained.taken_s)
     print(
-        f"{trained.num_sentences:,} sentences, {trained.num_words:,} words, {size} of text "
+        f"{counted(trained.num_sentences, 'sentence')}, {counted(trained.num_words, 'word')}, {size} of text "
         f"in {trained.taken_s:.1f} s ({speed} per minute)"
     )
     for reason, count in trained.left_out.items():
