@@ -60,7 +60,8 @@ def check_utterances(
         share: what this process checks before it reads what the others have found.
 
     Returns:
-        The usable utterances in their order, and a message about each of the others: file, reason, remedy.
+        The usable utterances in their order, and a message about each of the others: id, file,
+        reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
@@ -69,7 +70,7 @@ def check_utterances(
     ):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
-            problems.append(reason)
+            problems.append(_named(utterance, reason))
         else:
             sound.append(utterance)
     return sound, problems
@@ -85,7 +86,16 @@ def check_audio(
         on_progress: receives the number of recordings checked.
         manifest: path of the manifest, beside which sound recordings are remembered; None to check all.
     """
-    return [checked.problem for checked in _check_all(utterances, on_progress, manifest)]
+    checks = _check_all(utterances, on_progress, manifest)
+    return [
+        checked.problem and _named(utterance, checked.problem)
+        for utterance, checked in zip(utterances, checks, strict=True)
+    ]
+
+
+def _named(utterance: Utterance, problem: str) -> str:
+    """Return a problem that begins with the file's name with the utterance's id before it."""
+    return f"{utterance.id}: {problem}"
 
 
 def is_too_short(duration_s: float) -> bool:

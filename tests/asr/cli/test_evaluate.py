@@ -204,7 +204,7 @@ def test_comparison_with_other_utterances_is_refused_before_decoding(run, clips,
     assert evaluate(run, tmp_path / "other.jsonl", "--compare", run / "report-set-dev.json") == 2
     error = one_line_error(capsys)
     assert (
-        "report-set-dev.json: expected an evaluation of the same utterances; 2 of 4 are missing, and it has 2"
+        "report-set-dev.json: expected an evaluation of the same utterances; missing: 2 of 4, others in it: 2"
         in error
     )
     assert not list(run.glob("*other*"))

@@ -39,6 +39,7 @@ def test_unusable_utterances_are_separated_with_their_reasons(clips, tmp_path, c
     assert sound == [clips[1], clips[2]]
     assert len(problems) == 1
     assert reason in problems[0]
+    assert problems[0].startswith("bad: ")
     assert bad.audio_path in problems[0]
 
 
