@@ -14,7 +14,7 @@ from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import is_syllable
 from asr.base.units import Unit
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from data_pipeline.labels import APOSTROPHES, label
 from data_pipeline.signs import DECORATION
 from data_pipeline.unlabelled import UnlabelledError
@@ -146,7 +146,7 @@ def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> N
     names = [token if text.strip() == token else f"{token} ({text.strip()})" for token, text in unknown]
     shown = listed(names, MAX_LISTED)
     raise UserError(
-        f"TEXT: not among the {len(vocabulary) - 1:,} tokens of this model's vocabulary: {shown}; "
+        f"TEXT: not in this model's vocabulary of {counted(len(vocabulary) - 1, 'token')}: {shown}; "
         "replace them by tokens of the vocabulary, separated by spaces, or train with "
         "the setting data.vocabulary=mandarin, or on text that contains them"
     )

@@ -8,21 +8,21 @@ import tempfile
 from collections.abc import Callable
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+SILENT = "3"  # fatal errors alone; the import fails by an exception
 
 
 def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
     """Import TensorFlow and find its devices, without the dozen lines that its libraries print meanwhile.
 
     They print before they read any setting, so their output is captured at file descriptor 2, and shown
-    if the import fails. Set TF_CPP_MIN_LOG_LEVEL to see all of it.
+    if the import fails. Set TF_CPP_MIN_LOG_LEVEL below 3 to see all of it.
 
     Args:
         prepare: called before TensorFlow looks for its devices; its errors are raised without that output.
     """
-    if LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
+    if os.environ.setdefault(LOG_LEVEL, SILENT) < SILENT or "tensorflow" in sys.modules:
         prepare()
         return
-    os.environ[LOG_LEVEL] = "3"
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:

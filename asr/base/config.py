@@ -345,6 +345,8 @@ def find_config(name: str) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
+    if "=" in name:
+        raise UserError(f"{name}: expected a configuration, received a setting; write `overrides={name}`")
     known = sorted(p.stem for p in BUILT_IN.glob("*.toml"))
     raise UserError(
         f"{name}: no such configuration{did_you_mean(name, known)}; the built-in ones are {', '.join(known)}"

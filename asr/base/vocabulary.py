@@ -11,6 +11,7 @@ from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import Utterance
 from asr.base.units import Unit, unit_of
+from asr.base.wording import counted
 
 BLANK_ID = 0
 BLANK = "<blank>"
@@ -52,7 +53,8 @@ class Vocabulary:
         tokens = list(tokens)
         for token in tokens:
             if token not in self:
-                raise UserError(f"label {token!r} is not in the vocabulary of {len(self) - 1} tokens")
+                known = counted(len(self) - 1, "token")
+                raise UserError(f"label {token!r} is not in the vocabulary of {known}")
         return [self._ids[token] for token in tokens]
 
     def encode_known(self, tokens: Iterable[str]) -> list[int]:

@@ -43,9 +43,9 @@ def file_size(num_bytes: float) -> str:
     return f"{value:.2f}EB"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun in the singular or plural."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun in the singular or plural, which is the noun with an s by default."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:

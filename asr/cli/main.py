@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from signal import SIGINT
@@ -115,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     outlive_terminal()
     arguments, unknown = make_parser().parse_known_args(argv)
     if unknown:  # argparse alone would show how to use `asr`, not the command
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint_about(unknown)}")
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file
     os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")
@@ -142,6 +143,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return EXIT_MISTAKE
     return status
+
+
+def _hint_about(unknown: Sequence[str]) -> str:
+    """Return what to write instead, where a `--set` is followed by more than one setting."""
+    settings = [argument for argument in unknown if re.fullmatch(r"\w+\.\w+=.*", argument, re.DOTALL)]
+    return f"; each setting needs its own --set, as in --set {settings[0]}" if settings else ""
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -6,12 +6,13 @@ import contextlib
 import math
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from asr.base.columns import align_columns
 from asr.base.types import EditCounts
-from asr.base.wording import counted
+from asr.base.wording import counted, duration, short_number
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
@@ -22,7 +23,10 @@ SMOOTHING = 0.95
 
 
 class TrainingDisplay(TrainingObserver):
-    """Shows one bar in seconds of audio for the whole run; its rate is the throughput.
+    """Shows one bar in seconds of audio for the whole run.
+
+    The throughput is that of the steps after a session's first one, which compiles the model, without the
+    evaluation on dev; until there are such steps, none is shown.
 
     Training continues when the reader of the output has exited: the Ctrl-C that asks training to save ends a
     `tee` behind it at once.
@@ -36,6 +40,8 @@ class TrainingDisplay(TrainingObserver):
         self._bar: Any = None
         self._total_s = 0.0
         self._loss = self._error = math.nan
+        self._audio_s = self._steps_s = 0.0
+        self._step_begin_s = math.nan
 
     def on_work(self, work: Work) -> None:
         """Show a progress bar of the preparation."""
@@ -47,10 +53,10 @@ class TrainingDisplay(TrainingObserver):
         config = start.config
         print(
             f"{start.directory}: {config.model.title}, {start.num_parameters / 1e6:.2f} million parameters, "
-            f"{start.num_tokens} tokens"
+            f"{counted(start.num_tokens, 'token')}"
         )
         print(
-            f"training on {start.train_s / 60:.1f} minutes ({counted(start.num_train, 'utterance')}), "
+            f"training on {duration(start.train_s)} ({counted(start.num_train, 'utterance')}), "
             f"dev {counted(start.num_dev, 'utterance')}, {counted(config.train.epochs, 'epoch')}"
         )
         if start.num_devices > 1:
@@ -73,29 +79,42 @@ class TrainingDisplay(TrainingObserver):
             total=total_s,
             initial=done_s,
             desc=f"{num_devices} devices" if num_devices > 1 else None,
-            bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}, {rate_noinv_fmt}{postfix}",
-            unit=" s of audio",
+            bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}{postfix}",
         )
+        self._audio_s = self._steps_s = 0.0
+        self._step_begin_s = math.nan
 
     def on_step(self, audio_s: float, loss: float, edits: EditCounts) -> None:
-        """Advance the bar, and show the smoothed loss and error rate."""
+        """Advance the bar, and smooth the loss and the error rate that it shows."""
         self._loss = _smooth(self._loss, loss)
         self._error = _smooth(self._error, edits.rate)
-        self._bar.set_postfix_str(f"loss {self._loss:.2f}, errors {self._error:.1%}", refresh=False)
-        self.on_skipped_step(audio_s)
+        self._advance(audio_s)
 
     def on_skipped_step(self, audio_s: float) -> None:
         """Advance the bar by the audio of a skipped batch."""
+        self._advance(audio_s)
+
+    def _advance(self, audio_s: float) -> None:
+        """Draw the bar after a step, with the throughput, the smoothed loss and the smoothed error rate."""
+        now_s = time.perf_counter()
+        if not math.isnan(self._step_begin_s):
+            self._audio_s += audio_s
+            self._steps_s += now_s - self._step_begin_s
+        self._step_begin_s = now_s
+        notes = [f"{short_number(self._audio_s / self._steps_s)} s of audio/s"] if self._steps_s else []
+        notes += [f"loss {self._loss:.2f}, errors {self._error:.1%}"] if not math.isnan(self._loss) else []
         with contextlib.suppress(BrokenPipeError):
+            self._bar.set_postfix_str(", ".join(notes), refresh=False)
             self._bar.update(min(audio_s, self._total_s - self._bar.n))
 
     def on_epoch(self, metrics: EpochMetrics, num_epochs: int) -> None:
         """Print the epoch's metrics in a line above the bar."""
+        self._step_begin_s = time.perf_counter()  # the next epoch begins
         with contextlib.suppress(BrokenPipeError):
             self._bar.write(
                 f"epoch {metrics.epoch:>3}/{num_epochs}  loss {metrics.loss:7.3f}  "
                 f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
-                f"dev errors {metrics.dev_error:6.1%}  {metrics.audio_s_per_s:5.0f} s/s"
+                f"dev errors {metrics.dev_error:6.1%}  {short_number(metrics.audio_s_per_s):>5} s/s"
                 + ("  best" if metrics.best else ""),
                 file=sys.stdout,
             )

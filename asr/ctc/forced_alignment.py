@@ -11,6 +11,7 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, copy_into
 from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
+from asr.base.wording import counted
 from asr.ctc.loss import frames_needed
 
 Float32 = npt.NDArray[np.float32]
@@ -56,8 +57,9 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
     needed = frames_needed(tokens)
     if len(log_probs) < needed:
         raise UserError(
-            f"expected at least {needed:,} frames for {len(tokens):,} tokens (repeated tokens need a blank "
-            f"between them), received {len(log_probs):,}; check that the text belongs to the recording"
+            f"expected at least {counted(needed, 'frame')} for {counted(len(tokens), 'token')} (repeated "
+            f"tokens need a blank between them), received {len(log_probs):,}; check that the text belongs to "
+            "the recording"
         )
     states = best_states(np.ascontiguousarray(log_probs, np.float32), tokens)
     labels = np.full(2 * len(tokens) + 1, BLANK_ID)

@@ -43,8 +43,8 @@ class Comparison:
     """The comparison of system B with system A.
 
     Attributes:
-        title_a: the run and decoder of A.
-        title_b: the run and decoder of B.
+        title_a: the run and decoder of A, and what else distinguishes it from B.
+        title_b: the same of B.
         num_utterances: of the set.
         rates: those that both systems have, the one over tokens first.
         counted_in: the unit of `fixed` and `broken`.
@@ -64,14 +64,18 @@ class Comparison:
 
 
 def compare_records(
-    a: EvaluationRecord, b: EvaluationRecord, name_a: str = "the other evaluation"
+    a: EvaluationRecord,
+    b: EvaluationRecord,
+    name_a: str = "the other evaluation",
+    name_b: str = "this evaluation",
 ) -> Comparison:
     """Compare two evaluations of the same set; the order of utterances may differ.
 
     Args:
         a: the first system.
         b: the second system.
-        name_a: source of `a`, for error messages.
+        name_a: source of `a`, for error messages, and for its title where run and decoder are those of `b`.
+        name_b: source of `b`.
 
     Raises:
         UserError: see `hypotheses_for`.
@@ -102,8 +106,7 @@ def compare_records(
         if names:
             notes.append(f"only {title} has text: {', '.join(sorted(names))} error rates are not compared")
     return Comparison(
-        a.title,
-        b.title,
+        *_distinct_titles(a, b, name_a, name_b),
         len(b.utterances),
         rates,
         counted_in,
@@ -111,6 +114,26 @@ def compare_records(
         [change for change in changes if change.errors_b > change.errors_a],
         notes,
     )
+
+
+def _distinct_titles(a: EvaluationRecord, b: EvaluationRecord, name_a: str, name_b: str) -> tuple[str, str]:
+    """Return what two evaluations are called: by run and decoder, else also by settings, else by source."""
+    if a.title != b.title:
+        return a.title, b.title
+    differing = sorted(
+        key for key in a.decoder.keys() | b.decoder.keys() if a.decoder.get(key) != b.decoder.get(key)
+    )
+    if differing:
+        return _with_settings(a, differing), _with_settings(b, differing)
+    if name_a == name_b:  # B replaces A's file
+        name_a, name_b = "as before", "as now"
+    return f"{a.title} ({name_a})", f"{b.title} ({name_b})"
+
+
+def _with_settings(record: EvaluationRecord, keys: Sequence[str]) -> str:
+    """Return a record's title with some settings of its decoder."""
+    settings = [f"{key} {record.decoder[key]}" if key in record.decoder else f"no {key}" for key in keys]
+    return f"{record.title} ({', '.join(settings)})"
 
 
 def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, name: str) -> list[Hypothesis]:
@@ -131,8 +154,8 @@ def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, na
     if missing or extra:
         example = missing[0] if missing else min(extra)
         raise UserError(
-            f"{name}: expected an evaluation of the same utterances; {len(missing)} of {len(utterances)} are "
-            f"missing, and it has {len(extra)} others ({example}); evaluate both on the same manifest"
+            f"{name}: expected an evaluation of the same utterances; missing: {len(missing)} of "
+            f"{len(utterances)}, others in it: {len(extra)} ({example}); evaluate both on the same manifest"
         )
     for utterance in utterances:
         other = said[utterance.id]

@@ -57,7 +57,9 @@ def evaluation_data(
     if not any(utterance.tokens for utterance in readable):
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
     expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
-    unknown = [u.id for u in readable if any(token not in vocabulary for token in u.tokens)]
+    unknown = [
+        f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
+    ]
     if unknown:
         logger.warning(
             "%s: %s with tokens outside the model's vocabulary, which count as errors: %s",

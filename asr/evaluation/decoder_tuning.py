@@ -21,6 +21,7 @@ import numpy.typing as npt
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
@@ -258,5 +259,5 @@ def _up_to_an_hour(data: Dataset) -> Dataset:
         return data
     every = int(-(-total_s // MAX_SET_S))
     some = data.utterances[::every]
-    logger.info("tuning on one in %d utterances of the set, %s in all", every, f"{len(some):,}")
+    logger.info("tuning on one in %d of the set, %s in all", every, counted(len(some), "utterance"))
     return Dataset(some, data.vocabulary, data.batch_s)

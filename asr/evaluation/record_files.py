@@ -71,8 +71,9 @@ def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> No
 def earlier_evaluation(other: Path, manifest: Path, decoder: Settings, own: Path) -> EarlierEvaluation:
     """Return the evaluation to compare with.
 
-    In a run directory it is the newest one on the manifest, preferably with the same decoder. Files that
-    cannot be read are skipped, and reported only if no evaluation is found.
+    In a run directory it is the newest one on the manifest: of another run preferably with the same decoder,
+    of the same run preferably with another one. Files that cannot be read are skipped, and reported only if
+    no evaluation is found.
 
     Args:
         other: the JSON file of an evaluation, or a run's directory.
@@ -96,15 +97,16 @@ def earlier_evaluation(other: Path, manifest: Path, decoder: Settings, own: Path
             continue
         if record.manifest == str(manifest.resolve()):
             found.append(EarlierEvaluation(path, record))
+    is_same_run = own.parent.resolve() == run.directory.resolve()
     if not found:
         command = f"asr evaluate {shlex.quote(str(other))} {shlex.quote(str(manifest))}"
-        another = "another" if own.parent.resolve() == run.directory.resolve() else "an"
+        another = "another" if is_same_run else "an"
         raise UserError(
             f"`compare`: {other}: expected {another} evaluation of {manifest}, found none; `{command}` "
             "creates one" + "".join(mistakes)
         )
-    same = [earlier for earlier in found if earlier.record.decoder == decoder]
-    return (same or found)[-1]
+    wanted = [earlier for earlier in found if (earlier.record.decoder == decoder) != is_same_run]
+    return (wanted or found)[-1]
 
 
 def comparison_path(report: Path, earlier: EarlierEvaluation) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from asr.base.wording import counted
 from asr.evaluation.comparison import Comparison
 from asr.evaluation.metrics import TEXT_POLICY, is_converted, without_text
 from asr.evaluation.scores import EvaluationRecord, Score
@@ -43,8 +44,8 @@ def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
     missing = without_text(record.utterances)
     if missing and "syllable" in names and any(map(is_converted, record.hypotheses)):
         notes.append(
-            f"no character error rate: {len(missing):,} of {len(record.utterances):,} utterances "
-            f"have no text, such as {missing[0].id}; add the text to the manifest"
+            f"no character error rate: no text in {len(missing):,} of "
+            f"{counted(len(record.utterances), 'utterance')}, such as {missing[0].id}; add it to the manifest"
         )
     return notes
 

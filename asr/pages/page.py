@@ -23,6 +23,7 @@ from asr.base.files import whole_file
 from asr.base.version import __version__
 from asr.base.wording import counted, duration, percent, visible
 
+HEAD_BYTES = 1000  # of a page, with its generator
 BAR_EM = 5.0  # width of the longest bar of a table
 
 
@@ -73,9 +74,24 @@ def write_page(
         file.write(text.encode(errors="xmlcharrefreplace"))
 
 
+def is_page(path: Path, template: str) -> bool:
+    """Return whether a file is a page that `write_page` wrote from a template."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return False
+    return f'<meta name="generator" content="{_generator(template)}">'.encode() in head
+
+
+def _generator(template: str) -> str:
+    """Return what a page says of the program that wrote it."""
+    return f"Polyphone, {template}"
+
+
 def render(package: str, template: str, **values: object) -> str:
     """Return a template of a package rendered with values."""
-    return _environment(package).get_template(template).render(values)
+    return _environment(package).get_template(template).render(values, generator=_generator(template))
 
 
 @functools.cache

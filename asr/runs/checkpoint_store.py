@@ -15,6 +15,7 @@ from types import TracebackType
 from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.interrupt import Interrupted
+from asr.base.wording import counted
 from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
 from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
 from asr.runs.run import Run
@@ -107,8 +108,8 @@ class CheckpointStore:
                     raise
         if metrics := self.run.metrics():
             raise UserError(
-                f"{self.run.directory}: no checkpoint is left of {len(metrics)} epochs; restore one, or "
-                "start a new run under another `name`"
+                f"{self.run.directory}: no checkpoint is left of {counted(len(metrics), 'epoch')}; restore "
+                "one, or start a new run under another `name`"
             )
         return None
 

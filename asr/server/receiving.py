@@ -11,6 +11,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
+from asr.base.wording import counted
 from asr.server.admission import Ticket
 from asr.server.limits import Limits
 from asr.server.refusal import RefusalError, invalid, too_large
@@ -82,7 +83,8 @@ async def _in_time(request: Request) -> AsyncGenerator[bytes, None]:
     except ClientDisconnect:
         raise RefusalError(GONE, "client_gone", "the client closed the connection") from None
     except TimeoutError:
-        reason = f"{num_bytes} bytes of the body came, then too little for {BODY_IDLE_S:g} s; send it again"
+        received = counted(num_bytes, "byte")
+        reason = f"{received} of the body came, then too little for {BODY_IDLE_S:g} s; send it again"
         raise RefusalError(408, "timeout", reason) from None
 
 

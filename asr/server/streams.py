@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
+from asr.base.wording import counted
 from asr.model.listening import LogProbs
 from asr.server.batching import Batcher, Kind
 from asr.server.limits import Limits
@@ -72,7 +73,7 @@ class Streams:
             RefusalError: as many are open as are admitted.
         """
         if self.num_open >= self._limits.max_streams:
-            raise unavailable("busy", f"{self.num_open} streams are open, as many as are admitted")
+            raise unavailable("busy", f"open: {counted(self.num_open, 'stream')}, as many as are admitted")
         self._stops.append(stop)
         try:
             yield

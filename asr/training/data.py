@@ -14,6 +14,7 @@ from asr.base.pinyin import mandarin_syllables
 from asr.base.types import Utterance
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from asr.runs.run import Run
 
@@ -155,9 +156,9 @@ def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Se
     for manifest, utterances in others.items():
         if count := shared_sentences(train, utterances):
             logger.warning(
-                "%s: the sentences of %s of %s utterances are in the training set too, so the error rate is "
+                "%s: sentences that are in the training set too: those of %s of %s, so the error rate is "
                 "too optimistic; `asr doctor` lists them",
                 manifest,
                 f"{count:,}",
-                f"{len(utterances):,}",
+                counted(len(utterances), "utterance"),
             )

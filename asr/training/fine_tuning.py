@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from asr.model.acoustic_model import AcousticModel
 
 Array = npt.NDArray[Any]
@@ -65,7 +65,7 @@ class Loaded:
         """Return a summary in a few lines, grouped by layer."""
         taken = [*self.taken, *self.in_part]
         lines = [
-            f"loaded: {len(taken)} of {len(taken) + len(self.initialized)} weights, in "
+            f"loaded: {len(taken)} of {counted(len(taken) + len(self.initialized), 'weight')}, in "
             f"{_some(dict.fromkeys(_layer(weight.path) for weight in taken))}"
         ]
         if any(_layer(weight.path) == OUTPUT for weight in taken):
@@ -189,7 +189,7 @@ def _matching_rows(
                 f"{unit}: its vocabulary file has changed since training; restore the original"
             )
         if array.shape[1:] != here[path].shape[1:]:
-            return f"{here[path].shape[1]} inputs here, {array.shape[1]} there"
+            return f"{counted(here[path].shape[1], 'input')} here, {array.shape[1]} there"
     return _rows_by_name(names, other_names, unit)
 
 
@@ -255,7 +255,7 @@ def _by_layer(weights: Iterable[Weight]) -> list[str]:
 
 def _described(arrays: Mapping[str, Array]) -> str:
     layers = dict.fromkeys(_layer(path) for path in arrays)
-    return f"{sum(array.size for array in arrays.values()):,} weights in {_some(layers)}"
+    return f"{counted(sum(array.size for array in arrays.values()), 'weight')} in {_some(layers)}"
 
 
 def _shapes(ours: Array, theirs: Array) -> str:

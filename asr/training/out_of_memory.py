@@ -17,6 +17,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import TrainConfig
 from asr.base.errors import UserError
 from asr.base.types import Batch, Utterance
+from asr.base.wording import counted
 
 # a full disk and too many open files are ResourceExhausted as well; a copy to a full GPU is Internal
 _MEMORY_MESSAGE = re.compile(
@@ -77,15 +78,15 @@ def _message(
     if num_rows == 1:
         return (
             f"{prefix} with a batch of a single clip{views}: {clip.id} ({clip.audio_path}), {clip_s:.1f} s, "
-            f"{int(batch.num_labels[0])} labels. No batch is smaller: leave clips of this length out of the "
-            f"manifest, split them, {'set train.consistency to 0, ' if views else ''}or choose a smaller "
-            "model.size"
+            f"{counted(int(batch.num_labels[0]), 'label')}. No batch is smaller: leave clips of this length "
+            f"out of the manifest, split them, {'set train.consistency to 0, ' if views else ''}or choose a "
+            "smaller model.size"
         )
     audio_s = config.num_views * num_rows * longest_samples / SAMPLE_RATE_HZ
     labels = int(np.sum(batch.num_labels))
     return (
         f"{prefix} with a batch of {num_rows} clips{views}: {audio_s:.1f} s of audio with padding, "
-        f"{labels} labels, the longest clip {clip.id} of {clip_s:.1f} s. "
+        f"{counted(labels, 'label')}, the longest clip {clip.id} of {clip_s:.1f} s. "
         f"{_remedy(num_rows, audio_s, config, num_devices)}"
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asr.base.config import TrainConfig
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 
 MAX_LISTED = 3
 HIGHEST_SENSIBLE_RATE = 0.01
@@ -90,8 +90,8 @@ def skipped_too_often(batch: SkippedBatch, repeated: Sequence[Utterance], config
             f"damaged: {_named(repeated)}; otherwise {remedy}"
         )
     return UserError(
-        f"{batch.describe()}; {batch.num_skipped} batches are skipped, train.max_skipped is "
-        f"{config.max_skipped}; the latest batch: {_named(batch.utterances)}. To fix it, {remedy}"
+        f"{batch.describe()}; skipped: {counted(batch.num_skipped, 'batch', 'batches')}, train.max_skipped "
+        f"is {config.max_skipped}; the latest batch: {_named(batch.utterances)}. To fix it, {remedy}"
     )
 
 

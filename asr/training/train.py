@@ -148,7 +148,8 @@ def resume(
         if override.partition("=")[0].strip() not in SET_ON_RESUME:
             raise UserError(
                 f"`overrides={override}`: a resumed run keeps its settings, except "
-                f"{', '.join(SET_ON_RESUME)}; start another run under another `name`"
+                f"{', '.join(SET_ON_RESUME)}; to continue from its weights with other settings, such as more "
+                f"epochs, start another run with train.init_from={run} and another `name`"
             )
     old = Run.open(Path(run))
     if origin := read_origin(old.directory):
@@ -243,7 +244,9 @@ class _Session:
             config, vocabulary, model, on_work, engine.worker, engine.num_workers
         )
         dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
-        test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
+        test_data = dev_data  # where both are one file: nothing is checked or reported twice
+        if Path(config.data.test).resolve() != Path(config.data.dev).resolve():
+            test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
         placed = place_model(engine, model, train_data.utterances, config.train.batch_clips_s, self.run)
         setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks, placed)
         return _Prepared(setup, train_data, dev_data, test_data, left_out)
@@ -257,10 +260,9 @@ class _Session:
         config, run = setup.config, self.run
         if engine.is_chief:
             self.observer.on_start(_training_start(run, prepared, engine))
-            others = {
-                config.data.dev: prepared.dev_data.utterances,
-                config.data.test: prepared.test_data.utterances,
-            }
+            others = {config.data.dev: prepared.dev_data.utterances}
+            if prepared.test_data is not prepared.dev_data:
+                others[config.data.test] = prepared.test_data.utterances
             warn_of_shared_sentences(train_data.utterances, others)
             if not self.resumes:
                 run.write_token_counts(train_data.utterances)

@@ -176,7 +176,12 @@ class Trainer:
         reported = self.progress.reported
         self.trouble = TroubleWatch(self.config.train, self.trouble.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
-            logger.info("%s: all epochs are trained already", self.run.directory)
+            logger.info(
+                "%s: all epochs are trained already; for more, start another run with train.init_from=%s, "
+                "under another name",
+                self.run.directory,
+                self.run.directory,
+            )
         else:
             logger.info("%s: resuming after %s", self.run.directory, self.progress.place())
 

@@ -23,6 +23,7 @@ from typing import BinaryIO, NamedTuple
 from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.version import __version__
+from asr.base.wording import counted
 from asr.transcription.transcript import Recognition, recognized_as_json, recognized_from_json
 from asr.transcription.transcripts import STANDARD_INPUT
 
@@ -171,10 +172,10 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
         except BaseException:
             if journal.num_rows:
                 logger.info(
-                    "%s: transcripts of %s of %s recordings are kept; run the same command again to resume",
+                    "%s: transcripts of %s of %s are kept; run the same command again to resume",
                     path,
                     f"{journal.num_rows:,}",
-                    f"{len(sources):,}",
+                    counted(len(sources), "recording"),
                 )
             else:
                 path.unlink(missing_ok=True)

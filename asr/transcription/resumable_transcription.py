@@ -14,6 +14,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.files import whole_file
+from asr.base.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.decoder import converter_of
 from asr.transcription.formats import TimedFormat
@@ -140,7 +141,7 @@ def _log_resumed(journal: Journal, num_recordings: int) -> None:
     reason = f"{journal.reason}; " if journal.reason else ""
     if journal.num_rows:
         failed = f" ({journal.num_failed:,} with errors)" if journal.num_failed else ""
-        done = f"resuming after {journal.num_rows:,} of {num_recordings:,} recordings{failed}"
+        done = f"resuming after {journal.num_rows:,} of {counted(num_recordings, 'recording')}{failed}"
         logger.info("%s: %s%s", journal.path, reason, done)
     elif reason:
         logger.info("%s: %sstarting over", journal.path, reason)

@@ -16,6 +16,7 @@ from asr.base.errors import UserError
 from asr.base.files import whole_file
 from asr.base.hypothesis_json import hypothesis_as_json
 from asr.base.types import Hypothesis
+from asr.base.wording import counted
 
 if TYPE_CHECKING:
     from asr.transcription.transcript import Recognition
@@ -57,7 +58,8 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
         if len(below) < len(everything):
             others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
             num_others = len(everything) - len(below)
-            logger.info("%s: skipped %d files that are not audio: %s", path, num_others, ", ".join(others))
+            skipped = counted(num_others, "file")
+            logger.info("%s: skipped %s without audio: %s", path, skipped, ", ".join(others))
         files += below
     return files
 

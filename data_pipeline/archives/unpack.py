@@ -17,7 +17,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.files import cannot_write, whole_file
-from asr.base.wording import file_size
+from asr.base.wording import counted, file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.archives.entries import CHUNK_BYTES, DAMAGE, DamagedError, Entry, entries_of
 
@@ -245,7 +245,8 @@ def _write_file(path: Path, entry: Entry, tick: Callable[[], object]) -> None:
             file.write(data)
             tick()
     if num_bytes != entry.num_bytes:
-        raise DamagedError(f"{entry.name!r}: expected {entry.num_bytes} bytes, received {num_bytes} or more")
+        expected = counted(entry.num_bytes, "byte")
+        raise DamagedError(f"{entry.name!r}: expected {expected}, received {num_bytes} or more")
 
 
 def _clear(path: Path, entry: Entry) -> None:

@@ -18,6 +18,7 @@ from asr.audio.recording import (
     refuse_pipe,
 )
 from asr.base.errors import UserError
+from asr.base.wording import counted
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 
@@ -85,8 +86,8 @@ def check_recording(path: str) -> Checkup:
         if header.duration_s * header.rate_hz * header.num_channels > MAX_SAMPLES:
             return Checkup(
                 "oversized-audio",
-                f"{header.duration_s:,.0f} s, {header.num_channels} channels at {header.rate_hz} Hz "
-                "by its header; not decoded",
+                f"{header.duration_s:,.0f} s, {counted(header.num_channels, 'channel')} at {header.rate_hz} "
+                "Hz by its header; not decoded",
             )
         if is_too_short(header.duration_s):
             return Checkup("too-short", f"{header.duration_s * 1000:.1f} ms")

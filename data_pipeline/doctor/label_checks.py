@@ -17,6 +17,7 @@ from asr.base.hanzi_text import hanzi_in
 from asr.base.pinyin import mandarin_syllables
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
+from asr.base.wording import counted
 from data_pipeline.doctor.findings import Entry, Finding, about
 from data_pipeline.doctor.text_defects import damage, is_composed, unseen, unusual_space
 
@@ -78,11 +79,12 @@ def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterat
     needed = rules.frames_needed([ids[token] for token in tokens])
     available = max(0, int(rules.num_output_frames(round(duration_s * SAMPLE_RATE_HZ))))
     if needed > available:
-        repeats = f" and {needed - len(tokens)} repeats" if needed > len(tokens) else ""
+        repeats = f" and {counted(needed - len(tokens), 'repeat')}" if needed > len(tokens) else ""
         yield about(
             entry,
             "too-many-tokens",
-            f"{len(tokens)} tokens{repeats} need {needed} frames; {duration_s:.2f} s give {available}",
+            f"{counted(len(tokens), 'token')}{repeats}, expected at least {counted(needed, 'frame')}; "
+            f"{duration_s:.2f} s give {available}",
         )
     if rules.batch_s and duration_s > rules.batch_s:
         yield about(entry, "longer-than-batch", f"{duration_s:.2f} s, train.batch_s is {rules.batch_s:g} s")
@@ -134,7 +136,7 @@ def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             continue
         hanzi = len(hanzi_in(utterance.text))
         if hanzi and not hanzi - utterance.text.count("儿") <= len(utterance.tokens) <= hanzi:
-            yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {len(utterance.tokens)} tokens")
+            yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {counted(len(utterance.tokens), 'token')}")
 
 
 def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Iterator[Finding]:
@@ -167,7 +169,7 @@ def speaker_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
     """Yield the number of each manifest's utterances without a speaker."""
     counts = Counter(entry.source for entry in entries)
     for source, missing in Counter(e.source for e in entries if not e.utterance.speaker).items():
-        yield Finding("no-speaker", f"{missing:,} of {counts[source]:,} utterances", source)
+        yield Finding("no-speaker", f"{missing:,} of {counted(counts[source], 'utterance')}", source)
 
 
 def _checked(make: Callable[[], Vocabulary]) -> tuple[Vocabulary | None, list[Finding]]:

@@ -18,7 +18,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, re
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import listed
+from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.sentences import sentence_key
@@ -61,7 +61,8 @@ def check_utterances(
         share: what this process checks before it reads what the others have found.
 
     Returns:
-        The usable utterances in their order, and a message about each of the others: file, reason, remedy.
+        The usable utterances in their order, and a message about each of the others: id, file,
+        reason, remedy.
     """
     sound: list[Utterance] = []
     problems: list[str] = []
@@ -70,7 +71,7 @@ def check_utterances(
     ):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
-            problems.append(reason)
+            problems.append(_named(utterance, reason))
         else:
             sound.append(utterance)
     return sound, problems
@@ -86,7 +87,16 @@ def check_audio(
         on_progress: receives the number of recordings checked.
         manifest: path of the manifest, beside which sound recordings are remembered; None to check all.
     """
-    return [checked.problem for checked in _check_all(utterances, on_progress, manifest)]
+    checks = _check_all(utterances, on_progress, manifest)
+    return [
+        checked.problem and _named(utterance, checked.problem)
+        for utterance, checked in zip(utterances, checks, strict=True)
+    ]
+
+
+def _named(utterance: Utterance, problem: str) -> str:
+    """Return a problem that begins with the file's name with the utterance's id before it."""
+    return f"{utterance.id}: {problem}"
 
 
 def is_too_short(duration_s: float) -> bool:
@@ -104,7 +114,8 @@ def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:
     """Log the number of recordings left out and the first reasons, if there are any."""
     if problems:
         reasons = listed(problems, NUM_REASONS, separator="\n  ")
-        logger.warning("%s: %d of %d recordings left out:\n  %s", where, len(problems), num_in_all, reasons)
+        total = counted(num_in_all, "recording")
+        logger.warning("%s: %d of %s left out:\n  %s", where, len(problems), total, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +141,8 @@ def _check_all(
             yield checked
     for container, number in unstated.items():
         logger.warning(
-            "%d %s recordings: these files do not state their length, so a missing end is not noticed",
-            number,
-            container,
+            "%s that do not state their length, so a missing end is not noticed",
+            counted(number, f"{container} recording"),
         )
 
 
@@ -206,7 +216,7 @@ def _label_problem(
         return f"{utterance.audio_path}: {error}; correct the label or extend the vocabulary"
     if not fits(num_samples, labels):
         return (
-            f"{utterance.audio_path}: {len(labels)} labels do not fit the model's frames for "
+            f"{utterance.audio_path}: {counted(len(labels), 'label')}, too many for the model's frames of "
             f"{utterance.duration_s:.2f} s of audio; check that the label belongs to this recording"
         )
     return ""

@@ -16,6 +16,7 @@ from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import mandarin_syllables, syllables_in
+from asr.base.wording import counted
 from data_pipeline.readings.tones import PAUSE
 from data_pipeline.readings.traditional import simplified
 
@@ -92,7 +93,7 @@ def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
     if not is_hanzi(word):
         raise ValueError(f"{written[0]!r} is not hanzi")
     if len(syllables) != len(word):
-        raise ValueError(f"{len(word)} hanzi, {len(syllables)} syllables")
+        raise ValueError(f"{len(word)} hanzi, {counted(len(syllables), 'syllable')}")
     if unknown := [syllable for syllable in syllables if syllable not in _known()]:
         raise ValueError(f"{unknown[0]!r} is not a toned syllable of Mandarin")
     return word, syllables

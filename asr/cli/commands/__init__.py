@@ -30,10 +30,13 @@ def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None
     )
 
 
-def unused_name(path: Path) -> Path:
-    """Return the first of `doctor.html`, `doctor-2.html`, ... that does not exist."""
+def default_page(path: Path) -> Path:
+    """Return the first of `doctor.html`, `doctor-2.html`, ... that is free or an earlier page of its kind."""
+    from asr.pages.page import is_page
+
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
-    return next(name for name in itertools.chain([path], numbered) if not os.path.lexists(name))
+    names = itertools.chain([path], numbered)
+    return next(name for name in names if not os.path.lexists(name) or is_page(name, path.name))
 
 
 def refuse_overwriting(option: str, target: Path, manifests: Sequence[Path]) -> None:

@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.base.wording import counted
+
 if TYPE_CHECKING:
     from asr.evaluation.averaging import AveragedRun
 
@@ -50,7 +52,7 @@ def _print_comparison(averaged: AveragedRun) -> None:
 
     utterances = averaged.alone.utterances
     unit = token_name(utterances)
-    print(f"\n{averaged.manifest}: {len(utterances):,} utterances\n")
+    print(f"\n{averaged.manifest}: {counted(len(utterances), 'utterance')}\n")
     print(f"  {'':<28}{unit} error rate   loss")
     for name, evaluation in {
         f"the best epoch alone, {averaged.best_epoch}": averaged.alone,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asr.cli.commands import add_override_argument, refuse_overwriting, unused_name
+from asr.cli.commands import add_override_argument, default_page, refuse_overwriting
 from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with examples to listen to (default: doctor.html, or doctor-2.html where it "
-        "exists, and so on)",
+        help="the page with examples to listen to (default: doctor.html, which replaces the one before)",
     )
     parser.add_argument("--json", metavar="FILE", help="write every finding as JSON; - for standard output")
     parser.add_argument(
@@ -87,7 +86,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
         )
 
-    page = arguments.html or unused_name(Path(DEFAULT_PAGE))
+    page = arguments.html or default_page(Path(DEFAULT_PAGE))
     write_doctor_page(page, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     _print_diagnosis(diagnosis, out, "" if arguments.config else "; choose yours with --config")

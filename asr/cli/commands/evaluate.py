@@ -59,7 +59,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     console.print_evaluation(evaluated.record, evaluated.scores)
     console.print_report_files(files)
     if earlier is not None:
-        comparison = compare_records(earlier.record, evaluated.record, str(earlier.path))
+        comparison = compare_records(earlier.record, evaluated.record, str(earlier.path), str(files.record))
         console.print_comparison(comparison)
         comparison_page = comparison_path(page, earlier)
         write_comparison(comparison_page, comparison)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.cli.commands import refuse_overwriting, unused_name
+from asr.cli.commands import default_page, refuse_overwriting
 
 if TYPE_CHECKING:
     from data_pipeline.inspection import Inspection, Unseen
@@ -28,7 +28,7 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with charts (default: inspect.html, or inspect-2.html where it exists, and so on)",
+        help="the page with charts (default: inspect.html, which replaces the one before)",
     )
 
 
@@ -45,7 +45,7 @@ def inspect_command(arguments: argparse.Namespace) -> int:
     for inspection in inspections:
         for unseen in inspection.unseen:
             _print_unseen(inspection, unseen, inspections[0].name)
-    page = arguments.html or unused_name(Path(DEFAULT_PAGE))
+    page = arguments.html or default_page(Path(DEFAULT_PAGE))
     write_inspect_page(page, inspections)
     print(f"\nPage: {page}")
     return 0
@@ -57,8 +57,8 @@ def _print_unseen(inspection: Inspection, unseen: Unseen, train: str) -> None:
     if unseen.counts:
         some = listed([f"{name} {count}" for name, count in unseen.counts.items()], NUM_SHOWN)
         where = f"{counted(unseen.num_utterances, 'utterance')}, {duration(unseen.duration_s)}"
-        print(f"\n{inspection.name}: {len(unseen.counts):,} {unseen.what} do not occur in {train}: {some}")
-        print(f"  in {where}")
+        print(f"\n{inspection.name}: {unseen.what} that do not occur in {train}: {some}")
+        print(f"  {len(unseen.counts):,} in {where}")
 
 
 def _print_inspection(inspection: Inspection) -> None:

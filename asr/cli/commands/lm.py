@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.wording import file_size
+from asr.base.wording import counted, file_size
 from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
 from asr.cli.commands.lm_train import add_lm_train_arguments, lm_train_command
 from asr.cli.logs import add_log_arguments
@@ -61,7 +61,7 @@ def lm_info_command(arguments: argparse.Namespace) -> int:
         with ProgressBars() as bars:
             rows = _rows(path, load_model(path, bars))
         if made:
-            rows["trained on"] = f"{made.num_sentences:,} sentences, {made.num_tokens:,} {path.stem}"
+            rows["trained on"] = f"{counted(made.num_sentences, 'sentence')}, {made.num_tokens:,} {path.stem}"
             for order, discounts in enumerate(made.discounts, start=1):
                 rows[f"{order}-gram discounts"] = ", ".join(f"{discount:.3f}" for discount in discounts)
         _print_rows(str(path), rows)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.units import UNITS
-from asr.base.wording import file_size
+from asr.base.wording import counted, file_size
+
+MIN_TIMED_S = 10.0  # in less, the speed is that of starting
 
 if TYPE_CHECKING:
     from asr.training.language_model import TrainedModels
@@ -88,10 +90,12 @@ def lm_train_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_text(trained: TrainedModels) -> None:
-    size, speed = file_size(trained.num_bytes), file_size(trained.num_bytes * 60 / trained.taken_s)
+    size, speed = file_size(trained.num_bytes), ""
+    if trained.taken_s >= MIN_TIMED_S:
+        speed = f" ({file_size(trained.num_bytes * 60 / trained.taken_s)} per minute)"
     print(
-        f"{trained.num_sentences:,} sentences, {trained.num_words:,} words, {size} of text "
-        f"in {trained.taken_s:.1f} s ({speed} per minute)"
+        f"{counted(trained.num_sentences, 'sentence')}, {counted(trained.num_words, 'word')}, {size} of text "
+        f"in {trained.taken_s:.1f} s{speed}"
     )
     for reason, count in trained.left_out.items():
         print(f"left out, splitting the sentence: {count:,} {reason}")

@@ -30,7 +30,9 @@ def pack_command(arguments: argparse.Namespace) -> int:
             packed = pack_manifest(manifest, arguments.out, on_progress=bars)
         hours = sum(utterance.duration_s for utterance in packed.utterances) / 3600
         files = counted(packed.num_files, "file")
-        print(f"{packed.manifest}: {len(packed.utterances):,} utterances, {hours:,.2f} h, in {files}")
+        print(
+            f"{packed.manifest}: {counted(len(packed.utterances), 'utterance')}, {hours:,.2f} h, in {files}"
+        )
         for line in reason_lines(packed.left_out, packed.list_path):
             print(line)
         num_left_out += len(packed.left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from asr.base.wording import counted
 from asr.cli.progress_bars import ProgressBars
 
 
@@ -33,5 +34,5 @@ def synthesize_command(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             on_progress=bars,
         )
-    print(f"{arguments.num_utterances} utterances: {manifest}")
+    print(f"{counted(arguments.num_utterances, 'utterance')}: {manifest}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from asr.base.wording import counted, duration
 from asr.cli.commands import EXIT_MISTAKE, add_override_argument
 from asr.cli.options.devices import add_device_arguments, add_engine_arguments
 
@@ -45,7 +46,7 @@ def tune_batch_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_head(manifest: str, num_utterances: int, total_s: float) -> None:
-    print(f"{manifest}: {num_utterances:,} utterances, {total_s / 60:.1f} minutes")
+    print(f"{manifest}: {counted(num_utterances, 'utterance')}, {duration(total_s)}")
     print(HEADER, flush=True)
 
 
@@ -78,7 +79,7 @@ def _print_conclusion(sizes: BatchSizes) -> int:
         by_root, in_proportion = sizes.learning_rates
         print(
             f"\nThat is {fastest.batch_s / train.batch_s:.3g} times the current {train.batch_s:g} s, "
-            f"{fastest.num_batches:,} steps per epoch. Scale train.learning_rate with it: from "
+            f"{counted(fastest.num_batches, 'step')} per epoch. Scale train.learning_rate with it: from "
             f"{train.learning_rate:g} to {by_root:.2g} by the square root, which suits Adam, or to "
             f"{in_proportion:.2g} linearly, which suits sgd."
         )

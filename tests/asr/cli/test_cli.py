@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -77,13 +78,18 @@ def test_run_directory_contains_readable_files(trained_run):
 
 def test_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config, capsys):
     assert main(["train", str(clip_config)]) == 2
-    assert "--resume" in one_line_error(capsys)
+    refused = one_line_error(capsys)
+    assert "--resume" in refused
+    assert f"train.init_from={trained_run}" in refused
     last = Run(trained_run).checkpoints()[-1]
     before = last.read_bytes()
     assert main(["train", str(clip_config), "--resume"]) == 0
     assert last.read_bytes() == before  # its two epochs are done
+    assert f"train.init_from={trained_run}" in capsys.readouterr().err
     assert main(["train", str(clip_config), "--resume", "--set", "train.epochs=9"]) == 2
-    assert "keeps its settings" in one_line_error(capsys)
+    refused = one_line_error(capsys)
+    assert "keeps its settings" in refused
+    assert f"train.init_from={trained_run}" in refused
     # settings that do not change what is learned may be changed, for instance after running out of memory
     assert main(["train", str(clip_config), "--resume", "--set", "train.accumulate=2"]) == 0
 
@@ -163,7 +169,7 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(
         "missing": ("none.wav", "ni3", "No such file"),
         "text": (str(tmp_path / "text.wav"), "ni3", "not audio"),
         "label": (clips[0].audio_path, "xyz9", "'xyz9' is not in the vocabulary"),
-        "crowded": (clips[0].audio_path, "shi4 " * 60, "do not fit the model's frames"),
+        "crowded": (clips[0].audio_path, "shi4 " * 60, "too many for the model's frames"),
         "unlabelled": (clips[0].audio_path, "", "no label"),
     }
     manifest = tmp_path / "train.jsonl"
@@ -184,8 +190,39 @@ def test_bad_utterances_are_left_out_of_training_with_their_reasons(
     assert [utterance.id for utterance in trained_on] == [clip.id for clip in clips]
     printed = capsys.readouterr().err
     assert f"5 of {len(clips) + 5} recordings left out" in printed
-    for _, _, reason in bad.values():
-        assert reason in printed
+    for name, (audio, _, reason) in bad.items():
+        (line,) = [line.strip() for line in printed.splitlines() if line.strip().startswith(f"{name}: ")]
+        assert audio in line
+        assert reason in line
+
+
+def test_what_is_wrong_with_dev_is_reported_once_where_it_is_test_too(
+    clips, clip_config, tmp_path, capsys, monkeypatch
+):
+    def stop(trainer):
+        raise UserError("seen enough")
+
+    monkeypatch.setattr(Trainer, "train", stop)
+    dev = tmp_path / "dev.jsonl"
+    missing = dataclasses.replace(clips[0], id="missing", audio_path="none.wav")
+    unknown = dataclasses.replace(clips[0], id="unknown", tokens=(*clips[0].tokens, "zzz"))
+    write_manifest(dev, [*clips[:8], missing, unknown])
+    (tmp_path / "folder").mkdir()
+    same = tmp_path / "folder" / ".." / "dev.jsonl"
+    settings = [f"data.dev={dev}", f"data.test={same}", f"train.runs_dir={tmp_path}"]
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    assert main(["train", str(clip_config), *overrides]) == 2
+    printed = capsys.readouterr().err
+    for once in ("recordings left out", "outside the model's vocabulary", "in the training set too"):
+        assert printed.count(once) == 1
+    assert f"unknown ({clips[0].audio_path})" in printed
+
+
+@pytest.mark.parametrize("before", [["demo", "--set", "train.epochs=1"], ["--set", "train.epochs=1"]])
+def test_second_setting_after_one_option_is_an_error_that_repeats_the_option(before, capsys):
+    with contextlib.suppress(SystemExit):
+        assert main(["train", *before, "train.batch_s=5"]) == 2
+    assert "--set train.batch_s=5" in capsys.readouterr().err
 
 
 def test_refused_run_leaves_no_directory(clips, tmp_path, capsys):

@@ -88,4 +88,4 @@ def test_hanzi_hypotheses_without_reference_texts_are_reported(capsys):
     assert "no character error rate" not in printed(capsys, evaluated)
     in_hanzi = [dataclasses.replace(hypothesis, text="妈妈") for hypothesis in evaluated.hypotheses]
     text = printed(capsys, dataclasses.replace(evaluated, hypotheses=in_hanzi))
-    assert "no character error rate: 2 of 2 utterances have no text, such as 0" in text
+    assert "no character error rate: no text in 2 of 2 utterances, such as 0" in text

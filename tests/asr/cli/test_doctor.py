@@ -10,6 +10,7 @@ from helpers.corpora.defects import DEFECTS, SmallCorpus
 from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
+from asr.cli.main import main
 from data_pipeline.manifest import read_manifest, write_manifest
 from multigpu.quiet import LOG_LEVEL
 
@@ -38,14 +39,20 @@ def test_doctor_of_a_sound_corpus_exits_with_0(corpus, capsys):
     assert (corpus.folder.parent / "doctor.html").is_file()
 
 
-def test_doctor_does_not_write_over_the_page_of_an_earlier_one(corpus, capsys):
+def test_doctor_writes_over_its_own_page_and_over_no_other(corpus, capsys):
     page = corpus.folder.parent / "doctor.html"
-    page.write_text("of yesterday")
-    for name in ("doctor-2.html", "doctor-3.html"):
+    for _ in range(2):
         assert doctor(*corpus.paths) == 0
-        assert f"Page: {name}" in capsys.readouterr().out
-        assert "Sound" in page.with_name(name).read_text(encoding="utf-8")
-    assert page.read_text() == "of yesterday"
+        assert "Page: doctor.html" in capsys.readouterr().out
+    assert main(["inspect", *map(str, corpus.paths), "--html", str(page)]) == 0
+    pages = page.read_text(encoding="utf-8")
+    for other in ("of somebody", pages):
+        page.write_text(other, encoding="utf-8")
+        assert doctor(*corpus.paths) == 0
+        assert "Page: doctor-2.html" in capsys.readouterr().out
+        assert "Sound" in page.with_name("doctor-2.html").read_text(encoding="utf-8")
+        assert page.read_text(encoding="utf-8") == other
+    assert [path.name for path in sorted(page.parent.glob("*.html"))] == ["doctor-2.html", "doctor.html"]
 
 
 def test_copies_are_left_out_of_a_corpus_that_is_sound(corpus, capsys):

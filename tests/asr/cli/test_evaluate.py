@@ -64,6 +64,10 @@ def one_line_error(capsys):
     return lines[-1]
 
 
+def titles_in(printed):
+    return [line for line in printed.splitlines() if line.startswith(("A  ", "B  "))]
+
+
 def test_evaluate_writes_a_report_and_its_data(evaluated, manifest):
     run, printed = evaluated
     assert f"Report: {run / 'report-set-dev.html'}\n" in printed
@@ -86,7 +90,10 @@ def test_two_runs_are_compared_by_the_evaluation_of_the_same_decoder(run, other,
     Run(run).epoch_checkpoint(2).unlink()  # what it was after its first epoch
     assert evaluate(run, manifest, "--compare", other) == 0
     printed = capsys.readouterr().out
-    assert "A  clips\nB  clips\n" in printed
+    assert titles_in(printed) == [
+        f"A  clips ({other / 'report-set-dev.json'})",
+        f"B  clips ({run / 'report-set-dev.json'})",
+    ]
     page = run / "compare-set-dev-with-clips-set-dev.html"
     assert f"Comparison: {page}\n" in printed
     assert "side by side" in page.read_text(encoding="utf-8")
@@ -137,6 +144,25 @@ def test_run_is_compared_with_its_earlier_evaluation_file(run, manifest, capsys)
     assert rows[-1][-2:] == ["1.0000", "50.0%"]
 
 
+def test_what_is_compared_twice_has_two_names(run, manifest, capsys):
+    for _ in range(2):
+        assert evaluate(run, manifest, "--compare", run / "report-set-dev.json") == 0
+        a, b = titles_in(capsys.readouterr().out)
+        assert a.removeprefix("A") != b.removeprefix("B")
+        page = (run / "compare-set-dev-with-clips-set-dev.html").read_text(encoding="utf-8")
+        assert a.removeprefix("A  ") in page
+        assert b.removeprefix("B  ") in page
+
+
+def test_run_is_compared_with_its_own_evaluation_by_another_decoder(run, manifest, capsys):
+    for number in range(2):
+        boost = ("--decoder", "hot_word_boost=3.0", "--name", f"boost{number}")
+        assert evaluate(run, manifest, *boost, "--compare", run) == 0
+        a, b = titles_in(capsys.readouterr().out)
+        assert "hot_word_boost 3.0" not in a
+        assert b == "B  clips (hot_word_boost 3.0)"
+
+
 def test_evaluate_does_not_silently_overwrite_another_evaluation(run, manifest, clips, tmp_path, capsys):
     kept = (run / "report-set-dev.json").read_bytes()
     decoder = ("--decoder", "hot_word_boost=3.0")
@@ -178,7 +204,7 @@ def test_comparison_with_other_utterances_is_refused_before_decoding(run, clips,
     assert evaluate(run, tmp_path / "other.jsonl", "--compare", run / "report-set-dev.json") == 2
     error = one_line_error(capsys)
     assert (
-        "report-set-dev.json: expected an evaluation of the same utterances; 2 of 4 are missing, and it has 2"
+        "report-set-dev.json: expected an evaluation of the same utterances; missing: 2 of 4, others in it: 2"
         in error
     )
     assert not list(run.glob("*other*"))

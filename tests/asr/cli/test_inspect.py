@@ -28,7 +28,7 @@ def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
     assert "28 s, 14 utterances" in output
     assert "2, from 4 s to 24 s each" in output
     assert "ni3 13, hao3 12" in output
-    assert "1 labels do not occur in" in output
+    assert "labels that do not occur in" in output
     text = page.read_text(encoding="utf-8")
     assert "<dev>" not in text
     words = html.unescape(re.sub("<[^>]+>", " ", text))
@@ -56,7 +56,7 @@ def test_inspect_compares_with_train_and_overwrites_no_manifest(train, tmp_path,
     write_manifest(tmp_path / "dev.jsonl", [utterance("d", 1.0, "men5")])
     manifests = [str(tmp_path / "dev.jsonl"), str(tmp_path / "train.jsonl")]
     assert main(["inspect", *manifests, "--html", str(tmp_path / "page.html")]) == 0
-    assert "dev.jsonl: 1 labels do not occur in" in capsys.readouterr().out
+    assert "dev.jsonl: labels that do not occur in" in capsys.readouterr().out
     for command in ("inspect", "doctor"):
         assert main([command, manifests[0], "--html", manifests[1]]) == 2
         assert "would be overwritten" in capsys.readouterr().err

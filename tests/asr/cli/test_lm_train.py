@@ -194,10 +194,13 @@ def test_unusable_texts_are_errors(data, expected, tmp_path, capsys):
     assert not (tmp_path / "lm").exists()
 
 
-def test_models_are_trained_on_a_single_sentence(tmp_path):
+def test_models_are_trained_on_a_single_sentence(tmp_path, capsys):
     path = tmp_path / "one.txt"
     path.write_text("你好", encoding="utf-8")
     assert train(path, "--out", tmp_path / "lm") == 0
+    printed = capsys.readouterr().out
+    assert "1 sentence, 1 word" in printed
+    assert "per minute" not in printed  # that of six bytes would be the time of starting
     logs = load_model(tmp_path / "lm" / "characters.klm").log_probs("你好")
     assert all(-3 < log_prob < 0 for log_prob in logs)
 

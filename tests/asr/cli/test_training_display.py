@@ -7,6 +7,7 @@ from pathlib import Path
 
 from asr.base.config import Config, TrainConfig
 from asr.base.errors import UserError
+from asr.base.types import EditCounts
 from asr.base.work import Work
 from asr.cli import progress_bars
 from asr.cli.main import main
@@ -54,3 +55,16 @@ def test_display_prints_the_table_and_how_a_batch_is_divided(capsys):
     assert "/CPU:0, /CPU:1 (stages): a batch of 30 s passes through 2 stages\n" in output
     assert "(stages): a batch of 30 s is 15 s on each replica of 2 stages\n" in output
     assert re.search(r"stage +device +layers .*\n +0 +/CPU:0 +a to c \(3\) +1,000 +4.00kB", output)
+
+
+def test_throughput_is_shown_after_the_first_step_which_compiles(capsys):
+    display = TrainingDisplay()
+    display.on_session(total_s=30.0, done_s=0.0, num_devices=1)
+    display.on_step(10.0, 3.0, EditCounts(1, 0, 0, 2))
+    display.on_session_end()
+    assert "audio/s" not in capsys.readouterr().err
+    display.on_session(total_s=30.0, done_s=0.0, num_devices=1)
+    display.on_step(10.0, 3.0, EditCounts(1, 0, 0, 2))
+    display.on_skipped_step(10.0)
+    display.on_session_end()
+    assert re.search(r"[\d,]+ s of audio/s, loss 3\.00, errors 50\.0%", capsys.readouterr().err)

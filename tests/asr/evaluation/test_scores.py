@@ -236,9 +236,9 @@ def test_rates_of_text_that_only_one_system_has_are_not_compared(record, better)
 
 def test_evaluations_of_different_sets_cannot_be_compared(record, better):
     fewer = dataclasses.replace(record, utterances=record.utterances[:3], hypotheses=record.hypotheses[:3])
-    with pytest.raises(UserError, match=r"^a\.json: .* same utterances; 1 of 4 .* 0 .*\(u3\)"):
+    with pytest.raises(UserError, match=r"^a\.json: .* same utterances; missing: 1 of 4.* 0 .*\(u3\)"):
         compare_records(fewer, better, "a.json")
-    with pytest.raises(UserError, match=r"^a\.json: .*; 0 of 3 are missing, and it has 1 .*\(u3\)"):
+    with pytest.raises(UserError, match=r"^a\.json: .*; missing: 0 of 3, others in it: 1 .*\(u3\)"):
         compare_records(record, fewer, "a.json")
     relabelled = [dataclasses.replace(record.utterances[0], tokens=("ni2", "hao3")), *record.utterances[1:]]
     with pytest.raises(UserError, match=r"u0: expected .*'你好' \(ni3 hao3\), received '你好' \(ni2 hao3\)"):

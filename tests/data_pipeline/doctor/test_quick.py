@@ -16,7 +16,7 @@ from data_pipeline.doctor.quick import check_audio, check_utterances, log_left_o
         ({"audio_path": "none.wav"}, "No such file"),
         ({"tokens": ("xyz1",)}, "'xyz1' is not in the vocabulary"),
         ({"tokens": ()}, "no label"),
-        ({"tokens": ("many",) * 50}, "50 labels do not fit"),
+        ({"tokens": ("many",) * 50}, "50 labels, too many"),
         ({"duration_s": 9.0}, "the manifest says 9.00 s"),
         ({"audio_path": "{tmp}/short.wav", "duration_s": 0.02}, "expected at least one window"),
         ({"audio_path": "{tmp}/cut.wav"}, "cut off"),
@@ -39,6 +39,7 @@ def test_unusable_utterances_are_separated_with_their_reasons(clips, tmp_path, c
     assert sound == [clips[1], clips[2]]
     assert len(problems) == 1
     assert reason in problems[0]
+    assert problems[0].startswith("bad: ")
     assert bad.audio_path in problems[0]
 
 
