@@ -50,12 +50,6 @@ def plan_in_order(num_samples: Lengths, budget_samples: int) -> list[list[int]]:
     return _cut(np.argsort(lengths, kind="stable"), _padded_lengths(lengths), budget_samples)
 
 
-def padding_share(num_samples: Lengths, batches: Sequence[Sequence[int]]) -> float:
-    """Return the share of padding among the samples of all batches."""
-    padded = sum(padded_length(max(num_samples[place] for place in batch)) * len(batch) for batch in batches)
-    return 1 - sum(num_samples[place] for batch in batches for place in batch) / padded
-
-
 def _padded_lengths(num_samples: Lengths) -> npt.NDArray[np.int64]:
     """Round lengths up to multiples of a sixteenth of the power of two below."""
     lengths = np.asarray(num_samples, np.int64)

@@ -12,14 +12,10 @@ from helpers import ROOT, pages
 
 from asr.base import registry
 from asr.base.config import load_config
-from asr.base.decoder_settings import load_settings
-from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
 from asr.cli import main as program
 from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
-from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.stream_decoders import stream_decoder
 from data_pipeline.corpora import CORPORA
 from data_pipeline.manifest import read_manifest
 
@@ -48,7 +44,7 @@ def examples(folder):
                 modules[name] = module_from_spec(spec)
                 patch.setitem(sys.modules, name, modules[name])
                 spec.loader.exec_module(modules[name])
-        for table in ("NETWORKS", "FEATURE_KINDS", "DECODERS"):
+        for table in ("NETWORKS", "FEATURE_KINDS"):
             name, part = re.search(
                 rf'`{table}` of `asr/base/registry\.py`: `"(\w+)": "([\w.:]+)"`', text
             ).groups()
@@ -112,25 +108,3 @@ def test_an_example_network_learns_from_example_features_and_is_saved(folder):
     length = int(alone.num_frames[0])
     assert int(together.num_frames[1]) == length == model.num_output_frames(6000)
     np.testing.assert_allclose(together.values[1, :length], alone.values[0, :length], rtol=1e-3, atol=1e-3)
-
-
-def test_an_example_decoder_decodes_clips_and_streams(folder):
-    (folder / "decoder.toml").write_text('algorithm = "sure"\n')
-    choice = DecoderChoice(load_settings(folder / "decoder.toml"), write_hanzi=False)
-    decoder = choice.decoder(VOCABULARY, 0.04)
-    values = np.zeros((1, 4, len(VOCABULARY)), np.float32)
-    values[0, 0, 4] = values[0, 2, 2] = 9.0  # ni3, ma1
-    values[0, 1, 0] = 9.0
-    values[0, 3, 3] = 0.5  # ma3, not for sure
-    logits = Logits(values, np.array([4], np.int32))
-    (hypothesis,) = decoder.hypotheses(decoder.reduce(logits), ["a"])
-    assert hypothesis.tokens == ("ni3", "ma1")
-    assert hypothesis.text == "ni3 ma1"
-
-    stream = stream_decoder(decoder)
-    state = stream.start()
-    for frame in tf.nn.log_softmax(values).numpy()[0]:
-        stream.feed(state, frame[None])
-    assert stream.partial(state) == (("ni3", "ma1"), 0)
-    assert stream.text_of(("ni3", "ma1")) == hypothesis.text
-    assert stream.finish(state, "a").tokens == hypothesis.tokens

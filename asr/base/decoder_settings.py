@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from asr.base.config import OneOf, Range, read_toml, replaced, toml_lines
+from asr.base.config import Range, read_toml, replaced, toml_lines
 from asr.base.files import whole_file
-from asr.base.registry import DECODERS
 
 GENERAL = "general"  # names the built-in hanzi model, where a folder may be given
 
@@ -41,16 +39,6 @@ class DecoderSettings:
     # Hypotheses whose score without hot words is lower than the best by more than this are dropped (natural
     # logarithm).
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0
-    # prefix_beam, which is greedy decoding where `beam` is 1. `repr` leaves it out, so that journals of
-    # transcriptions that were interrupted before there was a choice can be resumed.
-    algorithm: Annotated[str, OneOf(DECODERS)] = field(default="prefix_beam", repr=False)
-
-    def by_name(self) -> dict[str, str | int | float]:
-        """Return the settings as evaluations keep them, `algorithm` only where it is not the default."""
-        named = dataclasses.asdict(self)
-        if self.algorithm == DecoderSettings.algorithm:
-            del named["algorithm"]
-        return named
 
 
 def load_settings(path: Path) -> DecoderSettings:
@@ -59,7 +47,9 @@ def load_settings(path: Path) -> DecoderSettings:
     Raises:
         UserError: the file cannot be read, or a key or a value is not valid.
     """
-    return replaced(DecoderSettings(), read_toml(path, "decoder settings"), f"{path}: ")
+    found = read_toml(path, "decoder settings")
+    found.pop("algorithm", None)  # of files that were written when it could be chosen
+    return replaced(DecoderSettings(), found, f"{path}: ")
 
 
 def save_settings(path: Path, settings: DecoderSettings) -> None:

@@ -1,4 +1,4 @@
-"""The parts that are chosen by name, and where each is: networks, feature kinds, decoders, export formats.
+"""The parts that are chosen by name, and where each is: networks, feature kinds, export formats.
 
 A line here is all that a new part needs besides its own file; CONTRIBUTING.md shows one of each. Parts are
 named as "module:attribute", so that a configuration is checked without importing TensorFlow.
@@ -32,11 +32,6 @@ FEATURE_KINDS: Parts = {
     "spectrogram": "asr.model.features.spectrogram:Spectrogram",
     "mfcc": "asr.model.features.mfcc:Mfcc",
     "fbank": "asr.model.features.fbank:Fbank",
-}
-
-# of `algorithm` in decoder.toml; called with the arguments of asr.transcription.decoder.make_decoder
-DECODERS: Parts = {
-    "prefix_beam": "asr.transcription.decoder:make_prefix_beam_decoder",
 }
 
 # of `asr export`; each is an asr.export.format.Format

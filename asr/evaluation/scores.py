@@ -125,11 +125,10 @@ def tones_of(record: EvaluationRecord) -> str:
 def decoder_name(decoder: Settings) -> str:
     """Return a short name of a decoder for file names, such as `beam16-lm`; empty for greedy decoding."""
     beam = decoder.get("beam", 1)
-    other = [str(decoder["algorithm"])] if "algorithm" in decoder else []
     extras = [
         short for key, short in (("language_model", "lm"), ("hot_words", "hot-words")) if decoder.get(key)
     ]
-    return "-".join([*other, f"beam{beam}", *extras] if beam != 1 else other)
+    return "-".join([f"beam{beam}", *extras]) if beam != 1 else ""
 
 
 def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> None:

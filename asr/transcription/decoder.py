@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,6 @@ from scipy.special import log_softmax
 from typing_extensions import override
 
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.registry import DECODERS, load_part
 from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -75,35 +74,12 @@ def make_decoder(
     Raises:
         UserError: the language model cannot be read, or its units are not those of the vocabulary.
     """
-    make: Callable[..., Decoder] = load_part(DECODERS, settings.algorithm)
-    return make(
-        vocabulary,
-        frame_s,
-        settings,
-        hot_words=hot_words,
-        converter=converter,
-        writes_hanzi=writes_hanzi,
-        on_progress=on_progress,
-    )
-
-
-def make_prefix_beam_decoder(
-    vocabulary: Vocabulary,
-    frame_s: float,
-    settings: DecoderSettings,
-    *,
-    hot_words: HotWords | None,
-    converter: Converter | None,
-    writes_hanzi: bool,
-    on_progress: OnProgress,
-) -> Decoder:
-    """Return the decoder of `algorithm = "prefix_beam"`; see `make_decoder`."""
     if settings.beam > 1:
         return BeamDecoder(vocabulary, frame_s, settings, hot_words, converter, writes_hanzi, on_progress)
     return in_hanzi(GreedyDecoder(vocabulary, frame_s), converter if writes_hanzi else None)
 
 
-def in_hanzi(decoder: Decoder, converter: Converter | None) -> Decoder:
+def in_hanzi(decoder: GreedyDecoder, converter: Converter | None) -> Decoder:
     """Return a decoder of syllables with its text in hanzi; the decoder itself without a converter."""
     return decoder if converter is None else HanziDecoder(decoder, converter)
 
@@ -267,14 +243,14 @@ class BeamDecoder(Decoder):
 
 
 class HanziDecoder(Decoder):
-    """Converts the text of another decoder to hanzi.
+    """Decodes syllables greedily and converts them to hanzi.
 
     Args:
-        decoder: whose tokens are syllables.
+        decoder: of syllables.
         converter: of syllables to hanzi.
     """
 
-    def __init__(self, decoder: Decoder, converter: Converter) -> None:
+    def __init__(self, decoder: GreedyDecoder, converter: Converter) -> None:
         self.decoder, self.converter, self.vocabulary = decoder, converter, decoder.vocabulary
 
     @override

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ class DecoderChoice:
         language_model = self.settings.language_model
         hot_words = self.hot_words.path if self.hot_words else None
         return {
-            **self.settings.by_name(),
+            **dataclasses.asdict(self.settings),
             "language_model": str(Path(language_model).resolve()) if language_model else "",
             "hot_words": str(hot_words.resolve()) if hot_words else "",
             "hanzi": self._hanzi_record() if self.write_hanzi else False,
@@ -161,9 +162,8 @@ class DecoderChoice:
     def identity(self) -> str:
         """Return a line of text that identifies the choice, except for the contents of its files."""
         record = self.as_record()
-        algorithm = f" algorithm={record['algorithm']}" if "algorithm" in record else ""
         itn = " itn" if self.itn else ""
-        return f"{self.settings}{algorithm} hanzi={record['hanzi']}{itn}"
+        return f"{self.settings} hanzi={record['hanzi']}{itn}"
 
     def _hanzi_record(self) -> str | bool:
         from asr.language.hanzi.converter import GENERAL_MODEL

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from asr.base.types import Hypothesis, Logits
+from asr.base.types import Hypothesis
 from asr.ctc.greedy import BestPath, collapse, hypotheses_of
 from asr.model.listening import LogProbs
 from asr.transcription.decoder import BeamDecoder, Decoder, GreedyDecoder, HanziDecoder, spoken
@@ -50,57 +50,12 @@ class StreamDecoder(Protocol):
 
 def stream_decoder(decoder: Decoder) -> StreamDecoder:
     """Return the stream decoder that gives the same results as a decoder of whole clips."""
-    if type(decoder) is GreedyDecoder:
-        return GreedyStream(decoder)
     if isinstance(decoder, BeamDecoder):
         return BeamStream(decoder)
-    if isinstance(decoder, HanziDecoder) and type(decoder.decoder) is GreedyDecoder:
+    if isinstance(decoder, HanziDecoder):
         return HanziStream(GreedyStream(decoder.decoder), decoder.converter)
-    return WholeStream(decoder)
-
-
-class WholeStream(StreamDecoder):
-    """Decodes all of a stream again whenever it is asked; any decoder can do that.
-
-    Args:
-        decoder: of the whole.
-    """
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
-
-    @override
-    def start(self) -> WholeStreamState:
-        return WholeStreamState(())
-
-    @override
-    def feed(self, state: WholeStreamState, log_probs: LogProbs) -> None:
-        state.log_probs = (*state.log_probs, log_probs)
-
-    @override
-    def partial(self, state: WholeStreamState) -> tuple[tuple[str, ...], int]:
-        return self.finish(state, "").tokens, 0
-
-    @override
-    def text_of(self, tokens: Sequence[str]) -> str:
-        if isinstance(self.decoder, HanziDecoder):
-            return self.decoder.converter.spoken.convert(tokens).text
-        return self.decoder.vocabulary.join(tokens)
-
-    @override
-    def finish(self, state: WholeStreamState, utterance_id: str) -> Hypothesis:
-        if not any(map(len, state.log_probs)):
-            return Hypothesis(utterance_id, (), "", 0.0, ())
-        log_probs = np.concatenate(state.log_probs)[None]  # (1, T, V)
-        reduced = self.decoder.reduce(Logits(log_probs, np.array([log_probs.shape[1]], np.int32)))
-        return self.decoder.hypotheses(reduced, [utterance_id])[0]
-
-
-@dataclass
-class WholeStreamState:
-    """What a stream has been fed; `WholeStream` alone changes it."""
-
-    log_probs: tuple[LogProbs, ...]  # (T, V) each
+    assert isinstance(decoder, GreedyDecoder), decoder
+    return GreedyStream(decoder)
 
 
 class GreedyStream(StreamDecoder):

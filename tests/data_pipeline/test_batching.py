@@ -4,7 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from data_pipeline.batching import padded_length, padding_share, plan_epoch, plan_in_order
+from data_pipeline.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 
 
@@ -25,6 +25,12 @@ def test_plan_has_every_clip_once_within_the_budget_and_little_padding(plan, len
     assert max(padded) <= 640_000
     assert padding_share(lengths, batches) == pytest.approx(1 - sum(lengths) / sum(padded))
     assert padding_share(lengths, batches) < 0.06
+
+
+def padding_share(num_samples, batches):
+    """Return the share of padding among the samples of all batches."""
+    padded = sum(padded_length(max(num_samples[place] for place in batch)) * len(batch) for batch in batches)
+    return 1 - sum(num_samples[place] for batch in batches for place in batch) / padded
 
 
 def test_padding_stays_low_when_lengths_vary_much():

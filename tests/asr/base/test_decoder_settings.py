@@ -14,6 +14,12 @@ def test_saved_decoder_settings_load_unchanged(tmp_path):
     assert load_settings(tmp_path / "decoder.toml") == settings
 
 
+def test_settings_saved_when_the_algorithm_could_be_chosen_are_read(tmp_path):
+    path = tmp_path / "decoder.toml"
+    path.write_text('beam = 8\nalgorithm = "prefix_beam"\n', encoding="utf-8")
+    assert load_settings(path) == DecoderSettings(beam=8)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -9,7 +9,7 @@ import tensorflow as tf
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
-from asr.ctc import beam as beam_module
+from asr.ctc import beam_search as beam_module
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.hot_words import HotWords
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from asr.base.types import Logits
 from asr.ctc.greedy import collapse
 from asr.ctc.loss import EVEN_DEVIATION, ctc_loss, frames_needed
-from asr.model import alignment_sums
+from asr.ctc import forward_backward
 
 
 def brute_force(logits, labels):
@@ -187,7 +187,7 @@ def test_rows_frames_and_labels_of_padding_change_nothing():
 
 def test_batches_of_like_shapes_share_what_xla_compiles():
     shapes = {
-        tuple(alignment_sums._rounded_up(tf.constant([rows, frames, labels])).numpy())
+        tuple(forward_backward._rounded_up(tf.constant([rows, frames, labels])).numpy())
         for rows in range(9, 17)
         for frames in range(30, 65, 5)
         for labels in range(1, 9)
