@@ -25,6 +25,7 @@ from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
+from asr.base.paths import path_on_disk
 from asr.base.types import UserError
 
 SAMPLE_RATE_HZ = 16000
@@ -232,6 +233,10 @@ def _open_file(name: str) -> BinaryIO:
         if begin + num_bytes > state.st_size:  # before memory is allocated for it
             raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
         return io.BytesIO(os.pread(file.fileno(), num_bytes, begin))
+    except FileNotFoundError as error:
+        if (other := path_on_disk(name)) != name:
+            return _open_file(other)
+        raise UserError(f"{name}: cannot read this file ({error.strerror})") from None
     except IsADirectoryError:
         raise UserError(f"{name}: expected an audio file, received a folder") from None
     except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name contains a zero byte
