@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import BinaryIO, NamedTuple, cast
 
 from asr.audio.flac import MAGIC as FLAC_MAGIC
-from asr.audio.flac import flac_lengths, whole_flac
+from asr.audio.flac import whole_flac
 from asr.audio.joined import Joined
-from asr.audio.mpeg import id3_end, states_frames, whole_mpeg
+from asr.audio.mpeg import id3_end, whole_mpeg
 
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 SLACK_BYTES = 64  # some programs count the header's own bytes
@@ -26,7 +26,6 @@ OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
 OGG_BEGIN = re.compile(rb"OggS\0[\2\3\6\7]\0{8}.{4}\0{4}", re.DOTALL)
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
 W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
-CHECKED_ELSEWHERE = {"WAV", "WAVEX", "HTK", "SDS", "XI"}
 CHUNKS_BEHIND = {
     *(b"LIST", b"list", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"iXML", b"PEAK"),
     *(b"JUNK", b"junk", b"FLLR", b"PAD ", b"afsp", b"DISP", b"_PMX", b"axml", b"cart", b"plst", b"acid"),
@@ -66,53 +65,39 @@ def without_tags(stream: BinaryIO) -> BinaryIO:
     return stream if is_mpeg else cast(BinaryIO, Joined(stream, b"", [(begin, end)]))
 
 
-def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str]:
-    """Return a stream that libsndfile reads to the end of its audio, and why audio would be missing, or "".
+def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+    """Return a stream that libsndfile reads to the end of its audio.
 
-    Containers that are not known here pass, as do headers without a length: see `states_length`.
+    Containers that are not known here pass, as do headers without a length.
 
     Args:
         stream: seekable; its position is changed.
+
+    Returns:
+        The stream, why audio would be missing or "", and whether a missing end would be noticed.
     """
     stream.seek(0)
     magic = stream.read(16)
     if magic.startswith(FLAC_MAGIC):
         return whole_flac(stream)
     if magic.startswith(b"OggS"):
-        return stream, _ogg_reason(stream)
+        return stream, _ogg_reason(stream), True
     audio = _declared(stream, magic)
     if audio is None:
         return whole_mpeg(stream)
     if audio.num_bytes is None:
-        return _mended(stream, audio), ""
+        return _mended(stream, audio), "", False
     end, present = audio.begin + audio.num_bytes, stream.seek(0, io.SEEK_END)
     if end > present + SLACK_BYTES:
-        return stream, (
+        reason = (
             f"cut off: the header declares audio up to byte {end:,}, but the file has {present:,}; "
             "copy it again"
         )
-    if audio.chunk is None:
-        return stream, ""
-    return stream, too_short_reason(stream, audio.begin, audio.num_bytes, chunk=audio.chunk)
-
-
-def states_length(stream: BinaryIO, container: str) -> bool:
-    """Return whether a missing end of the file would be noticed.
-
-    Args:
-        stream: seekable; its position is changed.
-        container: libsndfile's name of the format.
-    """
-    if container == "MP3":
-        return states_frames(stream)
-    stream.seek(0)
-    magic = stream.read(16)
-    if magic.startswith(FLAC_MAGIC):
-        return flac_lengths(stream).num_stated > 0
-    if container in CHECKED_ELSEWHERE or magic.startswith(b"OggS"):
-        return True
-    audio = _declared(stream, magic)
-    return audio is not None and audio.num_bytes is not None
+    elif audio.chunk is None:
+        reason = ""
+    else:
+        reason = too_short_reason(stream, audio.begin, audio.num_bytes, chunk=audio.chunk)
+    return stream, reason, True
 
 
 def too_short_reason(

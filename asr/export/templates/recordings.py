@@ -69,7 +69,7 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
 
 def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
     """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
-    whole, reason = whole_audio(stream)
+    whole, reason, _ = whole_audio(stream)
     if reason:
         raise RecordingError(f"{path}: {reason}")
     whole.seek(0)
