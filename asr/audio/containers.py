@@ -21,7 +21,8 @@ MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty ch
 SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_RIFF_BYTES = 0x7F000000  # programs that write to a pipe declare at least this size
 OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
-OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
+OGG_PAGE = b"OggS\0"
+OGG_LAST = 4  # flag of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
 OGG_BEGIN = re.compile(rb"OggS\0[\2\3\6\7]\0{8}.{4}\0{4}", re.DOTALL)
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
@@ -214,7 +215,11 @@ def _ogg_reason(stream: BinaryIO) -> str:
             "expected one Ogg stream, received two, one after the other; only the first would be read: "
             "convert it to WAV"
         )
-    return "" if _ogg_has_end(stream) else "cut off: the stream has no end-of-stream page; copy it again"
+    stream.seek(max(0, stream.seek(0, io.SEEK_END) - OGG_TAIL_BYTES))
+    tail = stream.read()
+    if not _ogg_has_end(tail):
+        return "cut off: the stream has no end-of-stream page; copy it again"
+    return _ogg_end_reason(tail)
 
 
 def _has_second_ogg(stream: BinaryIO) -> bool:
@@ -232,16 +237,26 @@ def _has_second_ogg(stream: BinaryIO) -> bool:
     return False
 
 
-def _ogg_has_end(stream: BinaryIO) -> bool:
+def _ogg_has_end(tail: bytes) -> bool:
     """Return whether the last page is whole and marked as the last of its stream."""
-    stream.seek(max(0, stream.seek(0, io.SEEK_END) - OGG_TAIL_BYTES))
-    tail = stream.read()
-    begin = tail.rfind(b"OggS\0")
+    begin = tail.rfind(OGG_PAGE)
     page = tail[begin:]
     if begin < 0 or len(page) < 27 or len(page) < 27 + page[26]:
         return False
     is_whole = len(page) >= 27 + page[26] + sum(page[27 : 27 + page[26]])
     return is_whole and bool(page[5] & OGG_LAST)
+
+
+def _ogg_end_reason(tail: bytes) -> str:
+    """Return what is wrong where the last page states an earlier end than one before it, or ""."""
+    pages = [part[:13] for part in tail.split(OGG_PAGE)[1:]]  # flags, position, serial number
+    places = [struct.unpack("<q", page[1:9])[0] for page in pages if page[9:] == pages[-1][9:]]
+    if places[-1] in (-1, max(places)):  # -1: none
+        return ""
+    return (
+        f"its last page declares {places[-1]:,} samples, but a page before it has {max(places):,}: the "
+        "recording program did not finish the file; convert it again"
+    )
 
 
 def _iff(stream: BinaryIO) -> Audio | None:
