@@ -21,6 +21,7 @@ from typing import Any
 
 from asr.base.errors import UserError
 from asr.base.files import is_utf8, whole_file
+from asr.base.paths import path_on_disk
 from asr.base.types import Utterance
 from asr.base.wording import listed
 
@@ -100,6 +101,7 @@ def scan_manifest(path: Path) -> Scan:
     utterances: dict[int, Utterance] = {}
     broken: dict[int, str] = {}
     marked = False
+    path = Path(path_on_disk(str(path)))
     if path.is_fifo() and path.parent.name != "fd":  # a shell's <(...) is /dev/fd/63, and has a writer
         raise UserError(f"{path}: expected a manifest, received a pipe; save its data to a file")
     try:
@@ -170,7 +172,7 @@ def _utterance(line: str, folder: Path) -> Utterance:
         raise UserError(f"duration_s: expected seconds above 0, received {duration_s!r}")
     return Utterance(
         id=_text(record, "id"),
-        audio_path=str(folder / _audio(record)),
+        audio_path=path_on_disk(str(folder / _audio(record))),
         duration_s=float(duration_s),
         text=_text(record, "text", default=""),
         # the same few tokens recur: one copy of each takes a third of the memory

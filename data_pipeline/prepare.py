@@ -19,6 +19,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s
 from asr.base.errors import UserError
 from asr.base.files import cannot_write, is_utf8
 from asr.base.lock import exclusive_lock
+from asr.base.paths import path_on_disk
 from asr.base.types import Utterance
 from asr.base.units import Unit
 from asr.base.work import OnProgress, ignore_progress
@@ -74,6 +75,7 @@ def prepare_corpus(
         UserError: the corpus or the source does not exist, the source has nothing usable, something else was
             prepared in the target, or the table of readings is broken.
     """
+    source = path_on_disk(source)
     corpus, origin, before = _opened(name, source, target, units, again=again)
     if before.is_complete and not again:
         return PreparedCorpus(name, target, before.manifests, labels=before.labels)
@@ -103,7 +105,7 @@ def refuse_missing_source(
     Raises:
         UserError: the corpus or the source does not exist, or something else was prepared in the target.
     """
-    _opened(name, source, target, units, listed_as=listed_as)
+    _opened(name, path_on_disk(source), target, units, listed_as=listed_as)
 
 
 def _opened(

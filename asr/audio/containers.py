@@ -13,20 +13,20 @@ from collections.abc import Callable
 from typing import BinaryIO, NamedTuple, cast
 
 from asr.audio.flac import MAGIC as FLAC_MAGIC
-from asr.audio.flac import flac_lengths, whole_flac
+from asr.audio.flac import whole_flac
 from asr.audio.joined import Joined
-from asr.audio.mpeg import id3_end, states_frames, whole_mpeg
+from asr.audio.mpeg import id3_end, whole_mpeg
 
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_RIFF_BYTES = 0x7F000000  # programs that write to a pipe declare at least this size
 OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
-OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
+OGG_PAGE = b"OggS\0"
+OGG_LAST = 4  # flag of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
 OGG_BEGIN = re.compile(rb"OggS\0[\2\3\6\7]\0{8}.{4}\0{4}", re.DOTALL)
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
 W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
-CHECKED_ELSEWHERE = {"WAV", "WAVEX", "HTK", "SDS", "XI"}
 CHUNKS_BEHIND = {
     *(b"LIST", b"list", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"iXML", b"PEAK"),
     *(b"JUNK", b"junk", b"FLLR", b"PAD ", b"afsp", b"DISP", b"_PMX", b"axml", b"cart", b"plst", b"acid"),
@@ -66,53 +66,39 @@ def without_tags(stream: BinaryIO) -> BinaryIO:
     return stream if is_mpeg else cast(BinaryIO, Joined(stream, b"", [(begin, end)]))
 
 
-def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str]:
-    """Return a stream that libsndfile reads to the end of its audio, and why audio would be missing, or "".
+def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+    """Return a stream that libsndfile reads to the end of its audio.
 
-    Containers that are not known here pass, as do headers without a length: see `states_length`.
+    Containers that are not known here pass, as do headers without a length.
 
     Args:
         stream: seekable; its position is changed.
+
+    Returns:
+        The stream, why audio would be missing or "", and whether a missing end would be noticed.
     """
     stream.seek(0)
     magic = stream.read(16)
     if magic.startswith(FLAC_MAGIC):
         return whole_flac(stream)
     if magic.startswith(b"OggS"):
-        return stream, _ogg_reason(stream)
+        return stream, _ogg_reason(stream), True
     audio = _declared(stream, magic)
     if audio is None:
         return whole_mpeg(stream)
     if audio.num_bytes is None:
-        return _mended(stream, audio), ""
+        return _mended(stream, audio), "", False
     end, present = audio.begin + audio.num_bytes, stream.seek(0, io.SEEK_END)
     if end > present + SLACK_BYTES:
-        return stream, (
+        reason = (
             f"cut off: the header declares audio up to byte {end:,}, but the file has {present:,}; "
             "copy it again"
         )
-    if audio.chunk is None:
-        return stream, ""
-    return stream, too_short_reason(stream, audio.begin, audio.num_bytes, chunk=audio.chunk)
-
-
-def states_length(stream: BinaryIO, container: str) -> bool:
-    """Return whether a missing end of the file would be noticed.
-
-    Args:
-        stream: seekable; its position is changed.
-        container: libsndfile's name of the format.
-    """
-    if container == "MP3":
-        return states_frames(stream)
-    stream.seek(0)
-    magic = stream.read(16)
-    if magic.startswith(FLAC_MAGIC):
-        return flac_lengths(stream).num_stated > 0
-    if container in CHECKED_ELSEWHERE or magic.startswith(b"OggS"):
-        return True
-    audio = _declared(stream, magic)
-    return audio is not None and audio.num_bytes is not None
+    elif audio.chunk is None:
+        reason = ""
+    else:
+        reason = too_short_reason(stream, audio.begin, audio.num_bytes, chunk=audio.chunk)
+    return stream, reason, True
 
 
 def too_short_reason(
@@ -229,7 +215,11 @@ def _ogg_reason(stream: BinaryIO) -> str:
             "expected one Ogg stream, received two, one after the other; only the first would be read: "
             "convert it to WAV"
         )
-    return "" if _ogg_has_end(stream) else "cut off: the stream has no end-of-stream page; copy it again"
+    stream.seek(max(0, stream.seek(0, io.SEEK_END) - OGG_TAIL_BYTES))
+    tail = stream.read()
+    if not _ogg_has_end(tail):
+        return "cut off: the stream has no end-of-stream page; copy it again"
+    return _ogg_end_reason(tail)
 
 
 def _has_second_ogg(stream: BinaryIO) -> bool:
@@ -247,16 +237,26 @@ def _has_second_ogg(stream: BinaryIO) -> bool:
     return False
 
 
-def _ogg_has_end(stream: BinaryIO) -> bool:
+def _ogg_has_end(tail: bytes) -> bool:
     """Return whether the last page is whole and marked as the last of its stream."""
-    stream.seek(max(0, stream.seek(0, io.SEEK_END) - OGG_TAIL_BYTES))
-    tail = stream.read()
-    begin = tail.rfind(b"OggS\0")
+    begin = tail.rfind(OGG_PAGE)
     page = tail[begin:]
     if begin < 0 or len(page) < 27 or len(page) < 27 + page[26]:
         return False
     is_whole = len(page) >= 27 + page[26] + sum(page[27 : 27 + page[26]])
     return is_whole and bool(page[5] & OGG_LAST)
+
+
+def _ogg_end_reason(tail: bytes) -> str:
+    """Return what is wrong where the last page states an earlier end than one before it, or ""."""
+    pages = [part[:13] for part in tail.split(OGG_PAGE)[1:]]  # flags, position, serial number
+    places = [struct.unpack("<q", page[1:9])[0] for page in pages if page[9:] == pages[-1][9:]]
+    if places[-1] in (-1, max(places)):  # -1: none
+        return ""
+    return (
+        f"its last page declares {places[-1]:,} samples, but a page before it has {max(places):,}: the "
+        "recording program did not finish the file; convert it again"
+    )
 
 
 def _iff(stream: BinaryIO) -> Audio | None:

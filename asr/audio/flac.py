@@ -37,26 +37,30 @@ class Flac(NamedTuple):
     has_second: bool
 
 
-def whole_flac(stream: BinaryIO) -> tuple[BinaryIO, str]:
-    """Return a stream that libsndfile reads to its last frame, and why audio would be missing, or "".
+def whole_flac(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+    """Return a stream that libsndfile reads to its last frame.
 
     Args:
         stream: seekable; its position is changed.
+
+    Returns:
+        The stream, why audio would be missing or "", and whether the header states the length.
     """
     flac = flac_lengths(stream)
     if flac.has_second:
-        return stream, (
+        reason = (
             "expected one FLAC stream, received two, one after the other; only the first would be read: "
             "convert it to WAV"
         )
+        return stream, reason, True
     if flac.num_samples <= flac.num_stated:  # the decoder notices a missing end
-        return stream, ""
+        return stream, "", flac.num_stated > 0
     stream.seek(0)
     head = bytearray(stream.read(HEAD_BYTES))
     head[21] = head[21] & 0xF0 | flac.num_samples >> 32
     head[22:26] = (flac.num_samples & 0xFFFFFFFF).to_bytes(4, "big")
     rest = (HEAD_BYTES, stream.seek(0, io.SEEK_END))
-    return cast(BinaryIO, Joined(stream, bytes(head), [rest])), ""
+    return cast(BinaryIO, Joined(stream, bytes(head), [rest])), "", flac.num_stated > 0
 
 
 def flac_lengths(stream: BinaryIO) -> Flac:

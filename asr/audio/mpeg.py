@@ -6,15 +6,23 @@ Exported folders contain a copy of this module.
 
 from __future__ import annotations
 
+import functools
 import io
 from typing import BinaryIO, NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from asr.audio.joined import Joined
 
-SEARCH_BYTES = 1 << 16  # read at once to find the next frame
+READ_BYTES = 1 << 16  # at once
+SEARCH_BYTES = 1 << 12  # at first, as pieces may be short
+MAX_FRAME_BYTES = 2881
 ZERO_BYTES = b"\0"
 UNKNOWN_BYTES = 1 << 14  # more of them behind the last frame are reported: they may have been audio
-TAGS_BEHIND = 20  # most that a file may have
+MAX_TAGS = 20  # at either end
+MAX_RUNS = 1000  # more are no recording, and take long to join
+KIND_BITS = 0b11110_0000_1100  # of a header's second and third byte: version, layer, rate
 IN_A_ROW = 3  # equal headers that show that bytes are frames
 RATES_HZ = (44100, 48000, 32000)
 KBIT_PER_S = {  # by MPEG 1 or later, and layer
@@ -70,6 +78,11 @@ class Mpeg(NamedTuple):
     @property
     def reason(self) -> str:
         """Return why audio is missing; "" if none is."""
+        if len(self.runs) > MAX_RUNS:
+            return (
+                f"its MPEG frames are in more than {MAX_RUNS:,} pieces: the file is damaged; copy it again, "
+                "or convert it to WAV"
+            )
         present = self.num_frames + (not self.is_broken)  # some programs count the Xing frame
         if self.num_stated is not None and present < self.num_stated and len(self.runs) < 2:
             return (
@@ -84,24 +97,21 @@ class Mpeg(NamedTuple):
         return ""
 
 
-def whole_mpeg(stream: BinaryIO) -> tuple[BinaryIO, str]:
-    """Return a stream whose MPEG frames libsndfile reads to the last one, and why audio is missing, or "".
+def whole_mpeg(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+    """Return a stream whose MPEG frames libsndfile reads to the last one.
 
     A stream whose own length is right, or that has no MPEG frames, is returned as it is.
 
     Args:
         stream: seekable; its position is changed.
+
+    Returns:
+        The stream, why audio is missing or "", and whether a Xing or VBRI frame states the length.
     """
     mpeg = mpeg_frames(stream)
     if mpeg is None or mpeg.reason or mpeg.num_stated == mpeg.num_frames or mpeg.is_damaged:
-        return stream, mpeg.reason if mpeg else ""
-    return cast(BinaryIO, Joined(stream, _xing_frame(mpeg), mpeg.runs)), ""
-
-
-def states_frames(stream: BinaryIO) -> bool:
-    """Return whether a Xing or VBRI frame states how many frames there are; its position is changed."""
-    mpeg = mpeg_frames(stream)
-    return bool(mpeg and mpeg.num_stated)
+        return stream, mpeg.reason if mpeg else "", bool(mpeg and mpeg.num_stated)
+    return cast(BinaryIO, Joined(stream, _xing_frame(mpeg), mpeg.runs)), "", bool(mpeg.num_stated)
 
 
 def mpeg_frames(stream: BinaryIO) -> Mpeg | None:
@@ -123,12 +133,13 @@ def _walked(stream: BinaryIO, begin: int, end: int) -> Mpeg | None:
     if (frame := _frame(first)) is None:
         return None
     num_stated = _num_stated(stream, begin, frame)
-    kind, runs, num_frames, last_end, place = frame.kind, [], 0, begin, begin
+    runs: list[tuple[int, int]] = []
+    kind, num_frames, last_end, place = frame.kind, 0, begin, begin
     if num_stated is not None:
         place += frame.num_bytes
         stream.seek(place)
         first = stream.read(4) if place < end else first
-    while place < end:
+    while place < end and len(runs) <= MAX_RUNS:
         run_end, num_in_run, last_end = _run(stream, place, end, kind)
         if num_in_run:
             runs.append((place, run_end))
@@ -140,45 +151,59 @@ def _walked(stream: BinaryIO, begin: int, end: int) -> Mpeg | None:
 
 def _run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return where complete frames that follow each other end, their number, and the end of a broken one."""
-    num_frames = 0
+    lengths = _lengths(kind).tolist()
+    num_frames, data, begin, size = 0, b"", place, SEARCH_BYTES
     while place < end:
-        stream.seek(place)
-        frame = _frame(stream.read(4))
-        if frame is None or frame.kind != kind:
+        at = place - begin
+        if at + 4 > len(data):
+            stream.seek(place)
+            data, begin, at, size = stream.read(min(size, end - place)), place, 0, READ_BYTES
+        if len(data) < 4 or data[at] != 0xFF or data[at + 1] < 0xE0:
             break
-        if place + frame.num_bytes > end:
-            return place, num_frames, place + frame.num_bytes
-        place += frame.num_bytes
+        num_bytes = lengths[(data[at + 1] & 0x1F) << 8 | data[at + 2]]
+        if not num_bytes:
+            break
+        if place + num_bytes > end:
+            return place, num_frames, place + num_bytes
+        place += num_bytes
         num_frames += 1
     return place, num_frames, place
 
 
 def _next_frames(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int] | None) -> int:
     """Return where the next frames begin that follow each other; `end` or later without any."""
+    size = SEARCH_BYTES
     while place < end:
         place += _id3_bytes(stream, place)
         stream.seek(place)
-        data = stream.read(min(SEARCH_BYTES, max(0, end - place)))
-        at = data.find(b"\xff")
-        while at >= 0:
-            if _is_run(stream, place + at, end, kind):
-                return place + at
-            at = data.find(b"\xff", at + 1)
-        place += max(1, len(data))
-    return end
+        data = stream.read(min(size + IN_A_ROW * MAX_FRAME_BYTES, max(0, end - place)))
+        starts = _starts(data, end - place, kind)
+        starts = starts[starts < size]
+        if len(starts):
+            return place + int(starts[0])
+        place, size = place + size, READ_BYTES
+    return max(place, end)
 
 
-def _is_run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int] | None) -> bool:
-    """Return whether a few equal headers follow each other here, or fewer up to the end."""
+def _starts(data: bytes, end: int, kind: tuple[int, int, int] | None) -> npt.NDArray[np.intp]:
+    """Return where a few equal headers follow each other in some bytes, or fewer up to the end.
+
+    All places are tried at once: in a file made for it, each byte may begin a frame.
+    """
+    padded = np.frombuffer(data + bytes(4), np.uint8).astype(np.intp)
+    codes = np.where(
+        (padded[:-2] == 0xFF) & (padded[1:-1] >= 0xE0), (padded[1:-1] & 0x1F) << 8 | padded[2:], 0
+    )
+    lengths = _lengths(kind)
+    starts = places = np.flatnonzero(lengths[codes])
+    own = codes[starts] & KIND_BITS
     for number in range(IN_A_ROW):
-        if place >= end:
-            return number > 0 and place == end
-        stream.seek(place)
-        frame = _frame(stream.read(4))
-        if frame is None or (kind and frame.kind != kind):
-            return False
-        kind, place = frame.kind, place + frame.num_bytes
-    return True
+        at = codes[np.minimum(places, len(data))]
+        is_next = (lengths[at] > 0) & (at & KIND_BITS == own)
+        is_right = is_next | ((places == end) if number else False)
+        starts, own, places, at = starts[is_right], own[is_right], places[is_right], at[is_right]
+        places = np.where(places == end, end, places + lengths[at])
+    return starts
 
 
 def _frame(header: bytes) -> Frame | None:
@@ -198,6 +223,17 @@ def _frame(header: bytes) -> Frame | None:
     is_mono = header[3] >> 6 == 3
     side = (17 if is_mono else 32) if is_first else (9 if is_mono else 17)
     return Frame((version, layer, rate), num_bytes, num_samples, 4 + side)
+
+
+@functools.cache
+def _lengths(kind: tuple[int, int, int] | None) -> npt.NDArray[np.int32]:
+    """Return the size of the frames of a kind, or of all, by 13 bits of their header; 0 where it is none."""
+    lengths = np.zeros(1 << 13, np.int32)
+    for code in range(len(lengths)):
+        frame = _frame(bytes([0xFF, 0xE0 | code >> 8, code & 0xFF, 0]))
+        if frame and kind in (None, frame.kind):
+            lengths[code] = frame.num_bytes
+    return lengths
 
 
 def _num_stated(stream: BinaryIO, begin: int, frame: Frame) -> int | None:
@@ -226,10 +262,12 @@ def _xing_frame(mpeg: Mpeg) -> bytes:
 
 def id3_end(stream: BinaryIO) -> int:
     """Return where the ID3v2 tags at the beginning of a stream end."""
-    end, size = 0, _id3_bytes(stream, 0)
-    while size:
-        end += size
+    end = 0
+    for _ in range(MAX_TAGS):
         size = _id3_bytes(stream, end)
+        if not size:
+            break
+        end += size
     return end
 
 
@@ -249,7 +287,7 @@ def _id3_size(head: bytes) -> int:
 def _audio_end(stream: BinaryIO) -> int:
     """Return where the tags behind the audio begin, or the end of the file."""
     end = stream.seek(0, io.SEEK_END)
-    for _ in range(TAGS_BEHIND):
+    for _ in range(MAX_TAGS):
         size = _tag_bytes(stream, end)
         if not size or size > end:
             break

@@ -12,6 +12,7 @@ import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_header, read_audio
 from asr.audio.voice_activity import speech_pieces
+from asr.base.paths import path_on_disk
 
 LONG_S = 60.0  # longer files are not read into memory as a whole
 # clips are not cut up to SURELY_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S
@@ -38,7 +39,11 @@ def open_recording(source: AudioSource, pauses_matter: bool = True) -> Opened:
         UserError: it is not an audio file that can be read.
     """
     # a pipe can be read only once
-    if isinstance(source, str | Path) and Path(source).is_file() and audio_header(source).duration_s > LONG_S:
+    if (
+        isinstance(source, str | Path)
+        and (source := Path(path_on_disk(str(source)))).is_file()
+        and audio_header(source).duration_s > LONG_S
+    ):
         return LongRecording(source)
     return opened(read_audio(source), pauses_matter)
 

@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
-from asr.audio.containers import cut_off_reason, states_length, whole_audio, without_tags
+from asr.audio.containers import cut_off_reason, whole_audio, without_tags
 from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
+from asr.base.paths import path_on_disk
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
@@ -36,6 +37,7 @@ COPY_BYTES_IN_MEMORY = 64 << 20
 MAX_OPEN_FILES = 64  # packs
 FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
+STATE_LENGTH = {"HTK", "SDS", "XI"}  # as libsndfile checks it
 SHOWN_WHEN_READ = {"FLAC", "OGG", "MP3"}  # a missing end; of others it is known when they are opened
 PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
@@ -131,7 +133,7 @@ def audio_header(source: AudioSource) -> AudioHeader:
         wav = _checked_wav(stream, name)
         if wav and wav.is_plain:
             return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
-        with _open_sound(stream, name) as file:
+        with _open_sound(stream, name) as (file, is_stated):
             rate_hz, container, subtype = file.samplerate, file.format, file.subtype
             duration_s = file.frames / rate_hz
             if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
@@ -140,7 +142,7 @@ def audio_header(source: AudioSource) -> AudioHeader:
             if subtype in FLOATS:  # of any scale, which only the samples show
                 for block in _complete_blocks(file, name):
                     _refuse_other_scale(block, name)
-        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else states_length(stream, container)
+        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else is_stated or container in STATE_LENGTH
         is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
         needs_decoding = not is_simple
         return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
@@ -232,6 +234,10 @@ def _open_file(name: str) -> BinaryIO:
         if begin + num_bytes > state.st_size:  # before memory is allocated for it
             raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
         return io.BytesIO(os.pread(file.fileno(), num_bytes, begin))
+    except FileNotFoundError as error:
+        if (other := path_on_disk(name)) != name:
+            return _open_file(other)
+        raise UserError(f"{name}: cannot read this file ({error.strerror})") from None
     except IsADirectoryError:
         raise UserError(f"{name}: expected an audio file, received a folder") from None
     except (OSError, ValueError, OverflowError) as error:  # a ValueError where the name contains a zero byte
@@ -261,9 +267,13 @@ class _Decoded:
 
 
 @contextlib.contextmanager
-def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
-    """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right."""
-    whole, reason = whole_audio(stream)
+def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
+    """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right.
+
+    Returns:
+        The file, and whether its length is stated.
+    """
+    whole, reason, is_stated = whole_audio(stream)
     if reason:
         raise UserError(f"{name}: {reason}")
     whole.seek(0)
@@ -280,12 +290,12 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[Any]:
                 f"{name}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received "
                 f"{file.samplerate}; the header is wrong: convert the file again"
             )
-        yield file
+        yield file, is_stated
 
 
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
     """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
-    with _open_sound(stream, name) as file:
+    with _open_sound(stream, name) as (file, _):
         parts = list(_complete_blocks(file, name))
         return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
 
@@ -297,7 +307,7 @@ def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDA
     if wav and wav.is_plain:
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
         return
-    with _open_sound(stream, name) as file:
+    with _open_sound(stream, name) as (file, _):
         yield _complete_blocks(file, name), file.samplerate
 
 

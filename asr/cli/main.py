@@ -114,7 +114,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     outlive_terminal()
-    arguments, unknown = make_parser().parse_known_args(argv)
+    arguments, unknown = make_parser().parse_known_args(
+        [*map(_as_on_disk, sys.argv[1:] if argv is None else argv)]
+    )
     if unknown:  # argparse alone would show how to use `asr`, not the command
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint_about(unknown)}")
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
@@ -143,6 +145,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return EXIT_MISTAKE
     return status
+
+
+def _as_on_disk(argument: str) -> str:
+    """Return an argument, or the value of `key=value`, as a path has it on disk; other texts as they are."""
+    key, equals, value = argument.rpartition("=")
+    found = path_on_disk(value)
+    return key + equals + found if os.path.lexists(found) else argument
 
 
 def _hint_about(unknown: Sequence[str]) -> str:

@@ -119,14 +119,6 @@ def plain_spaces(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).replace(BYTE_ORDER_MARK, "").split())
 
 
-def in_form_on_disk(path: str) -> str:
-    """Return a path in the Unicode form, composed or decomposed, in which it exists; else as it is."""
-    if path.isascii() or os.path.exists(path):  # noqa: PTH110 (faster than Path)
-        return path
-    forms = [unicodedata.normalize(form, path) for form in ("NFC", "NFD")]
-    return next(filter(os.path.exists, forms), path)
-
-
 def corpus_folder(source: Path, entries: Sequence[str], layout: str, *, at_least: int = 0) -> Path:
     """Return the folder that holds a corpus: the one given, or one directly below it.
 

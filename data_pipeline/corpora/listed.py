@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.files import is_utf8
+from asr.base.paths import path_on_disk
 from asr.base.wording import listed
-from data_pipeline.corpora.layout import in_form_on_disk, plain_spaces, text_lines
+from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
@@ -120,7 +121,7 @@ def _with_ids(
 
 
 def _recording(entry: Entry, name: str, base: str) -> Recording:
-    audio = in_form_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
+    audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
 
@@ -184,7 +185,7 @@ def _audio_base(listing: Listing) -> str:
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
 
     def num_found(base: str) -> int:
-        return sum(os.path.exists(in_form_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
+        return sum(os.path.exists(path_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
 
     return max(bases, key=num_found)  # the first of equals
 

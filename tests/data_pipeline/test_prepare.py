@@ -11,11 +11,13 @@ import soundfile
 from helpers import ROOT
 from helpers.corpora.chinese import build_thchs30
 
-from asr.audio.recording import write_wav
+from asr.audio.opening import open_recording
+from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
 from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
+from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifest import read_manifest
 from data_pipeline.prepare import prepare_corpus
 
@@ -281,6 +283,21 @@ def test_names_in_both_unicode_forms_find_each_other(tmp_path, forms):
         (source / f"x{suffix}").rename(source / (unicodedata.normalize(form, "nǐ hǎo") + suffix))
     prepared = prepare_corpus("folder", str(source), tmp_path / "out")
     assert not prepared.left_out
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_recordings_in_a_folder_named_in_another_form_are_prepared_checked_and_read(tmp_path, forms, capsys):
+    on_disk, given = (tmp_path / unicodedata.normalize(form, "nǐ hǎo") for form in forms)
+    _folder_of(on_disk, {on_disk.name: "你好"})
+    assert main(["prepare", "folder", str(given), str(tmp_path / "out")]) == 0
+    prepared = prepare_corpus("folder", str(given), tmp_path / "again")
+    manifest = next(iter(prepared.manifests.values()))
+    text = unicodedata.normalize("NFD", manifest.read_text("utf-8"))
+    manifest.write_text(unicodedata.normalize(forms[1], text), encoding="utf-8")
+    [utterance] = read_manifest(manifest)
+    assert check_audio([utterance]) == [""]
+    assert len(read_audio(given / f"{given.name}.wav")) == len(read_audio(utterance.audio_path))
+    assert open_recording(given / f"{given.name}.wav") is not None
 
 
 @pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])

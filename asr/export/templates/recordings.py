@@ -14,6 +14,7 @@ import numpy.typing as npt
 import soundfile
 from containers import cut_off_reason, whole_audio, without_tags  # type: ignore[import-not-found]
 from mixing import MIXED_AT_ONCE, float_reason, mixed_down  # type: ignore[import-not-found]
+from paths import path_on_disk  # type: ignore[import-not-found]
 from wav import RATES_HZ, checked_wav, read_plain  # type: ignore[import-not-found]
 
 RATE_HZ = 16000
@@ -40,7 +41,7 @@ def read_recording(path: str) -> Waveform:
         RecordingError: there is no such file, or it is empty, broken, not audio, or too short.
     """
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if path == "-" else Path(path_on_disk(path)).read_bytes()
     except OSError as error:
         raise RecordingError(f"{path}: cannot read this file ({error.strerror})") from None
     if not data:
@@ -68,7 +69,7 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
 
 def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
     """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
-    whole, reason = whole_audio(stream)
+    whole, reason, _ = whole_audio(stream)
     if reason:
         raise RecordingError(f"{path}: {reason}")
     whole.seek(0)

@@ -278,6 +278,27 @@ def test_second_recording_in_a_file_is_read_or_refused(tmp_path, container, subt
     assert all(message.startswith(f"{path}: ") for message in errors(path))
 
 
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_ogg_whose_last_page_declares_too_little_is_refused(tmp_path, subtype):
+    path = tmp_path / "a.ogg"
+    data = bytearray(written(path, "OGG", subtype, np.tile(NOISE, 4)))
+    page = data.rindex(b"OggS")
+    data[page + 6 : page + 14] = struct.pack("<q", struct.unpack_from("<q", data, page + 6)[0] // 2)
+    data[page + 22 : page + 26] = bytes(4)
+    data[page + 22 : page + 26] = struct.pack("<I", ogg_checksum(data[page:]))
+    path.write_bytes(data)
+    assert all(message.startswith(f"{path}: its last page declares") for message in errors(path))
+
+
+def ogg_checksum(page):
+    value = 0
+    for byte in page:
+        value ^= byte << 24
+        for _ in range(8):
+            value = (value << 1 ^ 0x04C11DB7 if value >> 31 else value << 1) & 0xFFFFFFFF
+    return value
+
+
 @pytest.mark.parametrize("container", ["WAV", "FLAC", "AIFF", "AU", "OGG"])
 def test_tag_in_front_of_a_container_is_skipped(tmp_path, container):
     path = tmp_path / "a"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.audio.mpeg import mpeg_frames
+from asr.audio.mpeg import mpeg_frames, whole_mpeg
 from asr.audio.recording import audio_blocks, audio_header, read_audio
 from asr.base.errors import UserError
 
@@ -118,3 +118,41 @@ def test_many_bytes_that_are_neither_frames_nor_a_tag_are_refused_by_all(tmp_pat
     for read in (read_audio, audio_header):
         with pytest.raises(UserError, match="neither MPEG frames nor a tag"):
             read(path)
+
+
+class Counted(io.BytesIO):
+    """A stream that counts how often it is read, and how much."""
+
+    num_reads = num_bytes = 0
+
+    def read(self, size=-1, /):
+        data = super().read(size)
+        self.num_reads, self.num_bytes = self.num_reads + 1, self.num_bytes + len(data)
+        return data
+
+
+FRAME = bytes([0xFF, 0xF3, 0x14, 0xC0]) + bytes(20)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        b"\xff\xfb\x90\x00" * 250_000,
+        FRAME * 5 + b"\xff\xfb\x90\x00" * 250_000,
+        FRAME * 5 + b"\xff" * 1_000_000,
+        FRAME * 40_000,
+        (FRAME * 3 + b"\x01") * 14_000,
+        (FRAME * 3 + FRAME[:4]) * 14_000,
+        b"ID3\4\0\0\0\0\0\0" * 100_000,
+    ],
+)
+def test_file_made_to_take_long_is_read_a_few_times_at_most(made):
+    stream = Counted(made)
+    mpeg_frames(stream)
+    assert stream.num_reads < 5000
+    assert stream.num_bytes < 25 * len(made)
+
+
+def test_frames_in_thousands_of_pieces_are_refused():
+    _, reason, _ = whole_mpeg(io.BytesIO((FRAME * 3 + b"\x01") * 1100))
+    assert "pieces" in reason

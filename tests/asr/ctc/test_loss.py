@@ -6,9 +6,9 @@ import tensorflow as tf
 from scipy.special import log_softmax
 
 from asr.base.types import Logits
+from asr.ctc import forward_backward
 from asr.ctc.greedy import collapse
 from asr.ctc.loss import EVEN_DEVIATION, ctc_loss, frames_needed
-from asr.ctc import forward_backward
 
 
 def brute_force(logits, labels):
