@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from asr.base.pinyin import is_syllable
@@ -10,6 +10,7 @@ from asr.base.pinyin import is_syllable
 Unit: TypeAlias = Literal["syllables", "characters", "words"]
 
 UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")
+TOKEN_NAMES: Mapping[Unit, str] = {"syllables": "syllable", "characters": "character", "words": "token"}
 MIN_SHARE = 0.9  # of the tokens; the rest may be foreign words, or interjections such as `ng2`
 # markers of vocabularies and language models, which are not units
 SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import UserError, Utterance
-from asr.base.units import Unit, unit_of
+from asr.base.units import TOKEN_NAMES, Unit, unit_of
 from asr.base.wording import counted
 
 BLANK_ID = 0
@@ -77,6 +77,11 @@ class Vocabulary:
     def unit(self) -> Unit:
         """Return the unit of most tokens."""
         return unit_of(self.tokens[1:])
+
+    @property
+    def token_name(self) -> str:
+        """Return what one token is called, and so the error rate of a model: "syllable error rate"."""
+        return TOKEN_NAMES[self.unit]
 
     @property
     def is_mandarin(self) -> bool:
