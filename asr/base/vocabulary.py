@@ -9,7 +9,7 @@ from pathlib import Path
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import UserError, Utterance
-from asr.base.units import TOKEN_NAMES, Unit, unit_of
+from asr.base.units import TOKEN_NAMES, Unit, is_character, unit_of
 from asr.base.wording import counted
 
 BLANK_ID = 0
@@ -71,7 +71,7 @@ class Vocabulary:
     @property
     def is_spaced(self) -> bool:
         """Return whether there are spaces between tokens in text."""
-        return any(len(token) > 1 for token in self.tokens[1:])
+        return not all(map(is_character, self.tokens[1:]))
 
     @property
     def unit(self) -> Unit:

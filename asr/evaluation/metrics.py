@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 
 from asr.base.pinyin import is_syllable
 from asr.base.types import EditCounts, Hypothesis, Utterance
-from asr.base.units import TOKEN_NAMES, unit_of
+from asr.base.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.vocabulary import WORD_BOUNDARY
 from asr.evaluation.written_text import characters_of, words_of
 
@@ -128,7 +128,7 @@ def text_pairs(
             return []
         return [(u.text, h.text) for u, h in zip(utterances, hypotheses, strict=True)]
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
-    spaced = any(len(token) > 1 for pair in pairs for tokens in pair for token in tokens)
+    spaced = not all(is_character(token) for pair in pairs for tokens in pair for token in tokens)
     gap = " " if spaced else ""
     return [
         (gap.join(r).replace(WORD_BOUNDARY, " "), gap.join(h).replace(WORD_BOUNDARY, " ")) for r, h in pairs
