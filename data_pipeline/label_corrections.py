@@ -12,7 +12,7 @@ from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import mandarin_syllables
 from asr.base.types import Utterance
-from asr.base.units import Unit
+from asr.base.units import Unit, is_character
 from asr.base.wording import listed
 from data_pipeline.manifest import read_manifest
 
@@ -113,7 +113,7 @@ def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: 
     unknown = [token for token in row.suggested if token not in known]
     if unit == "syllables" and unknown:
         return f"{', '.join(unknown)}: not a Mandarin syllable; expected toned pinyin, such as lv4 or de5"
-    if unit == "characters" and any(len(token) > 1 for token in unknown):
+    if unit == "characters" and not all(map(is_character, unknown)):
         return f"{', '.join(unknown)}: expected characters with spaces between them"
     return ""
 

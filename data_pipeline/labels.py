@@ -14,8 +14,8 @@ The policy is the same for every corpus:
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
   `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
   jiao4`), and stay in the text as they are.
-- Characters are lower-cased, accents that no single letter includes are dropped; `▁` separates words of
-  Latin script that white space separates.
+- Characters are lower-cased, accents that no single letter includes are dropped; vowel signs and other marks
+  go with the character that they modify (नि); `▁` separates words that white space separates.
 - Words are separated by white space; longer texts of hanzi without any are rejected, because their word
   boundaries are ambiguous.
 """
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
-from asr.base.units import Unit
+from asr.base.units import Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.readings.context import Draft
 from data_pipeline.readings.reading import in_context, read_by_dictionary
@@ -49,8 +49,8 @@ from data_pipeline.signs import (
 from data_pipeline.unlabelled import UnlabelledError
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
-# 4: marks go with the sign that they modify
-LABELS_VERSION = 4
+# 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染
+LABELS_VERSION = 5
 
 Result = TypeVar("Result")
 Tokens = TypeVar("Tokens", str, tuple[str, ...])
@@ -202,7 +202,10 @@ def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple
 def _characters(text: str) -> tuple[str, ...]:
     spaced = GENERAL_MARKS.sub("", BETWEEN_HANZI.sub("", text.strip()).lower())
     words = (word.strip(IN_WORDS) for word in spaced.split())
-    return tuple(WORD_BOUNDARY.join(word for word in words if word))
+    characters = characters_in(WORD_BOUNDARY.join(word for word in words if word))
+    # a mark on nothing is at the beginning of a word
+    whole = [WORD_BOUNDARY if character[0] == WORD_BOUNDARY else character for character in characters]
+    return tuple(whole[1:] if whole and is_mark(whole[0][0]) else whole)
 
 
 def _words(text: str) -> tuple[str, ...]:

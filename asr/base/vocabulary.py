@@ -10,7 +10,7 @@ from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
 from asr.base.pinyin import is_syllable, split_syllable
 from asr.base.types import Utterance
-from asr.base.units import Unit, unit_of
+from asr.base.units import TOKEN_NAMES, Unit, is_character, unit_of
 from asr.base.wording import counted
 
 BLANK_ID = 0
@@ -72,12 +72,17 @@ class Vocabulary:
     @property
     def is_spaced(self) -> bool:
         """Return whether there are spaces between tokens in text."""
-        return any(len(token) > 1 for token in self.tokens[1:])
+        return not all(map(is_character, self.tokens[1:]))
 
     @property
     def unit(self) -> Unit:
         """Return the unit of most tokens."""
         return unit_of(self.tokens[1:])
+
+    @property
+    def token_name(self) -> str:
+        """Return what one token is called, and so the error rate of a model: "syllable error rate"."""
+        return TOKEN_NAMES[self.unit]
 
     @property
     def is_mandarin(self) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.interrupt import Interrupted
+from asr.base.paths import path_on_disk
 from asr.base.version import __version__
 from asr.cli.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
 from asr.cli.commands.align import add_align_arguments, align_command

@@ -40,6 +40,7 @@ class TrainingDisplay(TrainingObserver):
         self._bar: Any = None
         self._total_s = 0.0
         self._loss = self._error = math.nan
+        self._token = "token"
         self._audio_s = self._steps_s = 0.0
         self._step_begin_s = math.nan
 
@@ -50,10 +51,11 @@ class TrainingDisplay(TrainingObserver):
     def on_start(self, start: TrainingStart) -> None:
         """Print which model will be trained, on which data and devices."""
         self._preparing.close()
+        self._token = start.token
         config = start.config
         print(
             f"{start.directory}: {config.model.title}, {start.num_parameters / 1e6:.2f} million parameters, "
-            f"{counted(start.num_tokens, 'token')}"
+            f"{counted(start.num_tokens, start.token)}"
         )
         print(
             f"training on {duration(start.train_s)} ({counted(start.num_train, 'utterance')}), "
@@ -102,7 +104,11 @@ class TrainingDisplay(TrainingObserver):
             self._steps_s += now_s - self._step_begin_s
         self._step_begin_s = now_s
         notes = [f"{short_number(self._audio_s / self._steps_s)} s of audio/s"] if self._steps_s else []
-        notes += [f"loss {self._loss:.2f}, errors {self._error:.1%}"] if not math.isnan(self._loss) else []
+        notes += (
+            [f"loss {self._loss:.2f}, {self._token} errors {self._error:.1%}"]
+            if not math.isnan(self._loss)
+            else []
+        )
         with contextlib.suppress(BrokenPipeError):
             self._bar.set_postfix_str(", ".join(notes), refresh=False)
             self._bar.update(min(audio_s, self._total_s - self._bar.n))
@@ -113,14 +119,14 @@ class TrainingDisplay(TrainingObserver):
         with contextlib.suppress(BrokenPipeError):
             self._bar.write(
                 f"epoch {metrics.epoch:>3}/{num_epochs}  loss {metrics.loss:7.3f}  "
-                f"errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
-                f"dev errors {metrics.dev_error:6.1%}  {short_number(metrics.audio_s_per_s):>5} s/s"
-                + ("  best" if metrics.best else ""),
+                f"{self._token} errors {metrics.train_error:6.1%}  dev loss {metrics.dev_loss:7.3f}  "
+                f"dev {self._token} errors {metrics.dev_error:6.1%}  "
+                f"{short_number(metrics.audio_s_per_s):>5} s/s" + ("  best" if metrics.best else ""),
                 file=sys.stdout,
             )
             if metrics.corpora:
                 rates = "  ".join(f"{name} {rate:.1%}" for name, rate in metrics.corpora.items())
-                self._bar.write(f"               dev errors of {rates}", file=sys.stdout)
+                self._bar.write(f"               dev {self._token} errors of {rates}", file=sys.stdout)
 
     def on_stop_requested(self) -> None:
         """Report that training stops after this step; the same Ctrl-C may have ended the reader."""

@@ -81,8 +81,8 @@ def compare_records(
         UserError: see `hypotheses_for`.
     """
     hypotheses_a = hypotheses_for(b.utterances, a, name_a)
-    by_a = {measure.name: measure.edits for measure in measures(b.utterances, hypotheses_a)}
-    by_b = {measure.name: measure.edits for measure in measures(b.utterances, b.hypotheses)}
+    by_a = {measure.name: measure.edits for measure in measures(b.utterances, hypotheses_a, b.token)}
+    by_b = {measure.name: measure.edits for measure in measures(b.utterances, b.hypotheses, b.token)}
     blocks = blocks_of([utterance.speaker for utterance in b.utterances])
     rates = []
     for name in [name for name in by_b if name in by_a]:

@@ -186,6 +186,7 @@ class TunedDecoder:
         greedy: errors of greedy decoding.
         best: the trial with the best weights.
         trials: all trials.
+        token: what a token of the run is called, see `Vocabulary.token_name`.
     """
 
     settings: DecoderSettings
@@ -193,6 +194,7 @@ class TunedDecoder:
     greedy: EditCounts
     best: Trial
     trials: Sequence[Trial]
+    token: str
 
 
 def tune_decoder(
@@ -247,7 +249,8 @@ def tune_decoder(
     best = tuner.tune()
     save_settings(opened.decoder_path, best)
     greedy = greedy_edits(outputs, vocabulary)
-    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, list(tuner.trials.values()))
+    trials = list(tuner.trials.values())
+    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, vocabulary.token_name)
 
 
 def _up_to_an_hour(data: Dataset) -> Dataset:

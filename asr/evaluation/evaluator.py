@@ -39,11 +39,13 @@ class Evaluation:
         hypotheses: of the utterances, in the set's order.
         reference_log_probs: natural logarithm of the CTC probability of each reference, without tokens
             outside the vocabulary; minus infinity for a reference that does not fit the clip's frames.
+        token: what a token of the model is called, see `Vocabulary.token_name`; "" for what most labels are.
     """
 
     utterances: Sequence[Utterance]
     hypotheses: Sequence[Hypothesis]
     reference_log_probs: Sequence[float]
+    token: str = ""
 
     @property
     def loss(self) -> float:
@@ -85,6 +87,7 @@ class Evaluator:
 
     def __init__(self, listener: Listener, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
         self.listener, self.model = listener, listener.model
+        self._token = vocabulary.token_name
         self.decoder = decoder or GreedyDecoder(vocabulary, self.model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
@@ -112,6 +115,7 @@ class Evaluator:
             data.utterances,
             [hypotheses[place] for place in in_order],
             [log_probs[place] for place in in_order],
+            self._token,
         )
 
     def _reference_log_probs(self, batch: Batch, losses: Tensor) -> list[float]:

@@ -10,11 +10,10 @@ from rapidfuzz.distance import Levenshtein
 
 from asr.base.pinyin import is_syllable
 from asr.base.types import EditCounts, Hypothesis, Utterance
-from asr.base.units import Unit, unit_of
+from asr.base.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.vocabulary import WORD_BOUNDARY
 from asr.evaluation.written_text import characters_of, words_of
 
-TOKEN_NAMES: dict[Unit, str] = {"syllables": "syllable", "characters": "character", "words": "token"}
 TEXT_POLICY = (
     "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
     "spelled out (3 and 三 differ); Chinese is cut into words by jieba's dictionary, on both sides"
@@ -79,15 +78,22 @@ class Measure(NamedTuple):
     edits: tuple[EditCounts, ...]
 
 
-def measures(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[Measure]:
+def measures(
+    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str = ""
+) -> list[Measure]:
     """Count edits in every unit that the set allows, its tokens first, over all utterances.
 
     Characters and words are counted if there is text on both sides (`text_pairs`), unless the tokens
     themselves are characters or words.
+
+    Args:
+        utterances: the set.
+        hypotheses: of the utterances.
+        token: what a token of the model is called, see `Vocabulary.token_name`; "" for what most labels are.
     """
-    unit = token_name(utterances)
+    unit = token or token_name(utterances)
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
-    texts = text_pairs(utterances, hypotheses)
+    texts = text_pairs(utterances, hypotheses, unit)
     found = [_measure(unit, pairs)]
     if unit == "syllable":
         found.append(_measure("tone-free syllable", [(without_tones(r), without_tones(h)) for r, h in pairs]))
@@ -107,20 +113,22 @@ def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hasha
     return Measure(name, tuple(count_edits(reference, hypothesis) for reference, hypothesis in pairs))
 
 
-def text_pairs(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[tuple[str, str]]:
+def text_pairs(
+    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str
+) -> list[tuple[str, str]]:
     """Return (reference, hypothesis) of each utterance as text.
 
     For syllables, the reference is the utterance's text; there are no pairs if syllables were recognized but
     none was converted to text, or if an utterance has tokens but no text (`without_text`). Other tokens are
     text themselves.
     """
-    if token_name(utterances) == "syllable":
+    if token == "syllable":
         not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
         if not_converted or without_text(utterances):
             return []
         return [(u.text, h.text) for u, h in zip(utterances, hypotheses, strict=True)]
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
-    spaced = any(len(token) > 1 for pair in pairs for tokens in pair for token in tokens)
+    spaced = not all(is_character(token) for pair in pairs for tokens in pair for token in tokens)
     gap = " " if spaced else ""
     return [
         (gap.join(r).replace(WORD_BOUNDARY, " "), gap.join(h).replace(WORD_BOUNDARY, " ")) for r, h in pairs
@@ -138,5 +146,5 @@ def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
 
 
 def token_name(utterances: Iterable[Utterance]) -> str:
-    """Return what one token is called: "syllable", "character" or "token"."""
+    """Return what one token of the labels is called: "syllable", "character" or "token"."""
     return TOKEN_NAMES[unit_of(token for utterance in utterances for token in utterance.tokens)]

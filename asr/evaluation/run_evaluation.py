@@ -133,5 +133,5 @@ def evaluated_run(
 ) -> EvaluatedRun:
     """Complete an evaluation with its record, its error rates and its doubtful labels."""
     record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.as_record())
-    scores = scores_of(record.utterances, record.hypotheses)
+    scores = scores_of(record.utterances, record.hypotheses, record.token)
     return EvaluatedRun(run, evaluation, record, scores, review_candidates(evaluation), num_left_out)

@@ -58,10 +58,12 @@ class Score:
     interval: tuple[float, float]
 
 
-def scores_of(utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis]) -> list[Score]:
+def scores_of(
+    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str = ""
+) -> list[Score]:
     """Compute every rate of `asr.evaluation.metrics.measures`, with its interval."""
     blocks = blocks_of([utterance.speaker for utterance in utterances])
-    return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses)]
+    return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses, token)]
 
 
 def score_of(name: str, edits: Sequence[EditCounts], blocks: Blocks) -> Score:
@@ -82,6 +84,7 @@ class EvaluationRecord:
         utterances: the set.
         hypotheses: of the utterances, in the set's order.
         reference_log_probs: see `asr.evaluation.evaluator.Evaluation`.
+        token: what a token of the run is called; "" for what most labels are.
     """
 
     run: str
@@ -90,6 +93,7 @@ class EvaluationRecord:
     utterances: Sequence[Utterance]
     hypotheses: Sequence[Hypothesis]
     reference_log_probs: Sequence[float]
+    token: str = ""
 
     @classmethod
     def of(cls, evaluation: Evaluation, run: str, manifest: Path, decoder: Settings) -> EvaluationRecord:
@@ -101,6 +105,7 @@ class EvaluationRecord:
             evaluation.utterances,
             evaluation.hypotheses,
             evaluation.reference_log_probs,
+            evaluation.token,
         )
 
     @property
@@ -146,7 +151,7 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
         "manifest": record.manifest,
         "decoder": dict(record.decoder),
         "loss": finite_or_none(record.loss),
-        "unit": token_name(record.utterances),
+        "unit": record.token or token_name(record.utterances),
         "tones": tones_of(record),
         "text_policy": TEXT_POLICY,
         "intervals": {"level": LEVEL, "resampled": blocks.kind, "draws": NUM_DRAWS, "seed": SEED},
@@ -268,4 +273,5 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
     decoder = dict(read["decoder"].items())
     log_probs = [log_prob_from_json(row["reference_log_prob"]) for row in rows]
     run, manifest = expect_text(read["run"]), expect_text(read["manifest"])
-    return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs)
+    token = expect_text(read["unit"])
+    return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs, token)

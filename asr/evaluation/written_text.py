@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from asr.base.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
+from asr.base.units import characters_in
 
 SPOKEN_SIGNS = "%‰&@#°"  # punctuation or symbols by Unicode, but spoken: 50% and 50 are read differently
 SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, accents alone, pictures
@@ -23,7 +24,7 @@ def characters_of(text: str) -> list[str]:
 
     Decimal points and signs that are read aloud (`%`) are kept. Nothing is spelled out.
     """
-    return list(_spaced(text).replace(" ", ""))
+    return characters_in(_spaced(text).replace(" ", ""))
 
 
 def words_of(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.greedy import collapse
-from asr.evaluation.metrics import count_edits, token_name
+from asr.evaluation.metrics import count_edits
 from asr.evaluation.written_text import characters_of
 from asr.export.format import Outputs, Waveform
 from asr.export.parity import Parity
@@ -79,7 +79,7 @@ def measure(
             manifest=str(manifest),
             num_clips=num_clips,
             audio_s=sum(utterance.duration_s for utterance in data.utterances),
-            token=token_name(data.utterances),
+            token=recognizer.vocabulary.token_name,
             max_logit_difference=comparison.max_logit_difference,
             num_same_tokens=comparison.num_same_tokens,
             changed=comparison.changed,

@@ -32,8 +32,8 @@ class Curves:
     time_parts_s: Mapping[str, float]
 
 
-def curves(metrics: Sequence[EpochMetrics]) -> Curves | None:
-    """Draw the curves over epochs; return None if there are no epochs."""
+def curves(metrics: Sequence[EpochMetrics], unit: str) -> Curves | None:
+    """Draw the curves over epochs, errors per unit; return None if there are no epochs."""
     if not metrics:
         return None
     course = []
@@ -48,10 +48,12 @@ def curves(metrics: Sequence[EpochMetrics]) -> Curves | None:
         course.append(small_chart("Gradient norm", "mean, before clipping", metrics, norms))
     if any(skipped):
         course.append(small_chart("Skipped batches", "loss or gradients infinite", metrics, skipped))
-    return Curves(learning_charts(metrics), epoch_table(metrics), course, sum(parts_s.values()), parts_s)
+    return Curves(
+        learning_charts(metrics, unit), epoch_table(metrics, unit), course, sum(parts_s.values()), parts_s
+    )
 
 
-def learning_charts(metrics: Sequence[EpochMetrics]) -> list[Chart]:
+def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
     """Draw errors, loss and learning rate over epochs."""
     epochs, best = [m.epoch for m in metrics], best_epoch(metrics) or None
     errors = [
@@ -63,7 +65,14 @@ def learning_charts(metrics: Sequence[EpochMetrics]) -> list[Chart]:
         Line("dev", "dev", [m.dev_loss for m in metrics]),
     ]
     return [
-        line_chart("Error rate", "errors per token", epochs, errors, show=short_percent, best_epoch=best),
+        line_chart(
+            f"{unit.capitalize()} error rate",
+            f"errors per {unit}",
+            epochs,
+            errors,
+            show=short_percent,
+            best_epoch=best,
+        ),
         line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, best_epoch=best),
         small_chart("Learning rate", "at the end of an epoch", metrics, [m.learning_rate for m in metrics]),
     ]
@@ -103,10 +112,17 @@ def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], valu
     )
 
 
-def epoch_table(metrics: Sequence[EpochMetrics]) -> Table:
+def epoch_table(metrics: Sequence[EpochMetrics], unit: str) -> Table:
     """Return a table of the figures that the curves draw."""
     best = best_epoch(metrics)
-    headings = ("epoch", "training errors", "dev errors", "training loss", "dev loss", "learning rate")
+    headings = (
+        "epoch",
+        f"training {unit} errors",
+        f"dev {unit} errors",
+        "training loss",
+        "dev loss",
+        "learning rate",
+    )
     rows = [
         [
             f"{m.epoch} (best)" if m.epoch == best else str(m.epoch),

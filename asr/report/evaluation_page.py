@@ -69,7 +69,7 @@ def write_report(
         UserError: the file cannot be written.
     """
     scored = [Scored.of(*both) for both in zip(evaluation.utterances, evaluation.hypotheses, strict=True)]
-    unit = token_name(evaluation.utterances)
+    unit = evaluation.token or token_name(evaluation.utterances)
     write_page(
         path,
         "asr.report",
@@ -81,7 +81,7 @@ def write_report(
         error_rate=evaluation.edits.rate,
         facts=_facts(unit, evaluation, scored, metrics),
         composition=_composition(evaluation.edits),
-        curves=curves(metrics),
+        curves=curves(metrics, unit),
         rates=error_rates(unit, scores, scored),
         frequency=rates_by_frequency(unit, scored, token_counts or {}),
         syllables=syllable_tables(scored),

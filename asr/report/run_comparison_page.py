@@ -64,7 +64,7 @@ def _card(run: ComparedRun, leads: bool) -> _Card:
     about = figures["epochs"] if isinstance(run.origin, ImportOrigin) else f"{figures['epochs']} epochs"
     if run.dev_error is not None:
         at_epoch = f", at epoch {run.best.epoch}" if run.best else ""
-        about = f"{'the lowest ' if leads else ''}dev error{at_epoch}; {about}"
+        about = f"{'the lowest ' if leads else ''}dev {run.token} error rate{at_epoch}; {about}"
     return _Card(run, figures.get("best dev error", "\N{EM DASH}"), about)
 
 

@@ -36,6 +36,7 @@ class ComparedRun:
         config: its settings; keys that are missing in an old run have their defaults.
         metrics: metrics of its epochs so far.
         origin: where the weights are from; None for a run that was trained.
+        token: what its errors are of, see `Run.token_name`.
     """
 
     letter: str
@@ -44,6 +45,7 @@ class ComparedRun:
     config: Config
     metrics: Sequence[EpochMetrics]
     origin: Origin | None = None
+    token: str = "token"
 
     @property
     def best(self) -> EpochMetrics | None:
@@ -81,7 +83,8 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
     for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
         run = Run.open(directory)
         origin = read_origin(directory)
-        runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin))
+        token = run.token_name()
+        runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin, token))
     return runs
 
 
@@ -126,6 +129,7 @@ def results_of_run(run: ComparedRun) -> dict[str, str]:
     else:
         results = {"epochs": f"{len(run.metrics)} of {run.config.train.epochs}"}
     if run.dev_error is not None:
+        results["errors of"] = f"{run.token}s"
         results["best dev error"] = percent(run.dev_error)
     if not run.metrics:
         return results

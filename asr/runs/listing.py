@@ -37,6 +37,7 @@ class RunSummary:
         num_epochs: number of epochs to train; None where it cannot be read.
         best_dev_error: lowest dev error; None before the first epoch.
         best_epoch: the epoch with this error; None for an average.
+        token: what the errors are of, see `Run.token_name`.
         train_s: seconds of training.
         last_modified_s: time of the last change, in seconds since 1970.
         command: shell command that resumes the run; empty where nothing is left to train.
@@ -49,6 +50,7 @@ class RunSummary:
     num_epochs: int | None
     best_dev_error: float | None
     best_epoch: int | None
+    token: str
     train_s: float
     last_modified_s: float
     command: str
@@ -88,6 +90,7 @@ def summarize(directory: Path) -> RunSummary:
         num_epochs=config.train.epochs if config else None,
         best_dev_error=best.dev_error if best else origin.dev_error if origin else None,
         best_epoch=best.epoch if best else None,
+        token=run.token_name(),
         train_s=metrics[-1].train_s if metrics else 0.0,
         last_modified_s=_last_modified_s(directory),
         command=_command(run, recorded, config, len(metrics or ())) if state in RESUMABLE and config else "",

@@ -86,6 +86,13 @@ class Run:
         """Load the run's vocabulary."""
         return Vocabulary.load(self.directory / "vocabulary.txt")
 
+    def token_name(self) -> str:
+        """Return what the run's errors are of, such as "syllable"; "token" without a readable vocabulary."""
+        try:
+            return self.vocabulary().token_name
+        except UserError:
+            return "token"
+
     @property
     def decoder_path(self) -> Path:
         """Return the path of the decoder's settings, which may not exist."""

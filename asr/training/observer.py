@@ -29,6 +29,7 @@ class TrainingStart:
         config: of the run.
         num_parameters: of the network.
         num_tokens: number of its output tokens, without the blank.
+        token: what one of them is called, see `Vocabulary.token_name`.
         train_s: seconds of audio in the training set.
         num_train: utterances in the training set.
         num_dev: utterances in the dev set.
@@ -51,6 +52,7 @@ class TrainingStart:
     num_devices: int
     num_workers: int
     num_stages: int = 1
+    token: str = "token"
 
 
 class TrainingObserver:

@@ -313,6 +313,7 @@ def _training_start(run: Run, prepared: _Prepared, engine: Engine) -> TrainingSt
         num_devices=engine.num_devices,
         num_workers=engine.num_workers,
         num_stages=engine.num_stages,
+        token=setup.vocabulary.token_name,
     )
 
 

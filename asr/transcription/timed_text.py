@@ -68,7 +68,7 @@ def timed_words(segment: Segment, vocabulary: Vocabulary, converter: Converter |
         return [_joined(tokens[word.start : word.end], word.text, word.text) for word in words]
     spells = WORD_BOUNDARY in vocabulary
     groups = _spelled_words(tokens) if spells else [[token] for token in tokens]
-    gap = " " if spells or any(len(token) > 1 for token in vocabulary.tokens[1:]) else ""
+    gap = " " if spells or vocabulary.is_spaced else ""
     names = (("".join(token.token for token in group), group) for group in groups)
     return [_joined(group, name, name + gap) for name, group in names]
 

@@ -1,8 +1,12 @@
 import json
+import unicodedata
 import zipfile
 
 import pytest
 
+from asr.base.vocabulary import Vocabulary
+from asr.evaluation.written_text import characters_of
+from data_pipeline.aligned_text import written_tokens
 from data_pipeline.corpora.mandarin_demo import ARCHIVE
 from data_pipeline.labels import label, label_all, pinyin_of
 from data_pipeline.unlabelled import UnlabelledError
@@ -254,3 +258,27 @@ def test_marks_and_invisible_code_points_go_with_the_sign_that_they_modify(text,
 )
 def test_accents_are_never_tokens_of_their_own_and_vowel_signs_stay(text, tokens):
     assert label(text, "characters") == tuple(tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("नमस्ते दुनिया", ("न", "म", "स्", "ते", "▁", "दु", "नि", "या")),
+        ("ภาษาไทยที่นี่", ("ภ", "า", "ษ", "า", "ไ", "ท", "ย", "ที่", "นี่")),
+        ("தமிழ் மொழி", ("த", "மி", "ழ்", "▁", "மொ", "ழி")),
+        ("سَلَام", ("سَ", "لَ", "ا", "م")),
+        ("か゚ぎく", ("か゚", "ぎ", "く")),
+    ],
+)
+def test_vowel_signs_and_marks_of_any_script_are_part_of_their_character(text, tokens):
+    assert label(text, "characters") == tuple(unicodedata.normalize("NFKC", token) for token in tokens)
+    vocabulary = Vocabulary(dict.fromkeys(tokens))
+    assert vocabulary.unit == "characters"
+    assert vocabulary.join(tokens).replace(" ", "") == "".join(tokens).replace("▁", "")
+    assert characters_of(text) == [token for token in label(text, "characters") if token != "▁"]
+    normal = Vocabulary(dict.fromkeys(label(text, "characters")))
+    assert [part.token for part in written_tokens(text, normal)] == list(label(text, "characters"))
+
+
+def test_a_mark_on_nothing_is_no_token():
+    assert label("िन िम", "characters") == ("न", "▁", "म")

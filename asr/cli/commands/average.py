@@ -47,11 +47,10 @@ def average_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_comparison(averaged: AveragedRun) -> None:
-    from asr.evaluation.metrics import token_name
     from asr.runs.resume_command import asr_command
 
     utterances = averaged.alone.utterances
-    unit = token_name(utterances)
+    unit = averaged.alone.token
     print(f"\n{averaged.manifest}: {counted(len(utterances), 'utterance')}\n")
     print(f"  {'':<28}{unit} error rate   loss")
     for name, evaluation in {

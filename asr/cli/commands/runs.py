@@ -82,7 +82,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     from asr.base.wording import duration
 
     epochs = f"{_or_unknown(run.epochs_done)} of {_or_unknown(run.num_epochs)}"
-    error = "" if run.best_dev_error is None else f"{run.best_dev_error:.2%}"
+    error = "" if run.best_dev_error is None else f"{run.best_dev_error:.2%} of {run.token}s"
     at = "" if run.best_epoch is None else f" (epoch {run.best_epoch})"
     return (
         _name(run),
@@ -105,6 +105,7 @@ def _record(run: RunSummary) -> dict[str, Any]:
         # JSON has no infinity
         "best_dev_error": None if error is None or not math.isfinite(error) else error,
         "best_epoch": run.best_epoch,
+        "unit": run.token,
         "train_s": run.train_s,
         "last_worked_on": datetime.fromtimestamp(run.last_modified_s)
         .astimezone()

@@ -47,7 +47,9 @@ def _print_trials(tuned: TunedDecoder) -> None:
     from asr.base.columns import align_columns
 
     greedy, best = tuned.greedy, tuned.best
-    rows: list[tuple[str, ...]] = [("", "lm_weight", "token_bonus", "hanzi_weight", "error rate", "errors")]
+    rows: list[tuple[str, ...]] = [
+        ("", "lm_weight", "token_bonus", "hanzi_weight", f"{tuned.token} error rate", "errors")
+    ]
     rows.append(("greedy", "", "", "", f"{greedy.rate:.2%}", f"{greedy.errors:,}"))
     others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))
     for trial in others[:NUM_SHOWN]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,8 +111,12 @@ class Recognizer:
         """Return tokens as readable text."""
         if self._converter is not None:
             return self._converter.convert(tokens)
-        gap = " " if any(len(token) > 1 for token in self.tokens[1:]) else ""
+        gap = " " if any(map(_is_longer_than_a_character, self.tokens[1:])) else ""
         return gap.join(tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+def _is_longer_than_a_character(token: str) -> bool:
+    return any(unicodedata.category(char)[0] != "M" for char in token[1:])  # other than marks on the first
 
 
 class Stream:

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.ctc.hot_words import HotWords
 from asr.language.hanzi.converter import GENERAL_MODEL
@@ -208,3 +210,23 @@ def test_comparison_with_other_utterances_is_refused_before_decoding(run, clips,
         in error
     )
     assert not list(run.glob("*other*"))
+
+
+def test_rate_of_tokens_has_one_name_whatever_the_labels_of_a_set_look_like(run, clips, tmp_path, capsys):
+    """Labels of single letters do not make the errors of a model of syllables those of characters."""
+    syllables = Run(run).vocabulary().tokens[1:]
+    letters = [*"abcdefghijklmnopqrstuvwxyz"[: len(syllables) // 20], *syllables]
+    Vocabulary(letters[: len(syllables)]).save(run / "vocabulary.txt")
+    spelled = [dataclasses.replace(clip, tokens=("a", "b")) for clip in clips[:2]]
+    write_manifest(tmp_path / "letters" / "dev.jsonl", spelled)
+    assert evaluate(run, tmp_path / "letters" / "dev.jsonl") == 0
+    printed = capsys.readouterr().out
+    assert "syllable error rate" in printed
+    assert "character error rate" not in printed
+    page = (run / "report-letters-dev.html").read_text(encoding="utf-8")
+    assert "syllable error rate" in page
+    assert "character error rate" not in page
+    for command in (["runs", run], ["compare", run, shutil.copytree(run, tmp_path / "copy")]):
+        assert main([*map(str, command)]) == 0
+        assert "syllables" in capsys.readouterr().out
+    assert json.loads((run / "report-letters-dev.json").read_text(encoding="utf-8"))["unit"] == "syllable"

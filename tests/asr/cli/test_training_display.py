@@ -67,4 +67,4 @@ def test_throughput_is_shown_after_the_first_step_which_compiles(capsys):
     display.on_step(10.0, 3.0, EditCounts(1, 0, 0, 2))
     display.on_skipped_step(10.0)
     display.on_session_end()
-    assert re.search(r"[\d,]+ s of audio/s, loss 3\.00, errors 50\.0%", capsys.readouterr().err)
+    assert re.search(r"[\d,]+ s of audio/s, loss 3\.00, token errors 50\.0%", capsys.readouterr().err)

@@ -43,7 +43,9 @@ def make_record(*rows, run="demo", decoder=GREEDY):
         )
         for n, (_, _, text, tokens) in enumerate(rows)
     ]
-    return EvaluationRecord(run, "/sets/test.jsonl", decoder, utterances, hypotheses, [-2.5] * len(rows))
+    return EvaluationRecord(
+        run, "/sets/test.jsonl", decoder, utterances, hypotheses, [-2.5] * len(rows), "syllable"
+    )
 
 
 ROWS = (

@@ -280,6 +280,15 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     assert done.stdout.decode().splitlines()[-1] == whole.text
 
 
+@pytest.mark.parametrize("tokens", [["न", "म", "स्", "ते"], ["ni3", "hao3"], ["h", "▁", "i"]])
+def test_tokens_are_joined_to_the_same_text_as_by_the_run(tokens, scripts):
+    import recognize as script
+
+    recognizer = object.__new__(script.Recognizer)
+    recognizer.tokens, recognizer._converter = ["<blank>", *tokens], None
+    assert recognizer.text_of(tokens) == Vocabulary(tokens).join(tokens)
+
+
 @pytest.mark.slow
 def test_stream_of_a_model_with_chunks_gives_the_result_of_the_whole_recording(monkeypatch, clips, scripts):
     use_small_conformer(monkeypatch)

@@ -91,6 +91,7 @@ def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
         hypotheses=hypotheses,
         loss=1.25,
         edits=edits,
+        token="",
         reference_log_probs=[-1.0] * len(rows),
         hypothesis_log_probs=[-1.0] * len(rows),
     )
@@ -639,7 +640,7 @@ def test_the_time_of_an_epoch_is_divided_into_device_waiting_and_evaluation(page
 
 
 def test_quantities_that_an_old_run_did_not_measure_are_not_drawn(page: Any) -> None:
-    always = ["Error rate", "Loss", "Learning rate"]
+    always = ["Syllable error rate", "Loss", "Learning rate"]
     assert charts_of(page(metrics=measured())) == [*always, "Throughput"]
     everything = page(metrics=measured(dev_s=1.0, gradient_norm=3.0, skipped=1))
     assert charts_of(everything) == [

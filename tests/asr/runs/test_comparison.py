@@ -148,7 +148,7 @@ def test_compare_shows_an_average_with_its_dev_error(
     assert results["epochs"] == ["2 of 40", "average of 2"]
     assert results["best dev error"] == ["50.0%", "25.0%"]
     page = (tmp_path / "compare-a-average.html").read_text(encoding="utf-8")
-    assert "the lowest dev error; average of 2 epochs" in page
+    assert "the lowest dev token error rate; average of 2 epochs" in page
 
 
 def test_compared_runs_of_one_name_are_distinguished_by_folder(make_run: MakeRun, tmp_path: Path) -> None:

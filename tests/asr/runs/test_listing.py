@@ -91,7 +91,7 @@ def test_runs_are_listed_with_their_progress(tmp_path, capsys):
     lines = listed(capsys, tmp_path).splitlines()
     assert lines[0].split("  ")[0] == "run"
     worn, fresh = [line for line in lines[1:] if " unknown " in line]
-    assert "  unknown  3 of 3   25.00% (epoch 2)  20 min 00 s  2001-09-09 " in worn
+    assert "  unknown  3 of 3   25.00% of tokens (epoch 2)  20 min 00 s  2001-09-09 " in worn
     assert "  unknown  0 of 10  " in fresh
     row = records(capsys, tmp_path)["worn"]
     assert (

@@ -214,8 +214,10 @@ def test_resumed_run_refuses_another_training_set(trained, clips, tmp_path):
 
 def test_progress_bar_shows_loss_errors_throughput_and_time_left(trained):
     _, out, err = trained
-    assert re.search(r"epoch +1/2 +loss +[\d.]+ +errors +[\d.]+% +dev loss .* dev errors .* s/s", out)
-    assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, errors [\d.]+%", err)
+    assert re.search(
+        r"epoch +1/2 +loss +[\d.]+ +token errors +[\d.]+% +dev loss .* dev token errors .* s/s", out
+    )
+    assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, token errors [\d.]+%", err)
 
 
 def test_short_run_does_without_compiling_its_update(trained):
@@ -226,7 +228,7 @@ def test_each_corpus_has_its_dev_error(trained):
     trainer, out, _ = trained
     for metrics in trainer.run.metrics():
         assert set(metrics.corpora) == {"a", "b"}
-        assert f"dev errors of a {metrics.corpora['a']:.1%}  b {metrics.corpora['b']:.1%}" in out
+        assert f"dev token errors of a {metrics.corpora['a']:.1%}  b {metrics.corpora['b']:.1%}" in out
     of_b = Dataset(trainer.dev_data.utterances[2:], trainer.vocabulary, 3.0)
     evaluation = trainer.evaluator.evaluate(of_b)
     assert evaluation.rates_by_corpus == {}
