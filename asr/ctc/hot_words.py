@@ -21,6 +21,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.pinyin import is_syllable
+from asr.base.units import characters_in
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import counted, listed
 from asr.ctc.prefixes import HotWordTables
@@ -187,5 +188,5 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
         return parts if written_out or pinyin_of is None else pinyin_of(word.strip())
     if vocabulary.unit == "characters":
         between = WORD_BOUNDARY if WORD_BOUNDARY in vocabulary else ""
-        return list(between.join(parts).lower())
+        return characters_in(between.join(parts).lower())
     return parts

@@ -227,3 +227,9 @@ def test_hot_words_are_in_the_unit_that_the_vocabulary_has_everywhere_else():
     assert mixed.unit == "words"
     with pytest.raises(UserError, match="北京"):
         HotWords.of(["北京"], mixed, pinyin_of)
+
+
+def test_hot_words_of_a_script_with_vowel_signs_are_its_characters():
+    hindi = Vocabulary(["हि", "न्", "दी"])
+    assert hindi.unit == "characters"
+    assert list(HotWords.of(["हिन्दी"], hindi).weights) == [(1, 2, 3)]
