@@ -36,7 +36,16 @@ SURNAMES = "zeng1 shan4 qiu2 piao2 qin2 miao4 ge3 ge3 xie4 zha1 ou1"
 GET = re.compile(rf"得[{AFTER_GET}]")
 MAYBE_POTENTIAL = "到出过了"
 
-BEFORE_PARTICLE_ZHE = "看穿沿跟笑坐站走带拿抱听说等哭躺住向随朝活有望对拉跑唱握含照接顺"
+BEFORE_PARTICLE_ZHE = (
+    "看穿沿跟笑坐站走带拿抱听说等哭躺住向随朝活有望对拉跑唱握含照接顺"
+    "冒味本梗蒙背揹想咧闭睁举提推追骑戴牵盯捧挂贴吃喝画藏留试"
+)
+BOOKS = "名原专巨论编译合新旧土显昭"  # before 著 in the sense of writing, or of plain to see (zhu4)
+# before 大夫 as a title of old times (da4 fu1): 士大夫, 光禄大夫; elsewhere it is a doctor (dai4 fu5)
+BEFORE_OLD_TITLE = "士卿诸史议禄功部国闾列散政德直训宪"
+# 乾 is dry (gan1) as in traditional text, next to these; elsewhere it is part of a name, or of 乾坤 (qian2)
+BEFORE_DRY = "饼晒烘擦晾枯焙焦糕肉香包吹风豆喝流烤未自口唇舌海河水汗泪果"
+AFTER_DRY = "杯净脆燥爹妈粮洗果冰冷咳哭嚎巴急旱枯柴涸渴爸爽瘦瞪硬笑粉股草菜薪裂酪酵呕货湿癣了"
 
 
 class Rule(NamedTuple):
@@ -98,10 +107,24 @@ ANYWHERE = (
     Rule("似", r"(?<=类)似", "si4"),
     Rule("传", r"传(?=递)", "chuan2"),
     # traditional text without a hanzi that would show it, as in 看著他
-    Rule("乾", r"乾(?=[杯净脆燥爹妈粮洗果])|(?<=[饼晒烘擦])乾", "gan1"),
+    Rule(
+        "乾",
+        rf"乾(?=[{AFTER_DRY}]|性油|[着著]急)|(?:(?<=[{BEFORE_DRY}])|(?<=葡萄|豆腐|萝卜))乾(?![坤隆卦元道陵清嘉])",
+        "gan1",
+    ),
     Rule("著", rf"(?<=[{BEFORE_PARTICLE_ZHE}])著(?![名作书者述称])", "zhe5"),
-    Rule("著", r"著(?=急)|(?<=睡)著", "zhao2"),
-    Rule("著", r"著(?=[手想眼])|(?<=[衣附执])著", "zhuo2"),
+    Rule(
+        "著",
+        rf"(?<![{BOOKS}])著(?=[急火凉慌忙迷魔])|(?<=[睡找猜])著(?![作书者述])|(?<=[摸犯用见够管]不|[犯摸]得)著",
+        "zhao2",
+    ),
+    Rule("著", rf"(?<![{BOOKS}])著(?=[手想眼力墨意色落重陆装笔])|(?<=[衣附执沉黏粘吸固胶])著", "zhuo2"),
+    Rule("大", rf"(?<![{BEFORE_OLD_TITLE}])大(?=夫(?![人第]))", "dai4"),
+    Rule("夫", rf"(?<=[^{BEFORE_OLD_TITLE}]大)夫(?![人第])|^大夫(?![人第])", "fu5"),
+    Rule("渐", r"(?<![逐渐日])渐(?=[染渍](?![红黄黑白绿上成]))|(?<=东)渐(?![渐变趋近])", "jian1"),
+    # an object made dry by a verb, which the dictionary takes for 干 in the sense of doing (gan4)
+    Rule("干", r"(?<=[晒烘擦晾烤吹沥拧抹榨焙])干(?![部预涉活警将事群什嘛])", "gan1"),
+    Rule("干", r"(?<=[喝流抽烧河湖井汗泪水])干(?=了|掉|涸|净|$)", "gan1"),
 )
 COMPILED = tuple(
     (rule.hanzi, re.compile(rule.pattern), rule.reading, rules is ALONE)

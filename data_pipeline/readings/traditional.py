@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 
 FORMS = "tw2s"  # Taiwan's standard, which also covers 看著 and 為
-MENDED = {"土着": "土著"}  # OpenCC takes this 著 for the particle
+# OpenCC takes these 著 for the particle
+MENDED = {"土着": "土著", "专着": "专著", "译着": "译著", "微知着": "微知著", "昭着": "昭著"}
 LAST_COMMON = "\uffff"  # the dictionaries of readings lack most hanzi beyond
 
 

@@ -19,6 +19,7 @@ WORDS = {
     "夺得": "duo2 de2",
     "单田芳": "shan4 tian2 fang1",
     "单雄信": "shan4 xiong2 xin4",
+    "下载": "xia4 zai4",
 }
 # phrases of the dictionary that are mostly the end of one word and the beginning of another
 NOT_WORDS = frozenset({"一了", "保种", "了当", "虎跑"})
