@@ -246,7 +246,7 @@ def _write_file(path: Path, entry: Entry, tick: Callable[[], object]) -> None:
             tick()
     if num_bytes != entry.num_bytes:
         expected = counted(entry.num_bytes, "byte")
-        raise DamagedError(f"{entry.name!r}: expected {expected}, received {num_bytes} or more")
+        raise DamagedError(f"{entry.name!r}: expected {expected}, received {num_bytes:,} or more")
 
 
 def _clear(path: Path, entry: Entry) -> None:

@@ -176,7 +176,7 @@ def test_streams_are_limited_and_one_that_vanishes_is_not_counted(recognizer, cl
         with open_stream(port) as (pieces, answers):
             pieces.put(speech(read_audio(clips[0].audio_path)))
             next(answers)
-            assert "1 streams are open" in reason_of_refusal(port)
+            assert "open: 1 stream" in reason_of_refusal(port)
             answers.cancel()
         wait_until(lambda: not reason_of_refusal(port, None))
 

@@ -272,7 +272,7 @@ def zip_declaring(path, num_bytes):
 def test_zip_entry_with_wrong_declared_size_is_an_error(place, tmp_path):
     refused(zip_declaring(tmp_path / "a.zip", 1000), place, "truncated or damaged")
     refused(
-        zip_declaring(tmp_path / "b.zip", len(NOISE) + 1), place, "expected 100001 bytes, received 100000"
+        zip_declaring(tmp_path / "b.zip", len(NOISE) + 1), place, "expected 100,001 bytes, received 100,000"
     )
 
 
