@@ -21,8 +21,10 @@ import numpy as np
 from asr.base.files import read_lines
 from asr.base.pinyin import is_syllable
 from asr.base.types import UserError
+from asr.base.units import characters_in, is_character
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import counted, listed
+from asr.base.work import OnProgress, ignore_progress, reported
 from asr.recognition.decoding.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
@@ -44,9 +46,18 @@ class HotWords:
     path: Path | None = None
 
     @classmethod
-    def load(cls, path: Path, vocabulary: Vocabulary, pinyin_of: PinyinOf | None = None) -> HotWords:
-        """Read hot words from a file; see `of`."""
-        found = cls.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    def load(
+        cls,
+        path: Path,
+        vocabulary: Vocabulary,
+        pinyin_of: PinyinOf | None = None,
+        on_progress: OnProgress = ignore_progress,
+    ) -> HotWords:
+        """Read hot words from a file; see `of`. `on_progress` receives how many lines have been read."""
+        lines = read_lines(path, "list of hot words")
+        found = cls.of(
+            reported(lines, "reading hot words", "lines", on_progress), vocabulary, pinyin_of, str(path)
+        )
         return dataclasses.replace(found, path=path)
 
     @classmethod
@@ -186,7 +197,7 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
     if sum(map(is_syllable, units)) * 2 > len(units):
         written_out = all(map(is_syllable, parts))
         return parts if written_out or pinyin_of is None else pinyin_of(word.strip())
-    if all(len(unit) == 1 for unit in units):
+    if all(map(is_character, units)):
         between = WORD_BOUNDARY if WORD_BOUNDARY in vocabulary else ""
-        return list(between.join(parts).lower())
+        return characters_in(between.join(parts).lower())
     return parts

@@ -220,3 +220,17 @@ def test_long_word_takes_time_and_memory_of_its_length():
         state, boost = hot_word_step(tables, state, token)
         total += boost
     assert total + tables.final[state] - tables.lent[state] == pytest.approx(0.5 * 2 * 10_000)
+
+
+def test_reading_hot_words_reports_how_many_lines_are_done(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("银行\n" * 400, encoding="utf-8")
+    reports = []
+    HotWords.load(path, SYLLABLES, pinyin_of, reports.append)
+    assert [work.done for work in reports] == [*range(0, 400, 2), 400]
+    assert {(work.task, work.total) for work in reports} == {("reading hot words", 400)}
+
+
+def test_hot_words_of_characters_keep_vowel_signs_on_their_character():
+    characters = Vocabulary(["न", "म", "स्", "ते"])
+    assert HotWords.of(["नमस्ते"], characters).weights == {(1, 2, 3, 4): 1.0}
