@@ -22,7 +22,7 @@ from asr.base.lock import exclusive_lock
 from asr.base.paths import path_on_disk
 from asr.base.types import Utterance
 from asr.base.units import Unit
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.listed import DUPLICATE_ID
 from data_pipeline.labelling import Labelling, Reading
@@ -44,7 +44,7 @@ from data_pipeline.prepared import (
 from data_pipeline.segments import cut_segments
 from data_pipeline.splitting import complete_splits
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
-from data_pipeline.work import in_threads, reported
+from data_pipeline.work import in_threads
 
 CANTONESE = ("zh-HK", "yue")
 CITATION = Reading()

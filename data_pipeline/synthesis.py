@@ -24,9 +24,8 @@ from asr.base.errors import UserError
 from asr.base.files import read_lines
 from asr.base.pinyin import mandarin_syllables
 from asr.base.types import Utterance
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.manifest import write_manifest
-from data_pipeline.work import reported
 
 VOICE = "cmn-latn-pinyin"
 VARIANTS = ("", *(f"f{i}" for i in range(1, 6)), *(f"m{i}" for i in range(1, 9)))  # "" is the default voice

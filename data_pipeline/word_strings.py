@@ -24,8 +24,7 @@ from asr.audio.recording import (
     write_wav,
 )
 from asr.base.types import Utterance
-from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.work import reported
+from asr.base.work import OnProgress, ignore_progress, reported
 
 MAX_STRING_S = 6.0  # of recordings, which a last one may exceed
 WORD_CUT_DB = (20.0, 45.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
@@ -14,7 +14,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AT_ONCE = 200  # items that a thread processes before it reports: a report costs as much as reading a header
-NUM_REPORTS = 200  # for items that are processed one by one
 
 
 def available_cores() -> int:
@@ -33,33 +32,6 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
         while (item := fetched.result()) is not end:
             fetched = pool.submit(next, source, end)
             yield cast(Item, item)
-
-
-def reported(
-    items: Iterable[Item],
-    task: str,
-    unit: str,
-    on_progress: OnProgress = ignore_progress,
-    total: int | None = None,
-) -> Iterator[Item]:
-    """Yield the same items, and report about two hundred times how many of them are done.
-
-    Args:
-        items: processed by the caller.
-        task: its name in progress reports.
-        unit: name of the items, in the plural.
-        on_progress: called between two items.
-        total: number of items; None for items that have a length.
-    """
-    if total is None:
-        assert isinstance(items, Sized)
-        total = len(items)
-    step = max(1, total // NUM_REPORTS)
-    for num_done, item in enumerate(items):
-        if num_done % step == 0:
-            on_progress(Work(task, num_done, total, unit))
-        yield item
-    on_progress(Work(task, total, total, unit))
 
 
 def in_threads(

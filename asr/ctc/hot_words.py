@@ -24,6 +24,7 @@ from asr.base.pinyin import is_syllable
 from asr.base.units import characters_in
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.wording import counted, listed
+from asr.base.work import OnProgress, ignore_progress, reported
 from asr.ctc.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
@@ -45,9 +46,18 @@ class HotWords:
     path: Path | None = None
 
     @classmethod
-    def load(cls, path: Path, vocabulary: Vocabulary, pinyin_of: PinyinOf | None = None) -> HotWords:
-        """Read hot words from a file; see `of`."""
-        found = cls.of(read_lines(path, "list of hot words"), vocabulary, pinyin_of, str(path))
+    def load(
+        cls,
+        path: Path,
+        vocabulary: Vocabulary,
+        pinyin_of: PinyinOf | None = None,
+        on_progress: OnProgress = ignore_progress,
+    ) -> HotWords:
+        """Read hot words from a file; see `of`. `on_progress` receives how many lines have been read."""
+        lines = read_lines(path, "list of hot words")
+        found = cls.of(
+            reported(lines, "reading hot words", "lines", on_progress), vocabulary, pinyin_of, str(path)
+        )
         return dataclasses.replace(found, path=path)
 
     @classmethod

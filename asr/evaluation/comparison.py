@@ -80,7 +80,7 @@ def compare_records(
     Raises:
         UserError: see `hypotheses_for`.
     """
-    hypotheses_a = hypotheses_for(b.utterances, a, name_a)
+    hypotheses_a = hypotheses_for(b.utterances, a, name_a, b.token)
     by_a = {measure.name: measure.edits for measure in measures(b.utterances, hypotheses_a, b.token)}
     by_b = {measure.name: measure.edits for measure in measures(b.utterances, b.hypotheses, b.token)}
     blocks = blocks_of([utterance.speaker for utterance in b.utterances])
@@ -136,17 +136,25 @@ def _with_settings(record: EvaluationRecord, keys: Sequence[str]) -> str:
     return f"{record.title} ({', '.join(settings)})"
 
 
-def hypotheses_for(utterances: Sequence[Utterance], record: EvaluationRecord, name: str) -> list[Hypothesis]:
+def hypotheses_for(
+    utterances: Sequence[Utterance], record: EvaluationRecord, name: str, token: str = ""
+) -> list[Hypothesis]:
     """Return the hypotheses of an evaluation in the order of the given utterances.
 
     Args:
         utterances: to return hypotheses for.
         record: of the evaluation.
         name: source of the record, for error messages.
+        token: what a token of the other system is called, see `Vocabulary.token_name`; "" if unknown.
 
     Raises:
-        UserError: the record is of other utterances or other labels.
+        UserError: the record is of other utterances or other labels, or of a model of another unit.
     """
+    if token and record.token and token != record.token:
+        raise UserError(
+            f"{name}: expected the evaluation of a model of {token}s, received that of one of "
+            f"{record.token}s; compare runs of one unit"
+        )
     said = {utterance.id: utterance for utterance in record.utterances}
     hypotheses = {hypothesis.utterance_id: hypothesis for hypothesis in record.hypotheses}
     missing = [utterance.id for utterance in utterances if utterance.id not in said]

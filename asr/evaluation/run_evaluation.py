@@ -94,7 +94,8 @@ def evaluate(
     recognizer = Recognizer.of_choice(opened, choice, on, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
-        hypotheses_for(data.utterances, compared_with.record, str(compared_with.path))
+        token = recognizer.vocabulary.token_name
+        hypotheses_for(data.utterances, compared_with.record, str(compared_with.path), token)
     evaluator = Evaluator(recognizer.trained_listener, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
     return evaluated_run(opened, manifest, evaluation, choice, num_left_out)

@@ -17,10 +17,9 @@ import numpy as np
 
 from asr.audio.recording import Waveform, read_audio, write_wav
 from asr.base.errors import UserError
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 from data_pipeline.word_strings import cut_at_silence, pause
-from data_pipeline.work import reported
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAME = re.compile(r"(?P<digit>[0-9])_(?P<speaker>[^_]+)_(?P<index>[0-9]+)")

@@ -16,7 +16,7 @@ from pathlib import Path
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.wording import counted
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     contents,
@@ -27,7 +27,6 @@ from data_pipeline.corpora.listed import (
 )
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
-from data_pipeline.work import reported
 
 TRANSCRIPT_SUFFIXES = (".txt", ".lab", ".trn")
 ONE_LINE = ".trn"  # further lines repeat the text in syllables and phones

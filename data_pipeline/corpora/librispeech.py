@@ -14,7 +14,7 @@ from pathlib import Path
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.wording import counted
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (
     DUPLICATE_ID,
@@ -25,7 +25,6 @@ from data_pipeline.corpora.listed import (
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut, Recording
-from data_pipeline.work import reported
 
 MD5 = {  # https://www.openslr.org/resources/12/md5sum.txt
     "train-clean-100": "2a93770f6d5c6c964bc36631d331a522",

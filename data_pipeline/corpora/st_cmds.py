@@ -12,12 +12,11 @@ import re
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, require_recordings
 from data_pipeline.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
-from data_pipeline.work import reported
 
 FOLDER = "ST-CMDS-20170001_1-OS"
 LAYOUT = f"{FOLDER}/*.wav and *.txt"

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from asr.base.errors import UserError
-from asr.base.work import OnProgress, ignore_progress
+from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkup, audio_findings
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.workers import check_recordings
 from data_pipeline.manifest import scan_manifest
-from data_pipeline.work import reported
 
 
 @dataclass(frozen=True)

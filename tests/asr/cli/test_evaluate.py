@@ -230,3 +230,15 @@ def test_rate_of_tokens_has_one_name_whatever_the_labels_of_a_set_look_like(run,
         assert main([*map(str, command)]) == 0
         assert "syllables" in capsys.readouterr().out
     assert json.loads((run / "report-letters-dev.json").read_text(encoding="utf-8"))["unit"] == "syllable"
+
+
+def test_evaluation_of_a_model_of_another_unit_is_not_compared(run, other, manifest, capsys):
+    path = other / "report-set-dev.json"
+    read = json.loads(path.read_text(encoding="utf-8"))
+    read["unit"] = "character"
+    path.write_text(json.dumps(read), encoding="utf-8")
+    before = (run / "report-set-dev.json").read_bytes()
+    assert evaluate(run, manifest, "--compare", path) == 2
+    error = one_line_error(capsys)
+    assert "expected the evaluation of a model of syllables, received that of one of characters" in error
+    assert (run / "report-set-dev.json").read_bytes() == before

@@ -233,3 +233,17 @@ def test_hot_words_of_a_script_with_vowel_signs_are_its_characters():
     hindi = Vocabulary(["हि", "न्", "दी"])
     assert hindi.unit == "characters"
     assert list(HotWords.of(["हिन्दी"], hindi).weights) == [(1, 2, 3)]
+
+
+def test_reading_hot_words_reports_how_many_lines_are_done(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("银行\n" * 400, encoding="utf-8")
+    reports = []
+    HotWords.load(path, SYLLABLES, pinyin_of, reports.append)
+    assert [work.done for work in reports] == [*range(0, 400, 2), 400]
+    assert {(work.task, work.total) for work in reports} == {("reading hot words", 400)}
+
+
+def test_hot_words_of_characters_keep_vowel_signs_on_their_character():
+    characters = Vocabulary(["न", "म", "स्", "ते"])
+    assert HotWords.of(["नमस्ते"], characters).weights == {(1, 2, 3, 4): 1.0}
