@@ -249,7 +249,7 @@ def test_run_ends_when_more_than_max_skipped_batches_are_skipped():
     watch = TroubleWatch(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
     skip(watch, 1, CLIPS[:5])
     skip(watch, 2, CLIPS[5:10])
-    with pytest.raises(UserError, match=r"3 batches are skipped, .*is 2.*learning_rate=0.01 instead of 0.3"):
+    with pytest.raises(UserError, match=r"skipped: 3 batches, .*is 2.*learning_rate=0.01 instead of 0.3"):
         skip(watch, 3, CLIPS[10:15])
 
 
