@@ -28,7 +28,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.registry import EXPORT_FORMATS, load_part
 from asr.base.vocabulary import Vocabulary
 from asr.runs.run import Run
-from asr.transcription.stream import SegmentedStream
+from asr.transcription.segmented_stream import SegmentedStream
 from data_pipeline.augment.noise import ColouredNoises
 from data_pipeline.manifest import read_manifest
 

@@ -144,8 +144,7 @@ def audio_header(source: AudioSource) -> AudioHeader:
                     _refuse_other_scale(block, name)
         is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else is_stated or container in STATE_LENGTH
         is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
-        needs_decoding = not is_simple
-        return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, needs_decoding)
+        return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, not is_simple)
 
 
 def _checked_wav(stream: BinaryIO, name: str) -> Wav | None:

@@ -104,11 +104,8 @@ class TrainingDisplay(TrainingObserver):
             self._steps_s += now_s - self._step_begin_s
         self._step_begin_s = now_s
         notes = [f"{short_number(self._audio_s / self._steps_s)} s of audio/s"] if self._steps_s else []
-        notes += (
-            [f"loss {self._loss:.2f}, {self._token} errors {self._error:.1%}"]
-            if not math.isnan(self._loss)
-            else []
-        )
+        if not math.isnan(self._loss):
+            notes.append(f"loss {self._loss:.2f}, {self._token} errors {self._error:.1%}")
         with contextlib.suppress(BrokenPipeError):
             self._bar.set_postfix_str(", ".join(notes), refresh=False)
             self._bar.update(min(audio_s, self._total_s - self._bar.n))

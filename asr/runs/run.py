@@ -58,8 +58,8 @@ class Run:
         """Raise a UserError if the directory already contains a run."""
         if Run(directory).exists:
             raise UserError(
-                f"{directory}: already contains a run; resume it (`resume`), or start another one under "
-                f"another `name`, which train.init_from={directory} lets begin with its weights"
+                f"{directory}: already contains a run; resume it (`resume`), or start another run under "
+                f"another `name`; train.init_from={directory} starts it from these weights"
             )
 
     @classmethod

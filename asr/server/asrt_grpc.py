@@ -22,7 +22,7 @@ from asr.server.limits import MAX_SYLLABLES
 from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 from asr.server.serving import Beside
-from asr.transcription.transcript import Recognized
+from asr.transcription.recognized import Recognized
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
 PARTIAL = 206_000  # of an answer that a later one replaces

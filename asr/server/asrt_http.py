@@ -25,7 +25,7 @@ from asr.server.received_audio import pcm_waveform, refuse_too_long
 from asr.server.receiving import receive_body, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
-from asr.transcription.transcript import Recognized
+from asr.transcription.recognized import Recognized
 
 OK = 200_000
 CLIENT_ERROR = 400_000

@@ -22,10 +22,10 @@ from asr.server.receiving import Form, receive_form, while_connected
 from asr.server.refusal import RefusalError, invalid
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import converter_of
-from asr.transcription.formats import TimedToken, TimeFormat
 from asr.transcription.long_audio import Segment
+from asr.transcription.recognized import Recognized
+from asr.transcription.time_formats import TimedToken, TimeFormat
 from asr.transcription.timed_text import format_recognized, spoken_span, timed_words
-from asr.transcription.transcript import Recognized
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")

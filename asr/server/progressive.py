@@ -11,7 +11,7 @@ from asr.server.receiving import drop
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
 from asr.transcription.long_audio import Segment
-from asr.transcription.transcript import Recognized
+from asr.transcription.recognized import Recognized
 
 
 async def recognized_progressively(

@@ -37,8 +37,8 @@ from asr.server.padding import PaddedListener
 from asr.server.streams import Streams
 from asr.transcription.decoder import Decoder, converter_of, favouring, spoken, with_alternatives
 from asr.transcription.long_audio import LongAudioRecognizer, Segment
+from asr.transcription.recognized import Recognized
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.transcript import Recognized
 
 READERS = 2  # threads that decode recordings
 UNREAD = "-"  # a syllable of no word, for which all characters are searched
@@ -205,35 +205,41 @@ class RecognitionService:
 
     async def _decoded_by(self, decoder: Decoder, waveform: Waveform) -> Hypothesis:
         """Recognize a clip as a whole, as `asr transcribe` does, with a decoder of the client's own."""
-        stopped = threading.Event()
-        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
-        recognizer = Recognizer(listener, self.recognizer.vocabulary, decoder)
-        work = functools.partial(recognizer.transcribe_waveforms, [waveform], ["-"])
-        try:
-            (hypothesis,) = await asyncio.get_running_loop().run_in_executor(self._long, work)
-        finally:
-            stopped.set()
+
+        def work(listener: AudioListener) -> Hypothesis:
+            recognizer = Recognizer(listener, self.recognizer.vocabulary, decoder)
+            (hypothesis,) = recognizer.transcribe_waveforms([waveform], ["-"])
+            return hypothesis
+
+        hypothesis: Hypothesis = await self._in_turns(work)
         return hypothesis
 
     async def _recognize_long(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
     ) -> Recognized:
-        loop, stopped = asyncio.get_running_loop(), threading.Event()
-        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
-        recognizer = LongAudioRecognizer(listener, decoder or self.recognizer.decoder, self._batch_samples)
+        loop = asyncio.get_running_loop()
 
-        def work() -> tuple[Segment, ...]:
+        def work(listener: AudioListener) -> tuple[Segment, ...]:
+            decoding = decoder or self.recognizer.decoder
             segments = []
-            for segment in recognizer.segments(waveform, "-"):
+            for segment in LongAudioRecognizer(listener, decoding, self._batch_samples).segments(
+                waveform, "-"
+            ):
                 segments.append(segment)
                 loop.call_soon_threadsafe(on_segment, segment)
             return tuple(segments)
 
+        segments = await self._in_turns(work)
+        return Recognized.of_segments(segments, "-", len(waveform) / SAMPLE_RATE_HZ)
+
+    async def _in_turns(self, work: Callable[[AudioListener], Any]) -> Any:
+        """Run work in a thread, with a listener whose batches take turns with others; cancelling drops it."""
+        stopped = threading.Event()
+        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
         try:
-            segments = await loop.run_in_executor(self._long, work)
+            return await asyncio.get_running_loop().run_in_executor(self._long, work, listener)
         finally:
             stopped.set()
-        return Recognized.of_segments(segments, "-", len(waveform) / SAMPLE_RATE_HZ)
 
     def _read_and_open(self, read: Callable[[], Waveform], ticket: Ticket) -> Opened:
         waveform = read()

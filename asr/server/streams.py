@@ -30,7 +30,7 @@ from asr.server.refusal import unavailable
 from asr.transcription.decoder import Decoder
 from asr.transcription.long_audio import Segment
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream import SegmentedStream, Update
+from asr.transcription.segmented_stream import SegmentedStream, Update
 from asr.transcription.streaming import StreamingRecognizer
 
 KIND = "stream"

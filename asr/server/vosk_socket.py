@@ -16,7 +16,7 @@ from asr.server.sockets import Message, Talk, json_object, rate_of
 from asr.server.streams import LiveStream
 from asr.transcription.decoder import Decoder, converter_of
 from asr.transcription.long_audio import Segment, joined
-from asr.transcription.stream import Update
+from asr.transcription.segmented_stream import Update
 from asr.transcription.timed_text import timed_words
 
 DEFAULT_RATE_HZ = 8000

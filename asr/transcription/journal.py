@@ -1,7 +1,7 @@
 """Keeps the transcripts made so far on disk, so that an interrupted transcription resumes where it stopped.
 
 A journal is JSON Lines. The first line names the model, every other one holds the result of a file: what is
-recognized of it (see `asr.transcription.transcript.recognized_as_json`) or its error.
+recognized of it (see `asr.transcription.recognized.recognized_as_json`) or its error.
 
 {"asr": "0.1.0", "model": "3f0c..."}
 {"file": "b.wav", "stamp": "0:1762...", "error": "b.wav: empty file; copy or record it again"}
@@ -24,7 +24,7 @@ from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.version import __version__
 from asr.base.wording import counted
-from asr.transcription.transcript import Recognition, recognized_as_json, recognized_from_json
+from asr.transcription.recognized import Recognition, recognized_as_json, recognized_from_json
 from asr.transcription.transcripts import STANDARD_INPUT
 
 logger = logging.getLogger(__name__)

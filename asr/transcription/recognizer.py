@@ -35,7 +35,7 @@ from asr.runs.run import Run
 from asr.transcription.decoder import Decoder, GreedyDecoder
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.long_audio import LongAudioRecognizer
-from asr.transcription.transcript import Recognition, Recognized
+from asr.transcription.recognized import Recognition, Recognized
 from asr.transcription.transcripts import STANDARD_INPUT, Result, result_of
 
 if TYPE_CHECKING:

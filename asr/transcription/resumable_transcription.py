@@ -17,11 +17,11 @@ from asr.base.files import whole_file
 from asr.base.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.decoder import converter_of
-from asr.transcription.formats import TimedFormat
 from asr.transcription.journal import Journal, model_digest, open_journal
+from asr.transcription.recognized import Recognition
 from asr.transcription.recognizer import Recognizer
+from asr.transcription.time_formats import TimedFormat
 from asr.transcription.timed_text import format_recognized
-from asr.transcription.transcript import Recognition
 from asr.transcription.transcripts import Format, refuse_bad_out, result_of, write_transcripts
 
 logger = logging.getLogger(__name__)

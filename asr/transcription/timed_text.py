@@ -11,9 +11,9 @@ from itertools import chain
 
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.language.hanzi.converter import Converter
-from asr.transcription.formats import TimedToken, TimeFormat, format_tokens
 from asr.transcription.long_audio import Segment
-from asr.transcription.transcript import MAX_TOKEN_S, Recognized
+from asr.transcription.recognized import MAX_TOKEN_S, Recognized
+from asr.transcription.time_formats import TimedToken, TimeFormat, format_tokens
 
 
 def format_recognized(

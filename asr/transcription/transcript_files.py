@@ -14,7 +14,7 @@ from typing import TypeAlias, get_args
 from typing_extensions import TypeIs
 
 from asr.base.errors import UserError
-from asr.transcription.formats import TimedFormat
+from asr.transcription.time_formats import TimedFormat
 from asr.transcription.transcripts import STANDARD_INPUT, Format, refuse_bad_out
 
 SUFFIXES: dict[TimedFormat, str] = {"srt": ".srt", "vtt": ".vtt", "textgrid": ".TextGrid"}

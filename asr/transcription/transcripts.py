@@ -19,7 +19,7 @@ from asr.base.types import Hypothesis
 from asr.base.wording import counted
 
 if TYPE_CHECKING:
-    from asr.transcription.transcript import Recognition
+    from asr.transcription.recognized import Recognition
 
 logger = logging.getLogger(__name__)
 

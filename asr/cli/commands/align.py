@@ -10,7 +10,7 @@ from typing import get_args
 from asr.base.errors import UserError
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.transcription.formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
+from asr.transcription.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from asr.transcription.transcript_files import FORMATS, AnyFormat, files_of_reco
 
 if TYPE_CHECKING:
     from asr.base.work import OnProgress
+    from asr.transcription.recognized import Recognition
     from asr.transcription.recognizer import Recognizer
-    from asr.transcription.transcript import Recognition
 
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from asr.server.receiving import receive_form, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
 from asr.transcription.long_audio import Segment
-from asr.transcription.transcript import Recognized
+from asr.transcription.recognized import Recognized
 
 SECURITY_POLICY = "; ".join(
     (

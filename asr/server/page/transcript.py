@@ -6,11 +6,11 @@ from typing import Any
 
 from asr.base.pinyin import with_tone_mark
 from asr.transcription.decoder import converter_of
-from asr.transcription.formats import TimedToken
 from asr.transcription.long_audio import Segment
+from asr.transcription.recognized import Recognized
 from asr.transcription.recognizer import Recognizer
+from asr.transcription.time_formats import TimedToken
 from asr.transcription.timed_text import format_recognized, spoken_span, timed_units
-from asr.transcription.transcript import Recognized
 
 
 def segment_fields(segment: Segment, recognizer: Recognizer) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.forced_alignment import align_tokens
 from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
-from asr.transcription.formats import TimedToken
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream_logits import StreamListener
+from asr.transcription.time_formats import TimedToken
 
 WINDOW_S = 30.0
 MIN_AMPLITUDE = 32  # below this peak a recording is silent: 60 dB below full scale

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from asr.base.wording import listed
 from asr.ctc.forced_alignment import TokenAlignment
-from asr.transcription.formats import TimedToken
+from asr.transcription.time_formats import TimedToken
 
 NEIGHBOURS = 5  # tokens over which posteriors are averaged: a single one may be mumbled
 MIN_LOG_PROB = math.log(0.05)

@@ -11,7 +11,7 @@ from asr.base.errors import UserError
 from asr.base.types import Hypothesis
 from asr.transcription.journal import model_digest, open_journal
 from asr.transcription.long_audio import Segment
-from asr.transcription.transcript import Recognized
+from asr.transcription.recognized import Recognized
 
 
 def hypothesis_of(name):

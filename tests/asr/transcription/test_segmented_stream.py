@@ -9,7 +9,7 @@ from asr.audio.recording import read_audio
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.stream import LONG_S, SegmentedStream
+from asr.transcription.segmented_stream import LONG_S, SegmentedStream
 from asr.transcription.streaming import StreamingRecognizer
 
 SECOND = 16_000

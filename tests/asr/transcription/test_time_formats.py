@@ -8,7 +8,7 @@ import pytest
 import webvtt
 from praatio import textgrid as praat
 
-from asr.transcription.formats import TimedToken, format_tokens, subtitle_lines, write_alignment
+from asr.transcription.time_formats import TimedToken, format_tokens, subtitle_lines, write_alignment
 
 SRT_BLOCK = re.compile(
     r"(\d+)\n(\d\d):(\d\d):(\d\d),(\d\d\d) --> (\d\d):(\d\d):(\d\d),(\d\d\d)\n([^\n]+)\n(?:\n|\Z)"
