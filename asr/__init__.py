@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from asr.export.asrt.importing import import_asrt
     from asr.training.train import resume, train
     from asr.transcription.recognizer import Recognizer
-    from asr.transcription.streaming import StreamingRecognizer
 
 __all__ = [
     "DecoderSettings",
     "Recognizer",
-    "StreamingRecognizer",
     "UserError",
     "__version__",
     "evaluate",
@@ -41,7 +39,6 @@ __all__ = [
 _MODULES = {
     "DecoderSettings": "asr.base.decoder_settings",
     "Recognizer": "asr.transcription.recognizer",
-    "StreamingRecognizer": "asr.transcription.streaming",
     "UserError": "asr.base.errors",
     "evaluate": "asr.evaluation.run_evaluation",
     "import_asrt": "asr.export.asrt.importing",

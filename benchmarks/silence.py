@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import soundfile
+from asr.transcription.segmented_stream import SegmentedStream
 from common import show
 from rapidfuzz.distance import Levenshtein
 
@@ -28,7 +29,6 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.registry import EXPORT_FORMATS, load_part
 from asr.base.vocabulary import Vocabulary
 from asr.runs.run import Run
-from asr.transcription.segmented_stream import SegmentedStream
 from data_pipeline.augment.noise import ColouredNoises
 from data_pipeline.manifest import read_manifest
 

@@ -62,29 +62,23 @@ class DeepLogits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The result of decoding an utterance.
+    """A token sequence that a search found in a clip.
 
     Attributes:
-        utterance_id: id of the utterance, or path of the file.
         tokens: units of the vocabulary.
-        text: the tokens as one string, or the hanzi they were converted to.
+        times_s: when each token was first emitted, in seconds from the start of the clip.
         score: natural logarithm of the best alignment's probability in greedy decoding; in beam search, of
             the tokens' probability, plus what the language model, hot words and length add.
-        times_s: when each token was first emitted, in seconds from the start.
         acoustic_score: natural logarithm of the CTC probability of the tokens alone: of their best alignment
             in greedy decoding, of all alignments in beam search.
         confidences: estimated probability that each token is correct; empty if the decoder gives none.
-        alternatives: the other hypotheses of the N-best list, best first; empty if only one was requested.
     """
 
-    utterance_id: str
     tokens: tuple[str, ...]
-    text: str
-    score: float
     times_s: tuple[float, ...]
+    score: float
     acoustic_score: float = 0.0
     confidences: tuple[float, ...] = ()
-    alternatives: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

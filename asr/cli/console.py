@@ -12,10 +12,11 @@ from asr.evaluation.metrics import AlignedPair, align, count_edits, is_converted
 from asr.evaluation.tables import comparison_rows, rate_notes, rate_rows
 
 if TYPE_CHECKING:
-    from asr.base.types import Hypothesis, Utterance
+    from asr.base.types import Utterance
     from asr.evaluation.comparison import Comparison
     from asr.evaluation.scores import EvaluationRecord, Score
     from asr.report.files import ReportFiles
+    from asr.transcription.transcript import Segment
 
 NUM_SHOWN = 10
 NUM_CHANGED = 3
@@ -37,7 +38,7 @@ def print_evaluation(record: EvaluationRecord, scores: Sequence[Score]) -> None:
         print_utterance(utterance, verdict, [("hypothesis", hypothesis)])
 
 
-def print_utterance(utterance: Utterance, verdict: str, hypotheses: Sequence[tuple[str, Hypothesis]]) -> None:
+def print_utterance(utterance: Utterance, verdict: str, hypotheses: Sequence[tuple[str, Segment]]) -> None:
     """Print an utterance, and below its reference the hypothesis of each named system."""
     print(f"\n  {utterance.id}  {utterance.text}  {verdict}")
     for name, hypothesis in hypotheses:

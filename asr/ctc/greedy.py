@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,35 +53,22 @@ def labels_of(path: BestPath) -> list[list[int]]:
     return [collapse(row[:length])[0].tolist() for row, length in zip(frame_ids, num_frames, strict=True)]
 
 
-def hypotheses_of(
-    path: BestPath, utterance_ids: Sequence[str], vocabulary: Vocabulary, frame_s: float
-) -> list[Hypothesis]:
+def hypotheses_of(path: BestPath, vocabulary: Vocabulary, frame_s: float) -> list[Hypothesis]:
     """Return the hypothesis of each clip.
 
     Args:
         path: of B clips.
-        utterance_ids: (B,)
         vocabulary: turns ids into tokens.
         frame_s: seconds from one frame to the next.
     """
-    frame_ids, num_frames, frame_scores = (np.asarray(part) for part in path)
     hypotheses = []
-    for row, utterance_id in enumerate(utterance_ids):
-        length = num_frames[row]
-        ids, starts = collapse(frame_ids[row, :length])
-        tokens = vocabulary.decode(ids.tolist())
-        score = float(np.sum(frame_scores[row, :length], dtype=np.float64))
-        hypotheses.append(
-            Hypothesis(
-                utterance_id,
-                tokens,
-                vocabulary.join(tokens),
-                score,
-                times_s=seconds(starts, frame_s),
-                acoustic_score=score,
-                confidences=path_confidences(frame_ids[row, :length], frame_scores[row, :length], starts),
-            )
-        )
+    for row, length, row_scores in zip(*map(np.asarray, path), strict=True):
+        frame_ids, frame_scores = row[:length], row_scores[:length]
+        ids, starts = collapse(frame_ids)
+        score = float(np.sum(frame_scores, dtype=np.float64))
+        confidences = path_confidences(frame_ids, frame_scores, starts)
+        tokens, times_s = vocabulary.decode(ids.tolist()), seconds(starts, frame_s)
+        hypotheses.append(Hypothesis(tokens, times_s, score, score, confidences))
     return hypotheses
 
 

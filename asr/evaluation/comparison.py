@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from asr.base.errors import UserError
-from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.evaluation.metrics import measures
 from asr.evaluation.scores import EvaluationRecord
 from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
+from asr.transcription.transcript import Segment
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Change:
     """An utterance on which the two systems make different numbers of errors."""
 
     utterance: Utterance
-    by_a: Hypothesis
-    by_b: Hypothesis
+    by_a: Segment
+    by_b: Segment
     errors_a: int
     errors_b: int
 
@@ -138,7 +139,7 @@ def _with_settings(record: EvaluationRecord, keys: Sequence[str]) -> str:
 
 def hypotheses_for(
     utterances: Sequence[Utterance], record: EvaluationRecord, name: str, token: str = ""
-) -> list[Hypothesis]:
+) -> list[Segment]:
     """Return the hypotheses of an evaluation in the order of the given utterances.
 
     Args:
@@ -156,7 +157,7 @@ def hypotheses_for(
             f"{record.token}s; compare runs of one unit"
         )
     said = {utterance.id: utterance for utterance in record.utterances}
-    hypotheses = {hypothesis.utterance_id: hypothesis for hypothesis in record.hypotheses}
+    hypotheses = dict(zip(said, record.hypotheses, strict=True))
     missing = [utterance.id for utterance in utterances if utterance.id not in said]
     extra = said.keys() - {utterance.id for utterance in utterances}
     if missing or extra:

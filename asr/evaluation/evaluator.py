@@ -11,12 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from asr.base.interrupt import StopRequest
-from asr.base.types import Batch, EditCounts, Hypothesis, Logits, Tensor, Utterance
+from asr.base.types import Batch, EditCounts, Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
+from asr.ctc.search import Reduced
 from asr.evaluation.metrics import mean_loss, total_edits
 from asr.model.listener import BATCH_SIGNATURE, Listener
-from asr.transcription.decoder import Decoder, GreedyDecoder, Reduced
+from asr.transcription.decoder import Decoder
+from asr.transcription.transcript import Segment
 
 
 class EvaluationData(Protocol):
@@ -43,7 +45,7 @@ class Evaluation:
     """
 
     utterances: Sequence[Utterance]
-    hypotheses: Sequence[Hypothesis]
+    hypotheses: Sequence[Segment]
     reference_log_probs: Sequence[float]
     token: str = ""
 
@@ -88,7 +90,7 @@ class Evaluator:
     def __init__(self, listener: Listener, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
         self.listener, self.model = listener, listener.model
         self._token = vocabulary.token_name
-        self.decoder = decoder or GreedyDecoder(vocabulary, self.model.frame_s)
+        self.decoder = decoder or Decoder.greedy(vocabulary, self.model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
         """Recognize every utterance of a set, and compute the loss of its reference.
@@ -101,20 +103,20 @@ class Evaluator:
             Interrupted: a signal was received.
         """
         plan, batches = data.in_order()
-        hypotheses: dict[int, Hypothesis] = {}
+        hypotheses: dict[int, Segment] = {}
         log_probs: dict[int, float] = {}
-        for places, batch in zip(plan, batches, strict=True):
+        for indices, batch in zip(plan, batches, strict=True):
             if stop is not None:
                 stop.raise_if_requested()
             losses, reduced = self._compiled_step(*batch)
-            log_probs.update(zip(places, self._reference_log_probs(batch, losses), strict=True))
-            ids = [data.utterances[place].id for place in places]
-            hypotheses.update(zip(places, self.decoder.hypotheses(reduced, ids), strict=True))
+            log_probs.update(zip(indices, self._reference_log_probs(batch, losses), strict=True))
+            durations_s = [data.utterances[index].duration_s for index in indices]
+            hypotheses.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
         in_order = range(len(data.utterances))
         return Evaluation(
             data.utterances,
-            [hypotheses[place] for place in in_order],
-            [log_probs[place] for place in in_order],
+            [hypotheses[index] for index in in_order],
+            [log_probs[index] for index in in_order],
             self._token,
         )
 
@@ -132,4 +134,4 @@ class Evaluator:
     def _losses_and_reduced(
         self, logits: Logits, labels: Tensor, num_labels: Tensor
     ) -> tuple[Tensor, Reduced]:
-        return ctc_loss(logits, labels, num_labels), self.decoder.reduce(logits)
+        return ctc_loss(logits, labels, num_labels), self.decoder.search.reduce(logits)

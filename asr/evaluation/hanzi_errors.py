@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from asr.base.hanzi_text import hanzi_in
 from asr.base.pinyin import is_syllable
-from asr.base.types import Hypothesis, Utterance
+from asr.base.types import Utterance
 from asr.evaluation.metrics import align
+from asr.transcription.transcript import Segment
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class HanziErrors:
     examples: Sequence[tuple[tuple[str, str, str], int]]
 
 
-def hanzi_errors(results: Iterable[tuple[Utterance, Hypothesis]]) -> HanziErrors | None:
+def hanzi_errors(results: Iterable[tuple[Utterance, Segment]]) -> HanziErrors | None:
     """Count the errors of hanzi by cause; return None if no syllables were converted to hanzi."""
     comparable, num_not_compared = [], 0
     for utterance, hypothesis in results:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from asr.base.files import cannot_write
 from asr.base.hanzi_text import hanzi_in
 from asr.base.pinyin import is_syllable, syllable_of_reading
-from asr.base.types import Hypothesis, Utterance
+from asr.base.types import Utterance
 from asr.evaluation.metrics import AlignedPair, align
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
+from asr.transcription.transcript import Segment
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
@@ -70,7 +71,7 @@ class Candidate:
     """
 
     utterance: Utterance
-    hypothesis: Hypothesis
+    hypothesis: Segment
     suggested: tuple[str, ...]
     differences: Sequence[Difference]
     score: float
@@ -150,7 +151,7 @@ def row_of(candidate: Candidate) -> ReviewRow:
 
 
 def _candidate(
-    utterance: Utterance, hypothesis: Hypothesis, pairs: Sequence[AlignedPair], score: float
+    utterance: Utterance, hypothesis: Segment, pairs: Sequence[AlignedPair], score: float
 ) -> Candidate:
     confidences = iter(hypothesis.confidences or [1.0] * len(hypothesis.tokens))
     sure = [pair.edit == "deletion" or next(confidences) >= MIN_CONFIDENCE for pair in pairs]

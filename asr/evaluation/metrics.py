@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from asr.base.pinyin import is_syllable
-from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.base.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.vocabulary import WORD_BOUNDARY
 from asr.evaluation.written_text import characters_of, words_of
+from asr.transcription.transcript import Segment
 
 TEXT_POLICY = (
     "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
@@ -79,7 +80,7 @@ class Measure(NamedTuple):
 
 
 def measures(
-    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str = ""
+    utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str = ""
 ) -> list[Measure]:
     """Count edits in every unit that the set allows, its tokens first, over all utterances.
 
@@ -114,7 +115,7 @@ def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hasha
 
 
 def text_pairs(
-    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str
+    utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str
 ) -> list[tuple[str, str]]:
     """Return (reference, hypothesis) of each utterance as text.
 
@@ -135,7 +136,7 @@ def text_pairs(
     ]
 
 
-def is_converted(hypothesis: Hypothesis) -> bool:
+def is_converted(hypothesis: Segment) -> bool:
     """Return whether a hypothesis's text is more than its tokens in a row, such as the hanzi of syllables."""
     return characters_of(hypothesis.text) != characters_of("".join(hypothesis.tokens))
 

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.files import read_lines, whole_file
-from asr.base.hypothesis_json import (
+from asr.base.types import EditCounts, Utterance
+from asr.base.version import __version__
+from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
+from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
+from asr.transcription.transcript import Segment
+from asr.transcription.transcript_json import (
     KEY,
     expect_text,
     expect_texts,
     finite_or_none,
-    hypothesis_as_json,
-    hypothesis_from_json,
     log_prob_from_json,
+    segment_as_json,
+    segment_from_json,
 )
-from asr.base.types import EditCounts, Hypothesis, Utterance
-from asr.base.version import __version__
-from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
-from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
@@ -58,9 +59,7 @@ class Score:
     interval: tuple[float, float]
 
 
-def scores_of(
-    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], token: str = ""
-) -> list[Score]:
+def scores_of(utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str = "") -> list[Score]:
     """Compute every rate of `asr.evaluation.metrics.measures`, with its interval."""
     blocks = blocks_of([utterance.speaker for utterance in utterances])
     return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses, token)]
@@ -91,7 +90,7 @@ class EvaluationRecord:
     manifest: str
     decoder: Settings
     utterances: Sequence[Utterance]
-    hypotheses: Sequence[Hypothesis]
+    hypotheses: Sequence[Segment]
     reference_log_probs: Sequence[float]
     token: str = ""
 
@@ -223,7 +222,7 @@ def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterat
             "text": said.text,
             "tokens": said.tokens,
             "reference_log_prob": finite_or_none(record.reference_log_probs[place]),
-            KEY: hypothesis_as_json(hypothesis),
+            KEY: segment_as_json(hypothesis),
             "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, hypothesis.tokens)],
             "edits": {score.name: _edit_fields(score.edits[place]) for score in scores},
         }
@@ -267,7 +266,7 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
         )
         for row in rows
     ]
-    hypotheses = [hypothesis_from_json(row["id"], row[KEY]) for row in rows]
+    hypotheses = [segment_from_json(row[KEY]) for row in rows]
     if not rows or len({utterance.id for utterance in utterances}) != len(rows):
         raise ValueError("no utterances, or an id appears twice")
     decoder = dict(read["decoder"].items())

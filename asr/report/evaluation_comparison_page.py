@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.types import Hypothesis
 from asr.evaluation.comparison import Change, Comparison
 from asr.evaluation.metrics import AlignedPair, align, is_converted
 from asr.evaluation.tables import comparison_rows, format_interval, format_p_value
 from asr.pages.page import Table, write_page
+from asr.transcription.transcript import Segment
 
 NUM_SHOWN = 30
 
@@ -91,5 +91,5 @@ def _shown(changes: Sequence[Change]) -> _Changes:
     return _Changes(cards, len(changes))
 
 
-def _recognized(change: Change, letter: str, by: Hypothesis) -> _Recognized:
+def _recognized(change: Change, letter: str, by: Segment) -> _Recognized:
     return _Recognized(letter, align(change.utterance.tokens, by.tokens), by.text if is_converted(by) else "")

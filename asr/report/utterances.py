@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from asr.base.errors import UserError
 from asr.base.pinyin import is_syllable, split_syllable
-from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.evaluation.metrics import AlignedPair, align, count_edits
 from asr.pages.page import Table
 from asr.report.sound import MARKS, SoundFigure, sound_figure
+from asr.transcription.transcript import Segment
 
 NUM_CONFUSIONS, NUM_WORST = 15, 20
 WIDE_FROM, WIDE_FROM_S = 11, 4.0  # more tokens than that, or a longer clip, span the page
@@ -31,12 +32,12 @@ class Scored:
     """An utterance, its hypothesis, and the edits between them."""
 
     utterance: Utterance
-    hypothesis: Hypothesis
+    hypothesis: Segment
     pairs: Sequence[AlignedPair]
     edits: EditCounts
 
     @classmethod
-    def of(cls, utterance: Utterance, hypothesis: Hypothesis) -> Scored:
+    def of(cls, utterance: Utterance, hypothesis: Segment) -> Scored:
         """Align an utterance with its hypothesis."""
         tokens = utterance.tokens, hypothesis.tokens
         return cls(utterance, hypothesis, align(*tokens), count_edits(*tokens))

@@ -22,7 +22,7 @@ from asr.server.limits import MAX_SYLLABLES
 from asr.server.refusal import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 from asr.server.serving import Beside
-from asr.transcription.recognized import Recognized
+from asr.transcription.transcript import Transcript
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
 PARTIAL = 206_000  # of an answer that a later one replaces
@@ -104,11 +104,11 @@ class AsrtGrpc(Beside):
 
     async def _speech(self, request: bytes, context: Context) -> Any:
         found = await self._answer(context, lambda: self._recognized(request))
-        return SpeechResponse(status_code=OK, result_data=found.hypothesis.tokens)
+        return SpeechResponse(status_code=OK, result_data=found.tokens)
 
     async def _all(self, request: bytes, context: Context) -> Any:
         found = await self._answer(context, lambda: self._recognized(request))
-        return TextResponse(status_code=OK, text_result=found.hypothesis.text)
+        return TextResponse(status_code=OK, text_result=found.text)
 
     async def _language(self, request: bytes, context: Context) -> Any:
         text = await self._answer(context, lambda: self._converted(request))
@@ -135,9 +135,9 @@ class AsrtGrpc(Beside):
         text = ""
         while (request := await inbox.take()) is not None:
             found = await self._recognized(request, begun=True)
-            sentence += found.hypothesis.tokens
+            sentence += found.tokens
             text = await self._service.run(self._text_of, sentence)
-            if sentence and (not found.hypothesis.tokens or len(sentence) >= SENTENCE_TOKENS):
+            if sentence and (not found.tokens or len(sentence) >= SENTENCE_TOKENS):
                 yield TextResponse(status_code=OK, text_result=text)
                 sentence, text = [], ""
             elif sentence:
@@ -157,7 +157,7 @@ class AsrtGrpc(Beside):
         if self._token and not hmac.compare_digest(str(sent).encode(), b"Bearer " + self._token):
             raise RefusalError(401, "invalid_api_key", "expected this server's token (authorization: Bearer)")
 
-    async def _recognized(self, request: bytes, *, begun: bool = False) -> Recognized:
+    async def _recognized(self, request: bytes, *, begun: bool = False) -> Transcript:
         with self._service.admission.ticket(begun=begun) as ticket:
             ticket.reserve(len(request))
             data = _parsed(SpeechRequest, request).wav_data

@@ -25,7 +25,7 @@ from asr.server.received_audio import pcm_waveform, refuse_too_long
 from asr.server.receiving import receive_body, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
-from asr.transcription.recognized import Recognized
+from asr.transcription.transcript import Transcript
 
 OK = 200_000
 CLIENT_ERROR = 400_000
@@ -45,7 +45,7 @@ class _UnprocessableError(RefusalError):
 def asrt_routes(service: RecognitionService) -> list[BaseRoute]:
     """Return the routes of ASRT's clients."""
 
-    async def recognized(request: Request, ticket: Ticket) -> Recognized:
+    async def recognized(request: Request, ticket: Ticket) -> Transcript:
         body = await receive_body(request, ticket, service.limits)
         read = functools.partial(_waveform, body, service.limits)
         return await while_connected(request, service.recognize(ticket, read))
@@ -53,12 +53,12 @@ def asrt_routes(service: RecognitionService) -> list[BaseRoute]:
     async def speech(request: Request) -> Response:
         with service.admission.ticket() as ticket:
             found = await recognized(request, ticket)
-        return asrt_answer(OK, "speech level", list(found.hypothesis.tokens))
+        return asrt_answer(OK, "speech level", list(found.tokens))
 
     async def everything(request: Request) -> Response:
         with service.admission.ticket() as ticket:
             found = await recognized(request, ticket)
-        return asrt_answer(OK, "all level", found.hypothesis.text)
+        return asrt_answer(OK, "all level", found.text)
 
     async def language(request: Request) -> Response:
         with service.admission.ticket() as ticket:

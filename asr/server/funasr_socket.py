@@ -19,9 +19,8 @@ from asr.server.received_audio import pcm_waveform, received_waveform, refuse_to
 from asr.server.refusal import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
 from asr.server.sockets import Message, Talk, json_object, rate_of
-from asr.transcription.decoder import Decoder, converter_of
-from asr.transcription.long_audio import Segment
-from asr.transcription.timed_text import timed_tokens, timed_words
+from asr.transcription.decoder import Decoder
+from asr.transcription.transcript import Segment
 
 MODES = ("offline", "online", "2pass")
 SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
@@ -119,9 +118,8 @@ async def _offline(service: RecognitionService, client: Talk, session: _Session,
             data = await _whole(service, client, session, ticket, first)
         read = functools.partial(_waveform, data, session, service.limits.max_audio_s)
         work = service.recognize(ticket, read, decoder=session.decoder)
-        recognized = await client.while_connected(work)
-        timed = _timed(service, session, recognized.segments)
-        await client.send(_message(session, recognized.hypothesis.text, is_final=True) | timed)
+        transcript = await client.while_connected(work)
+        await client.send(_message(session, transcript.text, is_final=True) | _timed(transcript.segments))
 
 
 async def _whole(
@@ -157,12 +155,12 @@ async def _live(service: RecognitionService, client: Talk, session: _Session, fi
         parts = client.with_received(part, stream.samples_behind)
         update = await stream.feed(np.concatenate([pcm_waveform(one) for one in parts]))
         for segment in update.segments:
-            await _send_segment(service, client, session, segment, is_final=False)
-        await _send_increment(client, session, update.partial.text)
+            await _send_segment(client, session, segment, is_final=False)
+        await _send_increment(client, session, update.text)
         part = await _next_samples(client, session)
     segments = await stream.finish()
-    for place, segment in enumerate(segments, start=1):
-        await _send_segment(service, client, session, segment, is_final=place == len(segments))
+    for number, segment in enumerate(segments, start=1):
+        await _send_segment(client, session, segment, is_final=number == len(segments))
     if not segments:
         await client.send(_message(session, "", is_final=True, ended=True))
 
@@ -176,17 +174,15 @@ async def _send_increment(client: Talk, session: _Session, text: str) -> None:
         session.sent = text[:agreed]
 
 
-async def _send_segment(
-    service: RecognitionService, client: Talk, session: _Session, segment: Segment, *, is_final: bool
-) -> None:
+async def _send_segment(client: Talk, session: _Session, segment: Segment, *, is_final: bool) -> None:
     """Send the end of a segment: what is missing of it, or in `2pass` all of it."""
-    text = segment.hypothesis.text
+    text = segment.text
     session.texts.append(text)
     rest = text[len(session.sent) :]
     session.sent = session.before = ""
     if session.mode == "2pass":
-        timed = _timed(service, session, (segment,))
-        await client.send(_message(session, text, is_final=is_final, ended=True) | timed)
+        message = _message(session, text, is_final=is_final, ended=True)
+        await client.send(message | _timed((segment,)))
     elif rest or is_final:
         await client.send(_message(session, rest, is_final=is_final))
 
@@ -199,13 +195,13 @@ def _message(session: _Session, text: str, *, is_final: bool, ended: bool = Fals
     return {"mode": mode, "text": text, "wav_name": session.name, "is_final": is_final} | whole
 
 
-def _timed(service: RecognitionService, session: _Session, segments: tuple[Segment, ...]) -> dict[str, Any]:
+def _timed(segments: tuple[Segment, ...]) -> dict[str, Any]:
     """Return the times of tokens in milliseconds, as text, and those of segments."""
     spans = [_spans_ms(segment) for segment in segments]
     times = json.dumps([span for part in spans for span in part], separators=(",", ":"))
     sentences = [
         {
-            "text_seg": _spaced(service, session, segment),
+            "text_seg": _spaced(segment),
             "punc": "",
             "start": part[0][0],
             "end": part[-1][1],
@@ -217,15 +213,14 @@ def _timed(service: RecognitionService, session: _Session, segments: tuple[Segme
 
 
 def _spans_ms(segment: Segment) -> list[list[int]]:
-    return [[round(1000 * one.start_s), round(1000 * one.end_s)] for one in timed_tokens(segment)]
+    tokens = (token for word in segment.words for token in word.tokens)
+    return [[round(1000 * token.start_s), round(1000 * token.end_s)] for token in tokens]
 
 
-def _spaced(service: RecognitionService, session: _Session, segment: Segment) -> str:
-    """Return the text of a segment with a space between its units: characters in Mandarin."""
-    recognizer = service.recognizer
-    converter = converter_of(session.decoder or recognizer.decoder)
-    words = [word.token for word in timed_words(segment, recognizer.vocabulary, converter)]
-    return " ".join("".join(words) if converter else words)
+def _spaced(segment: Segment) -> str:
+    """Return the text of a segment with a space between its units: characters where it has no spaces."""
+    is_spaced = any(word.gap for word in segment.words)
+    return " ".join(word.text for word in segment.words) if is_spaced else " ".join(segment.text)
 
 
 def _common_prefix(text: str, other: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import math
 from collections.abc import AsyncIterator, Callable
@@ -21,11 +20,8 @@ from asr.server.received_audio import received_waveform
 from asr.server.receiving import Form, receive_form, while_connected
 from asr.server.refusal import RefusalError, invalid
 from asr.server.service import RecognitionService
-from asr.transcription.decoder import converter_of
-from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
-from asr.transcription.time_formats import TimedToken, TimeFormat
-from asr.transcription.timed_text import format_recognized, spoken_span, timed_words
+from asr.transcription.formats import format_transcript
+from asr.transcription.transcript import Segment, Transcript
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")
@@ -51,9 +47,7 @@ def openai_routes(service: RecognitionService) -> list[BaseRoute]:
             if _is_true(form, "stream"):
                 events = _events(service, ticket, read, stack.pop_all())
                 return StreamingResponse(events, media_type="text/event-stream")
-            recognized = await while_connected(request, service.recognize(ticket, read))
-            answered: Response = await service.run(answer, service, recognized)
-            return answered
+            return answer(service, await while_connected(request, service.recognize(ticket, read)))
 
     async def models(request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [model]})
@@ -96,7 +90,7 @@ def _is_true(form: Form, name: str) -> bool:
     return form.one(name).lower() in ("true", "1")
 
 
-def _answer_of(form: Form) -> Callable[[RecognitionService, Recognized], Response]:
+def _answer_of(form: Form) -> Callable[[RecognitionService, Transcript], Response]:
     """Return the function that writes the answer that a form asks for.
 
     Raises:
@@ -117,64 +111,57 @@ def _answer_of(form: Form) -> Callable[[RecognitionService, Recognized], Respons
     return {"json": _json, "text": _text, "srt": _srt, "vtt": _vtt}[name]
 
 
-def _json(service: RecognitionService, recognized: Recognized) -> Response:
-    return JSONResponse({"text": recognized.hypothesis.text, "usage": _usage(recognized)})
+def _json(service: RecognitionService, transcript: Transcript) -> Response:
+    return JSONResponse({"text": transcript.text, "usage": _usage(transcript)})
 
 
-def _text(service: RecognitionService, recognized: Recognized) -> Response:
-    return PlainTextResponse(recognized.hypothesis.text + "\n")
+def _text(service: RecognitionService, transcript: Transcript) -> Response:
+    return PlainTextResponse(transcript.text + "\n")
 
 
-def _srt(service: RecognitionService, recognized: Recognized) -> Response:
-    return PlainTextResponse(_subtitles(service, recognized, "srt"))
+def _srt(service: RecognitionService, transcript: Transcript) -> Response:
+    return PlainTextResponse(format_transcript(transcript, "srt"))
 
 
-def _vtt(service: RecognitionService, recognized: Recognized) -> Response:
-    return Response(_subtitles(service, recognized, "vtt"), media_type="text/vtt")
-
-
-def _subtitles(service: RecognitionService, recognized: Recognized, format_name: TimeFormat) -> str:
-    recognizer = service.recognizer
-    converter = converter_of(recognizer.decoder)
-    return format_recognized(recognized, recognizer.vocabulary, converter, format_name)
+def _vtt(service: RecognitionService, transcript: Transcript) -> Response:
+    return Response(format_transcript(transcript, "vtt"), media_type="text/vtt")
 
 
 def _verbose(
-    granularities: list[str], language: str, service: RecognitionService, recognized: Recognized
+    granularities: list[str], language: str, service: RecognitionService, transcript: Transcript
 ) -> Response:
-    is_mandarin = service.recognizer.vocabulary.is_mandarin
+    vocabulary = service.recognizer.vocabulary
     fields: dict[str, Any] = {
         "task": "transcribe",
-        "language": "chinese" if is_mandarin else language or "unknown",
-        "duration": round(recognized.duration_s, 3),
-        "text": recognized.hypothesis.text,
-        "usage": _usage(recognized),
+        "language": "chinese" if vocabulary.is_mandarin else language or "unknown",
+        "duration": round(transcript.duration_s, 3),
+        "text": transcript.text,
+        "usage": _usage(transcript),
     }
     if "segment" in granularities:
-        vocabulary = service.recognizer.vocabulary
         fields["segments"] = [
-            _segment(number, segment, vocabulary.encode_known(segment.hypothesis.tokens))
-            for number, segment in enumerate(recognized.segments)
+            _segment(number, segment, vocabulary.encode_known(segment.tokens))
+            for number, segment in enumerate(transcript.segments)
         ]
     if "word" in granularities:
         fields["words"] = [
-            {"word": word.token, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
-            for word in _words(service, recognized.segments)
+            {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+            for word in transcript.words
         ]
     return JSONResponse(fields)
 
 
 def _segment(number: int, segment: Segment, token_ids: list[int]) -> dict[str, Any]:
     """Return a segment with the fields of OpenAI's, of which clients miss any that is left out."""
-    confidences = segment.hypothesis.confidences
-    start_s, end_s = spoken_span(segment)
+    confidences = segment.confidences
+    start_s, end_s = segment.spoken_s
     mean = sum(math.log(max(one, 1e-10)) for one in confidences) / max(1, len(confidences))
     return {
         "id": number,
         "seek": round(start_s * 100),
         "start": round(start_s, 3),
         "end": round(end_s, 3),
-        "text": segment.hypothesis.text,
+        "text": segment.text,
         "tokens": token_ids,
         "temperature": 0.0,
         "avg_logprob": round(mean, 4),
@@ -183,15 +170,8 @@ def _segment(number: int, segment: Segment, token_ids: list[int]) -> dict[str, A
     }
 
 
-def _words(service: RecognitionService, segments: tuple[Segment, ...]) -> list[TimedToken]:
-    recognizer = service.recognizer
-    converter = converter_of(recognizer.decoder)
-    words = (timed_words(segment, recognizer.vocabulary, converter) for segment in segments)
-    return list(itertools.chain.from_iterable(words))
-
-
-def _usage(recognized: Recognized) -> dict[str, Any]:
-    return {"type": "duration", "seconds": math.ceil(recognized.duration_s)}
+def _usage(transcript: Transcript) -> dict[str, Any]:
+    return {"type": "duration", "seconds": math.ceil(transcript.duration_s)}
 
 
 async def _events(
@@ -204,11 +184,11 @@ async def _events(
             async with aclosing(recognized_progressively(service, ticket, read)) as found:
                 async for part in found:
                     if isinstance(part, Segment):
-                        delta = gap + part.hypothesis.text
+                        delta = gap + part.text
                         yield _event({"type": "transcript.text.delta", "delta": delta})
                         gap = " "
                     else:
-                        done = {"type": "transcript.text.done", "text": part.hypothesis.text}
+                        done = {"type": "transcript.text.done", "text": part.text}
                         yield _event({**done, "usage": _usage(part)})
             yield "data: [DONE]\n\n"
         except RefusalError as refusal:

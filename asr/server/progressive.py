@@ -10,13 +10,12 @@ from asr.server.admission import Ticket
 from asr.server.receiving import drop
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
-from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
+from asr.transcription.transcript import Segment, Transcript
 
 
 async def recognized_progressively(
     service: RecognitionService, ticket: Ticket, read: Callable[[], Waveform], decoder: Decoder | None = None
-) -> AsyncGenerator[Segment | Recognized, None]:
+) -> AsyncGenerator[Segment | Transcript, None]:
     """Yield each segment of a recording once it is recognized, then the whole transcript.
 
     Closing the generator drops the work; see `RecognitionService.recognize`.

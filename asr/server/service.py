@@ -2,7 +2,7 @@
 
 service = RecognitionService(recognizer, "demo", Limits())
 with service.admission.ticket() as ticket:
-    recognized = await service.recognize(ticket, lambda: received_waveform(body, max_audio_s))
+    transcript = await service.recognize(ticket, lambda: received_waveform(body, max_audio_s))
 
 What `asr transcribe` recognizes as a whole is a clip, and shares batches with other clips. The pieces of a
 longer recording are recognized in order, in batches of their own, which take turns with the others.
@@ -24,7 +24,7 @@ from typing_extensions import override
 from asr.audio.opening import LongRecording, Opened, opened
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.base.errors import UserError
-from asr.base.types import Hypothesis, Logits
+from asr.base.types import Logits
 from asr.ctc.hot_words import HotWords, PinyinOf
 from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, Reduce, WrappedListener
@@ -35,10 +35,10 @@ from asr.server.limits import Limits
 from asr.server.metrics import Metrics
 from asr.server.padding import PaddedListener
 from asr.server.streams import Streams
-from asr.transcription.decoder import Decoder, converter_of, favouring, spoken, with_alternatives
-from asr.transcription.long_audio import LongAudioRecognizer, Segment
-from asr.transcription.recognized import Recognized
+from asr.transcription.decoder import Decoder
+from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.recognizer import Recognizer
+from asr.transcription.transcript import Segment, Transcript
 
 READERS = 2  # threads that decode recordings
 UNREAD = "-"  # a syllable of no word, for which all characters are searched
@@ -91,7 +91,7 @@ class RecognitionService:
     @functools.cached_property
     def converter(self) -> Converter:
         """Return what converts syllables to hanzi: the decoder's own, or the general model."""
-        return converter_of(self.recognizer.decoder) or Converter.load()
+        return self.recognizer.decoder.writer.converter or Converter.load()
 
     def converted(self, syllables: Sequence[str]) -> str:
         """Return the hanzi of toned syllables."""
@@ -103,7 +103,7 @@ class RecognitionService:
 
     def load_ahead(self) -> None:
         """Load in a thread what the first text would load, which takes a second."""
-        if converter_of(self.recognizer.decoder) is not None:
+        if self.recognizer.decoder.writer.converter is not None:
             self._readers.submit(self.converted, [UNREAD])
 
     def close(self) -> None:
@@ -140,8 +140,8 @@ class RecognitionService:
                 decoder = await asyncio.get_running_loop().run_in_executor(self._hot_words, work)
             finally:
                 stopped.set()
-        decoder = spoken(decoder) if is_spoken else decoder
-        return None if decoder is usual else decoder
+        decoder = decoder.spoken if is_spoken else decoder
+        return None if decoder == usual else decoder
 
     def _decoder_favouring(
         self, weights: Mapping[str, float], n_best: int, stopped: threading.Event
@@ -152,13 +152,12 @@ class RecognitionService:
                     raise CancelledError
                 yield f"{' '.join(word.split())}\t{weight}"
 
-        usual, frame_s = self.recognizer.decoder, self.recognizer.listener.model.frame_s
-        decoder = with_alternatives(usual, n_best, frame_s)
+        usual = self.recognizer.decoder
         try:
             hot_words = HotWords.of(lines(), self.recognizer.vocabulary, self._pinyin_of)
-        except UserError:
-            return decoder
-        return favouring(decoder, hot_words, frame_s)
+        except UserError:  # the model has tokens for none of them
+            return usual.with_(n_best=n_best) if n_best > 1 else usual
+        return usual.with_(hot_words, n_best)
 
     async def recognize(
         self,
@@ -166,7 +165,7 @@ class RecognitionService:
         read: Callable[[], Waveform],
         on_segment: OnSegment = lambda _: None,
         decoder: Decoder | None = None,
-    ) -> Recognized:
+    ) -> Transcript:
         """Recognize a recording of any length.
 
         Args:
@@ -181,56 +180,54 @@ class RecognitionService:
         recording: Opened = await self.run(self._read_and_open, read, ticket)
         if isinstance(recording, LongRecording):
             assert isinstance(recording.source, np.ndarray)
-            recognized = await self._recognize_long(recording.source, on_segment, decoder)
+            transcript = await self._recognize_long(recording.source, on_segment, decoder)
         else:
-            recognized = await self._recognize_clip(recording, on_segment, decoder)
-        self.metrics.recognized(recognized.duration_s)
-        return recognized
+            transcript = await self._recognize_clip(recording, on_segment, decoder)
+        self.metrics.recognized(transcript.duration_s)
+        return transcript
 
     async def _recognize_clip(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
-    ) -> Recognized:
-        duration_s = len(waveform) / SAMPLE_RATE_HZ
+    ) -> Transcript:
+        segments: list[Segment] = []
         if len(waveform) < WINDOW_SAMPLES:
-            return Recognized(Hypothesis("-", (), "", 0.0, ()), (), duration_s)
-        hypothesis: Hypothesis
-        if decoder is None:
-            hypothesis = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
+            pass
+        elif decoder is None:
+            segments.append(await asyncio.wrap_future(self.batcher.submit("clip", waveform)))
         else:
-            hypothesis = await self._decoded_by(decoder, waveform)
-        recognized = Recognized.of_clip(hypothesis, duration_s)
-        for segment in recognized.segments:
+            segments.append(await self._decoded_by(decoder, waveform))
+        transcript = self._transcript(segments, waveform)
+        for segment in transcript.segments:
             on_segment(segment)
-        return recognized
+        return transcript
 
-    async def _decoded_by(self, decoder: Decoder, waveform: Waveform) -> Hypothesis:
+    def _transcript(self, segments: Sequence[Segment], waveform: Waveform) -> Transcript:
+        return Transcript.of(segments, len(waveform) / SAMPLE_RATE_HZ, self.recognizer.vocabulary.unit)
+
+    async def _decoded_by(self, decoder: Decoder, waveform: Waveform) -> Segment:
         """Recognize a clip as a whole, as `asr transcribe` does, with a decoder of the client's own."""
 
-        def work(listener: AudioListener) -> Hypothesis:
-            recognizer = Recognizer(listener, self.recognizer.vocabulary, decoder)
-            (hypothesis,) = recognizer.transcribe_waveforms([waveform], ["-"])
-            return hypothesis
+        def work(listener: AudioListener) -> Segment:
+            (segment,) = Recognizer(listener, self.recognizer.vocabulary, decoder).decode_clips([waveform])
+            return segment
 
-        hypothesis: Hypothesis = await self._in_turns(work)
-        return hypothesis
+        segment: Segment = await self._in_turns(work)
+        return segment
 
     async def _recognize_long(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
-    ) -> Recognized:
+    ) -> Transcript:
         loop = asyncio.get_running_loop()
 
-        def work(listener: AudioListener) -> tuple[Segment, ...]:
+        def work(listener: AudioListener) -> list[Segment]:
             decoding = decoder or self.recognizer.decoder
             segments = []
-            for segment in LongAudioRecognizer(listener, decoding, self._batch_samples).segments(
-                waveform, "-"
-            ):
+            for segment in LongAudioRecognizer(listener, decoding, self._batch_samples).segments(waveform):
                 segments.append(segment)
                 loop.call_soon_threadsafe(on_segment, segment)
-            return tuple(segments)
+            return segments
 
-        segments = await self._in_turns(work)
-        return Recognized.of_segments(segments, "-", len(waveform) / SAMPLE_RATE_HZ)
+        return self._transcript(await self._in_turns(work), waveform)
 
     async def _in_turns(self, work: Callable[[AudioListener], Any]) -> Any:
         """Run work in a thread, with a listener whose batches take turns with others; cancelling drops it."""
@@ -246,8 +243,8 @@ class RecognitionService:
         ticket.reserve(waveform.nbytes)
         return opened(waveform, pauses_matter=not self.recognizer.listener.model.ignores_silence)
 
-    def _run_clips(self, waveforms: list[Waveform]) -> list[Hypothesis]:
-        return self.recognizer.transcribe_waveforms(waveforms, ["-"] * len(waveforms))
+    def _run_clips(self, waveforms: list[Waveform]) -> list[Segment]:
+        return self.recognizer.decode_clips(waveforms)
 
     def _run_pieces(self, batches: list[tuple[Waveform, npt.NDArray[np.int32]]]) -> list[Logits]:
         return [self._logits(*batch) for batch in batches]

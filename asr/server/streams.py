@@ -1,7 +1,7 @@
 """Recognize streams of many clients: the windows of sound that wait for the model share its batches.
 
 with service.streams.open(rate_hz=8000) as stream:
-    update = await stream.feed(samples)      # update.segments have ended, update.partial is open
+    update = await stream.feed(samples)      # update.segments have ended, update.text is open
     segments = await stream.finish()
 
 A stream is exact where the model depends on a bounded stretch of sound; else each stretch of speech between
@@ -28,10 +28,9 @@ from asr.server.limits import Limits
 from asr.server.received_audio import refuse_too_long
 from asr.server.refusal import unavailable
 from asr.transcription.decoder import Decoder
-from asr.transcription.long_audio import Segment
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.segmented_stream import SegmentedStream, Update
-from asr.transcription.streaming import StreamingRecognizer
+from asr.transcription.stream import Stream, Update
+from asr.transcription.transcript import Segment
 
 KIND = "stream"
 POLL_S = 0.02
@@ -104,7 +103,7 @@ class Streams:
         recognizer = self._recognizer
         if decoder is not None:
             recognizer = Recognizer(recognizer.listener, recognizer.vocabulary, decoder)
-        stream = SegmentedStream(StreamingRecognizer(recognizer, self._run_clip))
+        stream = recognizer.stream(self._run_clip)
         return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s)
 
     def close(self) -> None:
@@ -139,9 +138,7 @@ class LiveStream:
         max_audio_s: longest stream.
     """
 
-    def __init__(
-        self, stream: SegmentedStream, rate_hz: int, pool: ThreadPoolExecutor, max_audio_s: float
-    ) -> None:
+    def __init__(self, stream: Stream, rate_hz: int, pool: ThreadPoolExecutor, max_audio_s: float) -> None:
         self._stream, self._resampler, self._pool = stream, Resampler(rate_hz), pool
         self._rate_hz, self._max_audio_s = rate_hz, max_audio_s
         self._began_s = time.monotonic()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +13,9 @@ from asr.server.refusal import invalid
 from asr.server.service import RecognitionService
 from asr.server.sockets import Message, Talk, json_object, rate_of
 from asr.server.streams import LiveStream
-from asr.transcription.decoder import Decoder, converter_of
-from asr.transcription.long_audio import Segment, joined
-from asr.transcription.segmented_stream import Update
-from asr.transcription.timed_text import timed_words
+from asr.transcription.decoder import Decoder
+from asr.transcription.stream import Update
+from asr.transcription.transcript import Segment
 
 DEFAULT_RATE_HZ = 8000
 FIELDS = {"sample_rate", "words", "max_alternatives", "phrase_list", "hot_words"}  # of `config`
@@ -42,7 +40,7 @@ async def talk_vosk(service: RecognitionService, client: Talk, first: Message) -
             stream = stream or service.streams.open(settings.rate_hz, settings.decoder)
             messages = client.with_received(message, stream.samples_behind)
             update = await stream.feed(np.concatenate([pcm_waveform(one) for one in messages]))
-            for answer in _answers(service, settings, update, len(messages)):
+            for answer in _answers(settings, update, len(messages)):
                 await client.send(answer)
         else:
             fields = json_object(message)
@@ -52,7 +50,7 @@ async def talk_vosk(service: RecognitionService, client: Talk, first: Message) -
             if "eof" in fields or "reset" in fields:
                 segments = await stream.finish() if stream else ()
                 stream = None
-                await client.send(_result(service, settings, segments))
+                await client.send(_result(settings, segments))
             if "eof" in fields:
                 return
         message = await client.receive()
@@ -81,59 +79,48 @@ def _hot_words(config: dict[str, Any]) -> dict[str, float]:
     return weights | (hot_word_weights(line) if isinstance(line, str) else {})
 
 
-def _answers(
-    service: RecognitionService, settings: _Settings, update: Update, count: int
-) -> list[dict[str, Any]]:
+def _answers(settings: _Settings, update: Update, count: int) -> list[dict[str, Any]]:
     """Return one answer to each of the messages of samples that led to an update."""
     if not update.segments:
-        return [{"partial": update.partial.text}] * count
-    text = joined(update.segments, "-").text
-    return [*[{"partial": text}] * (count - 1), _result(service, settings, update.segments)]
+        return [{"partial": update.text}] * count
+    return [*[{"partial": _text(update.segments)}] * (count - 1), _result(settings, update.segments)]
 
 
-def _result(
-    service: RecognitionService, settings: _Settings, segments: tuple[Segment, ...]
-) -> dict[str, Any]:
+def _result(settings: _Settings, segments: tuple[Segment, ...]) -> dict[str, Any]:
     if settings.max_alternatives > 0:
-        return {"alternatives": _alternatives(service, settings, segments)}
-    text = joined(segments, "-").text
-    if not (settings.words and segments):
-        return {"text": text}
-    return {"result": _words(service, settings, segments), "text": text}
+        return {"alternatives": _alternatives(settings, segments)}
+    text = _text(segments)
+    return {"result": _words(segments), "text": text} if settings.words and segments else {"text": text}
 
 
-def _alternatives(
-    service: RecognitionService, settings: _Settings, segments: tuple[Segment, ...]
-) -> list[dict[str, Any]]:
+def _alternatives(settings: _Settings, segments: tuple[Segment, ...]) -> list[dict[str, Any]]:
     """Return the possibilities of a segment, best first; of several segments together, the best."""
     found = [segments]
     if len(segments) == 1:
-        (segment,) = segments
-        others = segment.hypothesis.alternatives[: settings.max_alternatives - 1]
-        found += [(dataclasses.replace(segment, hypothesis=other),) for other in others]
+        found += [(other,) for other in segments[0].alternatives[: settings.max_alternatives - 1]]
     alternatives = []
     for one in found:
-        hypothesis = joined(one, "-")
-        fields: dict[str, Any] = {"confidence": round(hypothesis.score, 4), "text": hypothesis.text}
+        score = sum((segment.score for segment in one), 0.0)
+        fields: dict[str, Any] = {"confidence": round(score, 4), "text": _text(one)}
         if settings.words and one:
-            words = _words(service, settings, one)
+            words = _words(one)
             fields["result"] = [{key: word[key] for key in ("end", "start", "word")} for word in words]
         alternatives.append(fields)
     return alternatives
 
 
-def _words(
-    service: RecognitionService, settings: _Settings, segments: tuple[Segment, ...]
-) -> list[dict[str, Any]]:
-    recognizer = service.recognizer
-    converter = converter_of(settings.decoder or recognizer.decoder)
+def _words(segments: tuple[Segment, ...]) -> list[dict[str, Any]]:
     return [
         {
-            "conf": round(word.confidence, 6),
+            "conf": round(1.0 if word.confidence is None else word.confidence, 6),
             "end": round(word.end_s, 3),
             "start": round(word.start_s, 3),
-            "word": word.token,
+            "word": word.text,
         }
         for segment in segments
-        for word in timed_words(segment, recognizer.vocabulary, converter)
+        for word in segment.words
     ]
+
+
+def _text(segments: tuple[Segment, ...]) -> str:
+    return " ".join(segment.text for segment in segments)

@@ -72,17 +72,13 @@ class DecoderChoice:
         Raises:
             UserError: a language model cannot be used with this vocabulary.
         """
-        from asr.transcription.decoder import make_decoder
+        from asr.ctc.search import make_search
+        from asr.transcription.decoder import Decoder
+        from asr.transcription.text_writer import TextWriter
 
-        return make_decoder(
-            vocabulary,
-            frame_s,
-            self.settings,
-            self.hot_words,
-            self.converter_for(vocabulary),
-            writes_hanzi=self.write_hanzi,
-            on_progress=on_progress,
-        )
+        converter = self.converter_for(vocabulary)
+        search = make_search(vocabulary, frame_s, self.settings, self.hot_words, converter, on_progress)
+        return Decoder(search, TextWriter(vocabulary, converter if self.write_hanzi else None))
 
     def converter_for(self, vocabulary: Vocabulary) -> Converter | None:
         """Return the converter that decoding needs, if it needs one; it is loaded once.

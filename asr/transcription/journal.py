@@ -1,7 +1,7 @@
 """Keeps the transcripts made so far on disk, so that an interrupted transcription resumes where it stopped.
 
 A journal is JSON Lines. The first line names the model, every other one holds the result of a file: what is
-recognized of it (see `asr.transcription.recognized.recognized_as_json`) or its error.
+recognized of it (see `asr.transcription.transcript_json`) or its error.
 
 {"asr": "0.1.0", "model": "3f0c..."}
 {"file": "b.wav", "stamp": "0:1762...", "error": "b.wav: empty file; copy or record it again"}
@@ -24,8 +24,9 @@ from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.version import __version__
 from asr.base.wording import counted
-from asr.transcription.recognized import Recognition, recognized_as_json, recognized_from_json
-from asr.transcription.transcripts import STANDARD_INPUT
+from asr.transcription.files import STANDARD_INPUT
+from asr.transcription.transcript import Transcript
+from asr.transcription.transcript_json import transcript_as_json, transcript_from_json
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Row(NamedTuple):
 
     name: str
     stamp: str | None
-    result: Recognition
+    result: Transcript | UserError
 
 
 class Journal:
@@ -86,7 +87,7 @@ class Journal:
         self._truncate(ends[num_done])
         return chunks[num_done:]
 
-    def add(self, results: Sequence[Recognition]) -> None:
+    def add(self, results: Sequence[Transcript | UserError]) -> None:
         """Append the results of the next files and flush them to disk.
 
         Raises:
@@ -98,7 +99,7 @@ class Journal:
         for line, result in zip(lines, results, strict=True):
             self._count(line, result)
 
-    def results(self) -> Iterator[Recognition]:
+    def results(self) -> Iterator[Transcript | UserError]:
         """Yield all results, read from the journal."""
         with self.path.open("rb") as file:
             for line in itertools.islice(file, 1, 1 + self.num_rows):
@@ -127,7 +128,7 @@ class Journal:
         self._truncate(self.num_rows)
         return reason
 
-    def _count(self, line: bytes, result: Recognition) -> None:
+    def _count(self, line: bytes, result: Transcript | UserError) -> None:
         self._ends.append(self._ends[-1] + len(line))
         self._failed.append(isinstance(result, UserError))
 
@@ -135,12 +136,12 @@ class Journal:
         del self._ends[num_rows + 1 :], self._failed[num_rows:]
         self._file.truncate(self._ends[-1])
 
-    def _line(self, place: int, result: Recognition) -> bytes:
+    def _line(self, place: int, result: Transcript | UserError) -> bytes:
         record: dict[str, object] = {"file": str(self._sources[place]), "stamp": self._stamps[place]}
         if isinstance(result, UserError):
             record["error"] = str(result)
         else:
-            record |= recognized_as_json(result)
+            record |= transcript_as_json(result)
         return json.dumps(record).encode() + b"\n"
 
     def _write(self, data: bytes) -> None:
@@ -213,9 +214,9 @@ def _parse_row(line: bytes) -> Row | None:
     try:
         record = json.loads(line)
         if "error" in record:
-            result: Recognition = UserError(record["error"])
+            result: Transcript | UserError = UserError(record["error"])
         else:
-            result = recognized_from_json(record["file"], record)
+            result = transcript_from_json(record)
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None

@@ -7,7 +7,6 @@ probability: no token is lost, and none is recognized twice.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,27 +21,13 @@ from asr.audio.voice_activity import BLOCK_S, Piece, pauses_for, speech_pieces
 from asr.base.types import Hypothesis, Logits
 from asr.model.listening import BATCH_SAMPLES, AudioListener
 from asr.transcription.stream_logits import seam
+from asr.transcription.transcript import Segment
 
 if TYPE_CHECKING:
     from asr.transcription.decoder import Decoder
 
 Item = TypeVar("Item")
 FrameLogits = npt.NDArray[np.float32]  # (T, V)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The transcript of a stretch of speech between two pauses.
-
-    Attributes:
-        start_s: seconds from the start of the recording.
-        end_s: seconds from the start of the recording.
-        hypothesis: with times from the start of the recording.
-    """
-
-    start_s: float
-    end_s: float
-    hypothesis: Hypothesis
 
 
 class LongAudioRecognizer:
@@ -55,19 +40,18 @@ class LongAudioRecognizer:
     """
 
     def __init__(self, listener: AudioListener, decoder: Decoder, batch_samples: int = BATCH_SAMPLES) -> None:
-        self.decoder, self._frame_samples = decoder, listener.model.frame_samples
+        self._decoder, self._frame_samples = decoder, listener.model.frame_samples
         self._pauses = pauses_for(listener.model.ignores_silence)
         self._batch_samples = batch_samples * listener.num_devices
         self._logits = listener.compiled(lambda logits: logits)
 
     def segments(
-        self, source: AudioSource | Waveform, name: str, on_progress: Callable[[float], None] = lambda _: None
+        self, source: AudioSource | Waveform, on_progress: Callable[[float], None] = lambda _: None
     ) -> Iterator[Segment]:
         """Yield the segments of speech of a recording, in order, as they are recognized.
 
         Args:
             source: see `asr.audio.recording.audio_blocks`; or a waveform, (S,) int16 at 16 kHz.
-            name: for `Hypothesis.utterance_id`.
             on_progress: receives how many seconds have been read.
 
         Raises:
@@ -78,11 +62,12 @@ class LongAudioRecognizer:
         cuts = without_overlaps(self._logits_of(pieces), self._frame_samples)
         max_frames = self._batch_samples // self._frame_samples
         for batch in _batches(cuts, lambda cut: len(cut.logits), max_frames):
-            decoded = self._decode([cut.logits for cut in batch], name)
-            for cut, hypothesis in zip(batch, decoded, strict=True):
-                if hypothesis.tokens:
-                    start_s, end_s = cut.begin / SAMPLE_RATE_HZ, cut.end / SAMPLE_RATE_HZ
-                    yield Segment(start_s, end_s, shifted(hypothesis, start_s))
+            found = self._search([cut.logits for cut in batch])
+            for cut, hypotheses in zip(batch, found, strict=True):
+                start_s, end_s = cut.begin / SAMPLE_RATE_HZ, cut.end / SAMPLE_RATE_HZ
+                segment = self._decoder.writer.segment(hypotheses, start_s, end_s)
+                if segment.words:
+                    yield segment
 
     def _logits_of(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, FrameLogits]]:
         """Yield each piece with its logits; pieces of similar length share a batch."""
@@ -92,32 +77,13 @@ class LongAudioRecognizer:
             for piece, row, length in zip(batch, values, num_frames, strict=True):
                 yield piece, row[:length]
 
-    def _decode(self, clips: Sequence[FrameLogits], name: str) -> list[Hypothesis]:
+    def _search(self, clips: Sequence[FrameLogits]) -> list[list[Hypothesis]]:
         num_frames = np.array([len(clip) for clip in clips], np.int32)
         values = np.zeros((len(clips), num_frames.max(), clips[0].shape[1]), np.float32)
         for row, clip in zip(values, clips, strict=True):
             row[: len(clip)] = clip
-        reduced = self.decoder.reduce(Logits(values, num_frames))
-        return self.decoder.hypotheses(reduced, [name] * len(clips))
-
-
-def joined(segments: Sequence[Segment], name: str) -> Hypothesis:
-    """Return one hypothesis for a recording; it is empty if there is no speech.
-
-    Args:
-        segments: of the recording, in order.
-        name: for `Hypothesis.utterance_id`.
-    """
-    parts = [segment.hypothesis for segment in segments]
-    return Hypothesis(
-        name,
-        tuple(itertools.chain.from_iterable(h.tokens for h in parts)),
-        " ".join(h.text for h in parts),
-        sum((h.score for h in parts), 0.0),
-        tuple(itertools.chain.from_iterable(h.times_s for h in parts)),
-        acoustic_score=sum((h.acoustic_score for h in parts), 0.0),
-        confidences=tuple(itertools.chain.from_iterable(h.confidences for h in parts)),
-    )
+        search = self._decoder.search
+        return search.hypotheses(search.reduce(Logits(values, num_frames)))
 
 
 @dataclass(frozen=True)
@@ -173,12 +139,3 @@ def _with_progress(
         yield block
         num_samples += len(block)
         on_progress(num_samples / SAMPLE_RATE_HZ)
-
-
-def shifted(hypothesis: Hypothesis, start_s: float) -> Hypothesis:
-    """Return a hypothesis whose times begin later by this number of seconds."""
-    return dataclasses.replace(
-        hypothesis,
-        times_s=tuple(round(time_s + start_s, 3) for time_s in hypothesis.times_s),
-        alternatives=tuple(shifted(alternative, start_s) for alternative in hypothesis.alternatives),
-    )

@@ -23,20 +23,21 @@ from asr.audio.opening import LongRecording, Opened, open_recording
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
-from asr.base.types import Hypothesis
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import duration
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
 from asr.model.devices import ModelDevices, start_model_devices
-from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener
+from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
-from asr.transcription.decoder import Decoder, GreedyDecoder
+from asr.transcription.decoder import Decoder
 from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.long_audio import LongAudioRecognizer
-from asr.transcription.recognized import Recognition, Recognized
-from asr.transcription.transcripts import STANDARD_INPUT, Result, result_of
+from asr.transcription.stream import Stream
+from asr.transcription.stream_logits import StreamListener
+from asr.transcription.transcript import Segment, Transcript
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
@@ -68,7 +69,7 @@ class Recognizer:
         origin: Origin | None = None,
     ) -> None:
         self.listener, self.vocabulary, self.origin = listener, vocabulary, origin
-        self.decoder = decoder or GreedyDecoder(vocabulary, listener.model.frame_s)
+        self.decoder = decoder or Decoder.greedy(vocabulary, listener.model.frame_s)
 
     @classmethod
     def load(
@@ -154,7 +155,7 @@ class Recognizer:
         assert isinstance(self.listener, Listener), "an exported model can only be recognized with"
         return self.listener
 
-    def transcribe(self, audio: AudioSource) -> Hypothesis:
+    def transcribe(self, audio: AudioSource) -> Transcript:
         """Transcribe one recording of any length.
 
         Args:
@@ -163,73 +164,64 @@ class Recognizer:
         Raises:
             UserError: it is not an audio recording.
         """
-        return self.recognize(audio).hypothesis
-
-    def recognize(self, audio: AudioSource) -> Recognized:
-        """Transcribe one recording of any length, and return its stretches of speech with their times.
-
-        Args:
-            audio: see `transcribe`.
-
-        Raises:
-            UserError: it is not an audio recording.
-        """
         name = str(audio) if isinstance(audio, str | Path) else STANDARD_INPUT
-        (result,) = self._recognize_opened([name], [self._open(audio)], _Report(1, ignore_progress))
+        (result,) = self._transcribe_opened([name], [self._open(audio)], _Report(1, ignore_progress))
         if isinstance(result, UserError):
             raise result
         return result
 
     def transcribe_files(
         self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
-    ) -> Iterator[Result]:
-        """Yield the transcript of each file, in order, or the error of a file that cannot be read."""
-        return map(result_of, self.recognize_files(paths, on_progress))
+    ) -> Iterator[Transcript | UserError]:
+        """Yield the transcript of each file, in order, or the error of a file that cannot be read.
 
-    def recognize_files(
-        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
-    ) -> Iterator[Recognition]:
-        """Yield what is recognized of each file, in order, or the error of a file that cannot be read."""
-        return itertools.chain.from_iterable(self.recognize_chunks(self.chunks(paths), on_progress))
-
-    def chunks(self, paths: Sequence[Path]) -> list[list[Path]]:
-        """Split files into chunks to read together, limited in number and in bytes."""
-        num_devices = self.listener.num_devices
-        max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
-        chunks: list[list[Path]] = []
-        num_bytes = 0
-        for path in paths:
-            size = _size_bytes(path)
-            if not chunks or len(chunks[-1]) == max_files or num_bytes + size > max_bytes:
-                chunks.append([])
-                num_bytes = 0
-            chunks[-1].append(path)
-            num_bytes += size
-        return chunks
-
-    def recognize_chunks(
-        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress = ignore_progress
-    ) -> Iterator[list[Recognition]]:
-        """Yield what is recognized of the files of each chunk.
-
-        The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
+        Files are read in chunks, see `file_chunks`. The last digits of scores depend on what shares a batch,
+        so only the same chunk gives the same scores.
 
         Args:
-            chunks: of paths, see `chunks`.
+            paths: of the files; `-` for standard input.
             on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next
                 one is requested. The note is how much of a long recording has been read.
         """
-        report = _Report(sum(map(len, chunks)), on_progress)
-        if chunks:
+        report = _Report(len(paths), on_progress)
+        if paths:
             report.done(0)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             opening: Iterator[Opened | UserError] = iter(())
+            chunks = file_chunks(paths, self.listener.num_devices)
             for chunk, following in itertools.pairwise([[], *chunks, []]):
                 opened = list(opening)
                 opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
                 if chunk:
-                    yield self._recognize_opened([str(path) for path in chunk], opened, report)
+                    yield from self._transcribe_opened([str(path) for path in chunk], opened, report)
                     report.done(len(chunk))
+
+    def stream(self, run_clip: RunClip | None = None) -> Stream:
+        """Start to transcribe a stream.
+
+        Args:
+            run_clip: runs the model in place of the recognizer's listener, as in a server that runs many
+                streams together.
+        """
+        return Stream(StreamListener(self.listener, len(self.vocabulary), run_clip), self.decoder)
+
+    def decode_clips(self, waveforms: Sequence[Waveform]) -> list[Segment]:
+        """Return the transcript of each waveform as a whole, in batches of similar length.
+
+        Args:
+            waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
+        """
+        by_length = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
+        found: dict[int, Segment] = {}
+        while by_length:
+            longest = len(waveforms[by_length[-1]])
+            size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
+            indices, by_length = by_length[-size:], by_length[:-size]
+            audio, num_samples = pad_waveforms([waveforms[index] for index in indices])
+            reduced = self._compiled_step(audio, num_samples)
+            durations_s = [len(waveforms[index]) / SAMPLE_RATE_HZ for index in indices]
+            found.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
+        return [found[index] for index in range(len(waveforms))]
 
     def _open(self, audio: AudioSource) -> Opened:
         return open_recording(audio, pauses_matter=not self.listener.model.ignores_silence)
@@ -244,23 +236,24 @@ class Recognizer:
         except UserError as error:
             return error
 
-    def _recognize_opened(
+    def _transcribe_opened(
         self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
-    ) -> list[Recognition]:
-        short = [(n, o) for n, o in zip(names, opened, strict=True) if isinstance(o, np.ndarray)]
-        waveforms, short_names = [waveform for _, waveform in short], [n for n, _ in short]
-        hypotheses = iter(self.transcribe_waveforms(waveforms, short_names))
-        results: list[Recognition] = []
+    ) -> list[Transcript | UserError]:
+        short = iter(self.decode_clips([one for one in opened if isinstance(one, np.ndarray)]))
+        results: list[Transcript | UserError] = []
         for name, recording in zip(names, opened, strict=True):
             if isinstance(recording, LongRecording):
-                results.append(self._recognize_long(name, recording, report))
+                results.append(self._transcribe_long(name, recording, report))
             elif isinstance(recording, UserError):
                 results.append(recording)
             else:
-                results.append(Recognized.of_clip(next(hypotheses), len(recording) / SAMPLE_RATE_HZ))
+                segment = next(short)
+                results.append(Transcript.of([segment], segment.end_s, self.vocabulary.unit))
         return results
 
-    def _recognize_long(self, name: str, recording: LongRecording, report: _Report) -> Recognition:
+    def _transcribe_long(
+        self, name: str, recording: LongRecording, report: _Report
+    ) -> Transcript | UserError:
         duration_s = 0.0
 
         def read(seconds: float) -> None:
@@ -269,29 +262,10 @@ class Recognizer:
             report.read(name, seconds)
 
         try:
-            segments = list(self._long_audio.segments(recording.source, name, read))
+            segments = list(self._long_audio.segments(recording.source, read))
         except UserError as error:
             return error
-        return Recognized.of_segments(segments, name, duration_s)
-
-    def transcribe_waveforms(self, waveforms: Sequence[Waveform], names: Sequence[str]) -> list[Hypothesis]:
-        """Transcribe waveforms in batches of similar length, and return the hypotheses in their order.
-
-        Args:
-            waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
-            names: for `Hypothesis.utterance_id`.
-        """
-        by_length = sorted(range(len(waveforms)), key=lambda place: len(waveforms[place]))
-        found: dict[int, Hypothesis] = {}
-        while by_length:
-            longest = len(waveforms[by_length[-1]])
-            size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
-            places, by_length = by_length[-size:], by_length[:-size]
-            audio, num_samples = pad_waveforms([waveforms[place] for place in places])
-            reduced = self._compiled_step(audio, num_samples)
-            hypotheses = self.decoder.hypotheses(reduced, [names[place] for place in places])
-            found.update(zip(places, hypotheses, strict=True))
-        return [found[place] for place in range(len(waveforms))]
+        return Transcript.of(segments, duration_s, self.vocabulary.unit)
 
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
@@ -299,7 +273,22 @@ class Recognizer:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return self.listener.compiled(self.decoder.reduce)
+        return self.listener.compiled(self.decoder.search.reduce)
+
+
+def file_chunks(paths: Sequence[Path], num_devices: int) -> list[list[Path]]:
+    """Split files into chunks to read together, limited in number and in bytes."""
+    max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
+    chunks: list[list[Path]] = []
+    num_bytes = 0
+    for path in paths:
+        size = _size_bytes(path)
+        if not chunks or len(chunks[-1]) == max_files or num_bytes + size > max_bytes:
+            chunks.append([])
+            num_bytes = 0
+        chunks[-1].append(path)
+        num_bytes += size
+    return chunks
 
 
 class _Report:

@@ -7,6 +7,7 @@ num_failed = transcribe_to_file(recognizer, audio_files(["recordings"]), Path("o
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
@@ -16,13 +17,11 @@ from asr.base.errors import UserError
 from asr.base.files import whole_file
 from asr.base.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
-from asr.transcription.decoder import converter_of
+from asr.transcription.files import refuse_bad_out, write_list
+from asr.transcription.formats import FileFormat, ListFormat, format_transcript
 from asr.transcription.journal import Journal, model_digest, open_journal
-from asr.transcription.recognized import Recognition
-from asr.transcription.recognizer import Recognizer
-from asr.transcription.time_formats import TimedFormat
-from asr.transcription.timed_text import format_recognized
-from asr.transcription.transcripts import Format, refuse_bad_out, result_of, write_transcripts
+from asr.transcription.recognizer import Recognizer, file_chunks
+from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ def transcribe_to_file(
     recognizer: Recognizer,
     sources: Sequence[Path],
     out: Path,
-    format_name: Format = "text",
+    format_name: ListFormat = "text",
     on_progress: OnProgress = ignore_progress,
 ) -> int:
     """Write the transcripts of recordings to a file, and return how many recordings could not be read.
@@ -52,7 +51,7 @@ def transcribe_to_file(
     refuse_bad_out(out, sources)
     with open_journal(out, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress)
-        write_transcripts(out, format_name, sources, map(result_of, journal.results()))
+        write_list(out, format_name, sources, journal.results())
         return journal.num_failed
 
 
@@ -61,7 +60,7 @@ def transcribe_to_files(
     sources: Sequence[Path],
     out: Path,
     outs: Sequence[Path],
-    format_name: TimedFormat,
+    format_name: FileFormat,
     on_progress: OnProgress = ignore_progress,
 ) -> int:
     """Write a file of subtitles, or a TextGrid, for each recording that can be read; return how many cannot.
@@ -73,7 +72,7 @@ def transcribe_to_files(
         recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
         sources: paths of the recordings; `-` for standard input.
         out: the folder of the files, in which results are kept until all are written; or the only file.
-        outs: path of each recording's file; see `asr.transcription.transcript_files.files_of_recordings`.
+        outs: path of each recording's file; see `asr.transcription.files.files_of_recordings`.
         format_name: of the files.
         on_progress: receives how many recordings are done.
 
@@ -81,15 +80,13 @@ def transcribe_to_files(
         UserError: a file cannot be written, or another process transcribes to the same place.
     """
     target = dict(zip(sources, outs, strict=True))
-    vocabulary, converter = recognizer.vocabulary, converter_of(recognizer.decoder)
 
-    def write(done: Sequence[Path], recognitions: Iterable[Recognition]) -> None:
-        for source, recognition in zip(done, recognitions, strict=True):
-            if isinstance(recognition, UserError):
+    def write(done: Sequence[Path], results: Iterable[Transcript | UserError]) -> None:
+        for source, result in zip(done, results, strict=True):
+            if isinstance(result, UserError):
                 continue
-            contents = format_recognized(recognition, vocabulary, converter, format_name)
             with whole_file(target[source], "transcript") as file:
-                file.write(contents.encode())
+                file.write(format_transcript(result, format_name).encode())
 
     kept = out if list(outs) == [out] else out / "transcripts"
     with open_journal(kept, _digest_of(recognizer), sources) as journal:
@@ -102,10 +99,10 @@ def _transcribe(
     sources: Sequence[Path],
     journal: Journal,
     on_progress: OnProgress,
-    on_results: Callable[[Sequence[Path], Iterable[Recognition]], None] = lambda *_: None,
+    on_results: Callable[[Sequence[Path], Iterable[Transcript | UserError]], None] = lambda *_: None,
 ) -> None:
     """Complete a journal; `on_results` receives recordings and their results, those kept already first."""
-    chunks = journal.remaining_chunks(recognizer.chunks(sources))
+    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.listener.num_devices))
     _log_resumed(journal, len(sources))
     num_before = journal.num_rows
     on_results(sources[:num_before], journal.results())
@@ -113,14 +110,17 @@ def _transcribe(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
-    for chunk, results in zip(chunks, recognizer.recognize_chunks(chunks, report), strict=True):
+    found = recognizer.transcribe_files([source for chunk in chunks for source in chunk], report)
+    for chunk in chunks:
+        results = list(itertools.islice(found, len(chunk)))
         for source, result in zip(chunk, results, strict=True):
             log_problem(source, result)
         journal.add(results)
         on_results(chunk, results)
+    assert next(found, None) is None, "each recording has one result"
 
 
-def log_problem(source: Path, result: Recognition) -> None:
+def log_problem(source: Path, result: Transcript | UserError) -> None:
     """Log why a recording could not be read, or that it contains no speech."""
     if isinstance(result, UserError):
         logger.error("%s", result)

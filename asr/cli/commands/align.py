@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import get_args
 
 from asr.base.errors import UserError
+from asr.base.files import whole_file
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.transcription.time_formats import SUFFIXES, TimeFormat, format_tokens, write_alignment
+from asr.transcription.formats import SUFFIXES, TIME_FORMATS, TimeFormat, format_words
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: print a table)",
     )
     parser.add_argument(
-        "--format", choices=get_args(TimeFormat), help="format of the output, or of files with other suffixes"
+        "--format", choices=TIME_FORMATS, help="format of the output, or of files with other suffixes"
     )
 
 
@@ -61,16 +61,19 @@ def align_command(arguments: argparse.Namespace) -> int:
         aligned = align_recording(recognizer, waveform, written, arguments.audio, bars)
     for misfit in aligned.misfits:
         logger.warning("%s: %s", arguments.audio, misfit)
-    tokens, duration_s, tier = aligned.tokens, aligned.duration_s, recognizer.vocabulary.unit
+    about = aligned.words, aligned.duration_s
+    unit = recognizer.vocabulary.unit
     for path, format_name in outs:
-        write_alignment(path, format_tokens(tokens, duration_s, format_name, tier))
+        with whole_file(path, "alignment") as file:
+            file.write(format_words(*about, format_name, unit).encode())
     if not outs:
-        print(format_tokens(tokens, duration_s, arguments.format or "table", tier), end="")
+        print(format_words(*about, arguments.format or "table", unit), end="")
     return 0
 
 
 def _format_of(path: Path, format_name: TimeFormat | None) -> TimeFormat:
-    found = SUFFIXES.get(path.suffix.lower(), format_name)
+    by_suffix = {suffix.lower(): name for name, suffix in SUFFIXES.items()}
+    found = by_suffix.get(path.suffix.lower(), format_name)
     if found is None:
         raise UserError(
             f"--out {path}: expected a name that ends in .TextGrid, .srt, .vtt, .json or .tsv; "

@@ -17,12 +17,12 @@ from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES, start_model_devices
-from asr.transcription.transcript_files import FORMATS, AnyFormat, files_of_recordings, format_of, is_timed
+from asr.transcription.formats import FORMATS, Format, is_timed
 
 if TYPE_CHECKING:
     from asr.base.work import OnProgress
-    from asr.transcription.recognized import Recognition
     from asr.transcription.recognizer import Recognizer
+    from asr.transcription.transcript import Transcript
 
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
 def transcribe_command(arguments: argparse.Namespace) -> int:
     """Transcribe files and folders, and return the exit status."""
     from asr.runs.run import Run
-    from asr.transcription.transcripts import audio_files, refuse_bad_out
+    from asr.transcription.files import audio_files, files_of_recordings, format_of, refuse_bad_out
 
     format_name = arguments.format or format_of(arguments.out)
     if arguments.n_best is not None and format_name != "jsonl":
@@ -101,7 +101,7 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
 
 
 def _print(
-    recognizer: Recognizer, sources: Sequence[Path], format_name: AnyFormat, on_progress: OnProgress
+    recognizer: Recognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
     from asr.transcription.resumable_transcription import log_problem
@@ -109,8 +109,8 @@ def _print(
     num_failed = 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    write = _writer_of(recognizer, format_name, len(sources) > 1)
-    results = recognizer.recognize_files(sources, on_progress)
+    write = _writer_of(format_name, len(sources) > 1)
+    results = recognizer.transcribe_files(sources, on_progress)
     for source, result in zip(sources, results, strict=True):
         log_problem(source, result)
         num_failed += isinstance(result, UserError)
@@ -118,22 +118,16 @@ def _print(
     return num_failed
 
 
-def _writer_of(
-    recognizer: Recognizer, format_name: AnyFormat, with_names: bool
-) -> Callable[[str, Recognition], None]:
-    """Return a function that prints what is recognized of a recording."""
-    from asr.transcription.decoder import converter_of
-    from asr.transcription.timed_text import format_recognized
-    from asr.transcription.transcripts import TranscriptWriter, result_of
+def _writer_of(format_name: Format, with_names: bool) -> Callable[[str, Transcript | UserError], None]:
+    """Return a function that prints the transcript of a recording."""
+    from asr.transcription.formats import ListWriter, format_transcript
 
     if not is_timed(format_name):
-        writer = TranscriptWriter(sys.stdout, format_name, with_names)
-        return lambda name, result: writer.write(name, result_of(result))
-    converter = converter_of(recognizer.decoder)
+        return ListWriter(sys.stdout, format_name, with_names).write
 
-    def write(_: str, result: Recognition) -> None:
+    def write(_: str, result: Transcript | UserError) -> None:
         if not isinstance(result, UserError):
-            print(format_recognized(result, recognizer.vocabulary, converter, format_name), end="")
+            print(format_transcript(result, format_name), end="")
 
     return write
 

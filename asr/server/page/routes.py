@@ -26,8 +26,7 @@ from asr.server.received_audio import received_waveform
 from asr.server.receiving import receive_form, while_connected
 from asr.server.refusal import RefusalError
 from asr.server.service import RecognitionService
-from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
+from asr.transcription.transcript import Segment, Transcript
 
 SECURITY_POLICY = "; ".join(
     (
@@ -99,7 +98,7 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
 
 
 async def _lines(
-    service: RecognitionService, parts: AsyncGenerator[Segment | Recognized, None], stack: ExitStack
+    service: RecognitionService, parts: AsyncGenerator[Segment | Transcript, None], stack: ExitStack
 ) -> AsyncIterator[str]:
     """Yield a line of JSON for each segment as it is recognized, then one for the whole, or for an error."""
     with stack:
@@ -107,10 +106,9 @@ async def _lines(
             async with aclosing(parts):
                 async for part in parts:
                     if isinstance(part, Segment):
-                        fields = await service.run(segment_fields, part, service.recognizer)
-                        yield _line({"segment": fields})
+                        yield _line({"segment": segment_fields(part)})
                     else:
-                        contents = await service.run(transcript_files, part, service.recognizer)
+                        contents = transcript_files(part)
                         yield _line({"done": {"duration_s": round(part.duration_s, 3), "files": contents}})
         except RefusalError as refusal:
             yield _line({"error": error_fields(refusal)})

@@ -2,8 +2,8 @@
 
 recognizer = Recognizer.load("runs/demo")
 aligned = align_recording(recognizer, read_audio("a.wav"), [("ni3", "你"), ("hao3", "好")], "a.wav")
-for token in aligned.tokens:
-    print(token.start_s, token.end_s, token.text)
+for word in aligned.words:
+    print(word.start_s, word.end_s, word.text)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream_logits import StreamListener
-from asr.transcription.time_formats import TimedToken
+from asr.transcription.transcript import Token, Word
 
 WINDOW_S = 30.0
 MIN_AMPLITUDE = 32  # below this peak a recording is silent: 60 dB below full scale
@@ -34,12 +34,12 @@ class AlignedRecording:
     """When each token of a recording's text is said.
 
     Attributes:
-        tokens: in order.
+        words: each token in order, with the text that was written for it.
         duration_s: of the recording.
         misfits: descriptions of the places where text and recording differ; empty if they agree.
     """
 
-    tokens: Sequence[TimedToken]
+    words: Sequence[Word]
     duration_s: float
     misfits: Sequence[str]
 
@@ -77,11 +77,16 @@ def align_recording(
     first_middle_s = recognizer.model.first_middle_s
     starts, ends = token_intervals(alignment, frame_s, first_middle_s, duration_s, quiet)
     confidences = np.exp(alignment.log_probs)
-    tokens = [
-        TimedToken(token, float(start), float(end), float(confidence), text)
+    words = [
+        _word(text, Token(token, float(start), float(end), float(confidence)))
         for (token, text), start, end, confidence in zip(written, starts, ends, confidences, strict=True)
     ]
-    return AlignedRecording(tokens, duration_s, misfits(tokens, alignment, log_probs[:, 0], frame_s, quiet))
+    return AlignedRecording(words, duration_s, misfits(words, alignment, log_probs[:, 0], frame_s, quiet))
+
+
+def _word(text: str, token: Token) -> Word:
+    bare = text.rstrip()
+    return Word(bare, (token,), text[len(bare) :])
 
 
 def log_probs_of_tokens(
@@ -92,7 +97,7 @@ def log_probs_of_tokens(
 ) -> npt.NDArray[np.float32]:
     """Return the log posteriors (natural) of the given ids in every frame, in bounded memory.
 
-    The recording is streamed through the model, see asr/transcription/streaming.py: a model that normalises
+    The recording is streamed through the model, see asr/transcription/stream.py: a model that normalises
     features over the clip receives each stretch of speech between two pauses as a clip of its own.
 
     Args:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from asr.base.wording import listed
 from asr.ctc.forced_alignment import TokenAlignment
-from asr.transcription.time_formats import TimedToken
+from asr.transcription.transcript import Word
 
 NEIGHBOURS = 5  # tokens over which posteriors are averaged: a single one may be mumbled
 MIN_LOG_PROB = math.log(0.05)
@@ -21,7 +21,7 @@ MAX_TOKENS = 8
 
 
 def misfits(
-    tokens: Sequence[TimedToken],
+    words: Sequence[Word],
     alignment: TokenAlignment,
     blank_log_probs: npt.NDArray[np.float32],
     frame_s: float,
@@ -30,7 +30,7 @@ def misfits(
     """Describe the places where text and recording differ; return an empty list if they agree.
 
     Args:
-        tokens: of the text, U.
+        words: of the text, one for each of its U tokens.
         alignment: of the tokens.
         blank_log_probs: (T,) natural logarithm of the blank's posterior.
         frame_s: seconds from one frame to the next.
@@ -45,16 +45,16 @@ def misfits(
         ]
     places = []
     for begin, end in _runs(improbable):
-        said = _shortened([token.text.strip() or token.token for token in tokens[begin:end]])
-        span = _span(tokens[begin].start_s, tokens[end - 1].end_s)
-        places.append((tokens[begin].start_s, f"{span}: the recording does not match the text: {said}"))
+        said = _shortened([word.text.strip() or word.spoken for word in words[begin:end]])
+        span = _span(words[begin].start_s, words[end - 1].end_s)
+        places.append((words[begin].start_s, f"{span}: the recording does not match the text: {said}"))
     for begin, end in _extra_speech(alignment, blank_log_probs):
         span = _span(begin * frame_s, end * frame_s)
         places.append((begin * frame_s, f"{span}: speech that is not in the text"))
     messages = [message for _, message in sorted(places)]
     messages = listed(messages, MAX_PLACES, separator="\n").splitlines()
     steps = np.minimum((alignment.starts * frame_s / 0.01).astype(int), len(quiet) - 1)
-    if len(tokens) >= NEIGHBOURS and quiet[steps].mean() > QUIET_SHARE:
+    if len(words) >= NEIGHBOURS and quiet[steps].mean() > QUIET_SHARE:
         messages.append(
             f"{quiet[steps].mean():.0%} of the tokens were found in pauses: the model recognizes what is "
             "said, but not when, like a model trained on single words; train on sentences"

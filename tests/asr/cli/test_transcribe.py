@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import srt
+from asr.transcription.timed_text import format_recognized
+from asr.transcription.transcripts import write_transcripts
 from helpers import ROOT
 
 import multigpu.towers
@@ -27,8 +29,6 @@ from asr.transcription import recognizer
 from asr.transcription.decoder import converter_of
 from asr.transcription.journal import Journal
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.timed_text import format_recognized
-from asr.transcription.transcripts import write_transcripts
 from multigpu.devices import short_name
 from multigpu.towers import data_parallelism
 

@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
+from asr.transcription.recognized import Recognized
 from helpers.full_disk import largest_file
 
 from asr.base.errors import UserError
 from asr.base.types import Hypothesis
 from asr.transcription.journal import model_digest, open_journal
 from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
 
 
 def hypothesis_of(name):

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from asr.transcription.segmented_stream import LONG_S, SegmentedStream
+from asr.transcription.streaming import StreamingRecognizer
 
 from asr.audio.recording import read_audio
 from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.segmented_stream import LONG_S, SegmentedStream
-from asr.transcription.streaming import StreamingRecognizer
 
 SECOND = 16_000
 

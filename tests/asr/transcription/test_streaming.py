@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from asr.transcription.stream_decoders import GreedyStream, stream_decoder
+from asr.transcription.streaming import NOTHING, StreamingRecognizer, next_partial
 from helpers.small_conformer import use_small_conformer
 from scipy.special import log_softmax
 
@@ -15,8 +17,6 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
 from asr.transcription.decoder import BeamDecoder, GreedyDecoder, make_decoder
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream_decoders import GreedyStream, stream_decoder
-from asr.transcription.streaming import NOTHING, StreamingRecognizer, next_partial
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
 SECOND = 16000

@@ -6,9 +6,8 @@ import re
 
 import pytest
 import webvtt
-from praatio import textgrid as praat
-
 from asr.transcription.time_formats import TimedToken, format_tokens, subtitle_lines, write_alignment
+from praatio import textgrid as praat
 
 SRT_BLOCK = re.compile(
     r"(\d+)\n(\d\d):(\d\d):(\d\d),(\d\d\d) --> (\d\d):(\d\d):(\d\d),(\d\d\d)\n([^\n]+)\n(?:\n|\Z)"

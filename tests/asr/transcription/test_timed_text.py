@@ -5,15 +5,15 @@ import itertools
 import pytest
 import srt
 import webvtt
+from asr.transcription.recognized import Recognized
+from asr.transcription.time_formats import TimedToken
+from asr.transcription.timed_text import format_recognized, timed_words
 from praatio import textgrid as praat
 
 from asr.base.types import Hypothesis
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import Converter
 from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
-from asr.transcription.time_formats import TimedToken
-from asr.transcription.timed_text import format_recognized, timed_words
 
 SYLLABLES = ("jin1", "tian1", "tian1", "qi4", "hen3", "hao3")
 

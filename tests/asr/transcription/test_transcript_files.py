@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-
-from asr.base.errors import UserError
 from asr.transcription.transcript_files import files_of_recordings, format_of
 from asr.transcription.transcripts import audio_files
+
+from asr.base.errors import UserError
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import json
 from pathlib import Path
 
 import pytest
+from asr.transcription.transcripts import audio_files, write_transcripts
 
 from asr.base.errors import UserError
 from asr.base.types import Hypothesis
-from asr.transcription.transcripts import audio_files, write_transcripts
 
 HYPOTHESIS = Hypothesis("a.wav", ("ni3", "hao3"), "ni3 hao3", -1.5, (0.1, 0.4))
 FAILED = UserError("b.wav: empty file")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asr.transcription.streaming import StreamingRecognizer
 from helpers.random_run import random_run
 
 from asr.audio.recording import read_audio, write_wav
@@ -19,7 +20,6 @@ from asr.export import export
 from asr.export.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.streaming import StreamingRecognizer
 
 SPEECH = "features.normalize_over=speech"
 SEARCHES = {"greedy": DecoderSettings(), "beam": DecoderSettings(beam=4, n_best=2)}

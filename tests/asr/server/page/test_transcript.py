@@ -3,11 +3,11 @@
 import dataclasses
 
 import pytest
+from asr.transcription.timed_text import timed_units
 
 from asr.base.types import Hypothesis
 from asr.server.page.transcript import segment_fields
 from asr.transcription.long_audio import Segment
-from asr.transcription.timed_text import timed_units
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from asr.transcription.time_formats import TimedToken
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.ctc.forced_alignment import TokenAlignment
 from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
-from asr.transcription.time_formats import TimedToken
 
 FRAME_S = 0.08
 MIDDLE_S = 0.0125  # of the first frame

@@ -1,28 +1,39 @@
-"""Cuts a stream into segments at its pauses while the sound is still coming in.
+"""Transcribes a stream while the sound is still coming in, segment by segment.
 
-stream = SegmentedStream(StreamingRecognizer(recognizer))
-for samples in microphone:                       # (n,) int16 at 16 kHz
-    update = stream.feed(samples)                # update.segments have ended, update.partial is still open
+from asr import Recognizer
+
+stream = Recognizer.load("runs/demo").stream()
+for samples in microphone:                       # (n,) int16 at 16 kHz, any n
+    update = stream.feed(samples)                # update.segments have ended, update.text is of the open one
 segments = stream.finish()
 
 The model sees the stream as a whole; only decoding begins again after a pause, at a blank. Memory is bounded
-however long the stream is, and the segments of a `StreamingRecognizer` that is exact have the tokens of the
-whole recording by greedy decoding.
+however long the stream is.
+
+A model whose logits depend on a bounded stretch of sound (`AcousticModel.receptive_field`) gives the same
+logits for a stream as for the whole recording, and a token is final when its stretch is complete; by greedy
+decoding, the segments have the tokens of the whole recording.
+
+Other models, those that normalise their features over the clip (as the default configuration does) or have
+gates, receive each stretch of speech between two pauses as a clip of its own, and its tokens are final when
+a pause follows or the stretch has grown to 25 s.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
-from asr.base.types import Hypothesis
+from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.model.listening import LogProbs
-from asr.transcription.long_audio import Segment, shifted
-from asr.transcription.streaming import NOTHING, PARTIAL_SAMPLES, Partial, StreamingRecognizer, next_partial
+from asr.transcription.decoder import Decoder
+from asr.transcription.stream_logits import STEP_SAMPLES, StreamListener
+from asr.transcription.transcript import Segment
 
 PAUSE_S = 0.7  # without a token, ends a segment
 LONG_S = 30.0  # a segment of this length ends at its next blank, one of twice this length anyway
@@ -33,29 +44,37 @@ class Update(NamedTuple):
 
     Attributes:
         segments: that have ended since the last update.
-        partial: transcript of the open segment.
+        text: of the open segment, which may still change.
+        tokens: of the open segment.
+        num_final: how many of these tokens no further sound can change.
     """
 
-    segments: tuple[Segment, ...]
-    partial: Partial
+    segments: tuple[Segment, ...] = ()
+    text: str = ""
+    tokens: tuple[str, ...] = ()
+    num_final: int = 0
 
 
-class SegmentedStream:
-    """Transcribes one stream segment by segment.
+class Stream:
+    """Transcribes one stream: feed it samples as they come in, then finish it.
 
     Args:
-        recognizer: provides the model and the decoder.
+        listener: the model.
+        decoder: of its logits.
     """
 
-    def __init__(self, recognizer: StreamingRecognizer) -> None:
-        self._decoder, self._frame_s = recognizer.decoder, recognizer.model.frame_s
-        self._logits = recognizer.listener.stream()
-        self._state = self._decoder.start()
+    def __init__(self, listener: StreamListener, decoder: Decoder) -> None:
+        self._decoder, self._search = decoder, decoder.search
+        self._spoken = decoder.writer.spoken  # what was shown cannot become a number
+        self._frame_s = listener.model.frame_s
+        self._logits = listener.stream()
+        self._state = self._search.start()
         self._first_frame = self._num_frames = 0  # of the segment, and settled in all
         self._last_token_frame: int | None = None  # settled, of the open segment
         self._waiting: list[Waveform] = []  # not yet recognized
         self._num_samples = self._num_waiting = 0
-        self._partial = NOTHING
+        self._open = Update()
+        self._finished = False
 
     @property
     def duration_s(self) -> float:
@@ -63,25 +82,47 @@ class SegmentedStream:
         return self._num_samples / SAMPLE_RATE_HZ
 
     def feed(self, samples: Waveform) -> Update:
-        """Accept new samples, (n,) int16 at 16 kHz; the transcript is updated every 0.32 s."""
+        """Accept new samples; the transcript is updated every 0.32 s.
+
+        Args:
+            samples: (n,) int16 at 16 kHz, of any length.
+
+        Raises:
+            UserError: the samples have another type or shape.
+        """
+        assert not self._finished, "a finished stream accepts no samples"
+        if samples.dtype != np.int16 or samples.ndim != 1:
+            raise UserError(
+                "`samples`: expected int16 samples of shape (n,) at 16,000 Hz, received "
+                f"{samples.dtype} of shape {samples.shape}; convert them"
+            )
         self._waiting.append(samples.copy())
         self._num_samples += len(samples)
         self._num_waiting += len(samples)
-        if self._num_waiting < PARTIAL_SAMPLES:
-            return Update((), self._partial)
+        if self._num_waiting < STEP_SAMPLES:
+            return self._open
         segments = self._settle(self._logits.feed(self._take_waiting()))
         ahead = self._logits.ahead()
         if self._is_over(ahead):
             segments += self._end_segment()
-        self._partial = next_partial(self._decoder, self._state, ahead, self._partial)
-        return Update(tuple(segments), self._partial)
+        self._open = self._open_segment(ahead)
+        return self._open._replace(segments=tuple(segments))
 
     def finish(self) -> tuple[Segment, ...]:
         """End the stream and return the segments that had not ended."""
+        assert not self._finished, "a stream can be finished only once"
+        self._finished = True
         segments = self._settle(self._logits.feed(self._take_waiting()))
         segments += self._settle(self._logits.finish())
-        self._partial = NOTHING
         return (*segments, *self._end_segment())
+
+    def _open_segment(self, ahead: LogProbs) -> Update:
+        """Return the open segment, if (T, V) log probabilities that may still change follow."""
+        supposed = copy.deepcopy(self._state)
+        self._search.feed(supposed, ahead)
+        (tokens, _), (_, num_final) = self._search.partial(supposed), self._search.partial(self._state)
+        text = self._open.text if tokens == self._open.tokens else self._spoken.text(tokens)
+        return Update((), text, tokens, num_final)
 
     def _take_waiting(self) -> Waveform:
         samples = np.concatenate([np.zeros(0, np.int16), *self._waiting])
@@ -93,7 +134,7 @@ class SegmentedStream:
         segments: list[Segment] = []
         for log_probs in parts:
             for part, pause_follows in self._between_pauses(log_probs):
-                self._decoder.feed(self._state, part)
+                self._search.feed(self._state, part)
                 self._num_frames += len(part)
                 if pause_follows:
                     segments += self._end_segment()
@@ -128,9 +169,8 @@ class SegmentedStream:
 
     def _end_segment(self) -> list[Segment]:
         start_s, end_s = self._first_frame * self._frame_s, self._num_frames * self._frame_s
-        hypothesis: Hypothesis = self._decoder.finish(self._state, "-")
-        self._state = self._decoder.start()
+        hypotheses = self._search.finish(self._state)
+        self._state = self._search.start()
         self._first_frame, self._last_token_frame = self._num_frames, None
-        if not hypothesis.tokens:
-            return []
-        return [Segment(round(start_s, 3), round(end_s, 3), shifted(hypothesis, start_s))]
+        segment = self._decoder.writer.segment(hypotheses, round(start_s, 3), round(end_s, 3))
+        return [segment] if segment.words else []

@@ -1,0 +1,128 @@
+"""Finds the recordings to transcribe, and decides which files their transcripts are written to.
+
+`asr transcribe` writes one list for all recordings, or subtitles or a TextGrid for each: into a folder, below
+which they are arranged as the recordings are below theirs, or, for a single recording, to the path itself.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from asr.audio.formats import AUDIO_SUFFIXES
+from asr.base.errors import UserError
+from asr.base.files import whole_file
+from asr.base.wording import counted
+from asr.transcription.formats import FORMATS, SUFFIXES, FileFormat, Format, ListFormat, ListWriter
+from asr.transcription.transcript import Transcript
+
+logger = logging.getLogger(__name__)
+
+STANDARD_INPUT = "-"
+
+
+def audio_files(arguments: Sequence[str]) -> list[Path]:
+    """Return the given paths, with each folder replaced by the audio files below it, sorted by name.
+
+    Files of a folder whose suffix is not that of audio are skipped, counted and logged.
+
+    Raises:
+        UserError: a folder contains no audio file.
+    """
+    files: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
+        if not os.path.isdir(argument):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
+            files.append(path)
+            continue
+        everything = sorted(p for p in path.rglob("*") if p.is_file())
+        below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
+        if not below:
+            raise UserError(f"{path}: no audio file below this folder (expected *.wav, *.flac, *.mp3, ...)")
+        if len(below) < len(everything):
+            others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
+            num_others = len(everything) - len(below)
+            skipped = counted(num_others, "file")
+            logger.info("%s: skipped %s without audio: %s", path, skipped, ", ".join(others))
+        files += below
+    return files
+
+
+def refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:
+    """Raise a UserError if transcripts cannot be written to a path."""
+    if out.resolve() in {source.resolve() for source in sources}:
+        raise UserError(f"`out={out}`: this is one of the recordings; choose another file")
+    if out.exists() and not out.is_file():
+        raise UserError(f"`out={out}`: expected a file, received a folder or a device; choose another path")
+
+
+def format_of(out: Path | None) -> Format:
+    """Return the format that the suffix of a file names; text where it names none."""
+    suffix = out.suffix.lower().removeprefix(".") if out else ""
+    return next((name for name in FORMATS if name == suffix), "text")
+
+
+def write_list(
+    path: Path, format_name: ListFormat, sources: Sequence[Path], results: Iterable[Transcript | UserError]
+) -> None:
+    """Write the transcripts of recordings atomically: the file appears under its name when all are written.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    with whole_file(path, "list of transcripts") as file:
+        # the name of a recording need not be valid UTF-8
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+        writer = ListWriter(text, format_name, len(sources) > 1)
+        for source, result in zip(sources, results, strict=True):
+            writer.write(str(source), result)
+        text.flush()
+        text.detach()
+
+
+def files_of_recordings(
+    out: Path, arguments: Sequence[str], sources: Sequence[Path], format_name: FileFormat
+) -> list[Path]:
+    """Return the file to write for each recording.
+
+    Args:
+        out: a folder; or, where one recording is named, a file.
+        arguments: the recordings and folders that the user named.
+        sources: the recordings, see `audio_files`.
+        format_name: of the files, which decides their suffix.
+
+    Raises:
+        UserError: `out` is the wrong one of both, or two recordings would be written to one file.
+    """
+    folders = [Path(argument) for argument in arguments if Path(argument).is_dir()]
+    if not (out.is_dir() or folders or len(sources) > 1):
+        refuse_bad_out(out, sources)
+        return [out]
+    if out.suffix.lower() in (".srt", ".vtt", ".textgrid") or (out.exists() and not out.is_dir()):
+        reason = "expected a folder, since each recording has a file of its own, received the name of a file"
+        raise UserError(f"`out={out}`: {reason}; choose a folder")
+    names = [_name_below(source, folders) for source in sources]
+    shared = Counter(name.with_suffix("") for name in names)
+    paths = []
+    for name in names:
+        kept = name.name if shared[name.with_suffix("")] > 1 else name.stem  # a.wav and a.mp3: a.wav.srt
+        paths.append(out / name.with_name(kept + SUFFIXES[format_name]))
+    for path, count in Counter(paths).items():
+        if count > 1:
+            both = " and ".join(str(s) for s, p in zip(sources, paths, strict=True) if p == path)
+            raise UserError(f"{both}: would be written to one file, {path}; transcribe them one by one")
+    return paths
+
+
+def _name_below(source: Path, folders: Sequence[Path]) -> Path:
+    """Return the path of a recording below the folder that contains it, or its name."""
+    if str(source) == STANDARD_INPUT:
+        return Path("stdin")
+    for folder in folders:
+        if source.is_relative_to(folder):
+            return source.relative_to(folder)
+    return Path(source.name)

@@ -1,0 +1,78 @@
+"""Writes tokens as words: as they are, in hanzi, or in hanzi with numbers in digits."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from asr.base.types import Hypothesis
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from asr.transcription.transcript import Segment, Span
+
+if TYPE_CHECKING:
+    from asr.language.hanzi.converter import Converter
+
+
+@dataclass(frozen=True)
+class TextWriter:
+    """Writes the hypotheses of a search.
+
+    Attributes:
+        vocabulary: of their tokens.
+        converter: of syllables to hanzi, by which numbers become digits if it does that; None to write the
+            tokens.
+    """
+
+    vocabulary: Vocabulary
+    converter: Converter | None = None
+
+    @property
+    def spoken(self) -> TextWriter:
+        """Return the writer that writes numbers as they are spoken."""
+        return self if self.converter is None else TextWriter(self.vocabulary, self.converter.spoken)
+
+    def text(self, tokens: Sequence[str]) -> str:
+        """Return tokens as readable text."""
+        if self.converter is not None:
+            return self.converter.convert(tokens).text
+        return self.vocabulary.join(tokens)
+
+    def spans(self, tokens: Sequence[str]) -> list[Span]:
+        """Return the words that tokens are written as."""
+        if self.converter is not None:
+            return [Span(word.text, word.start, word.end) for word in self.converter.convert(tokens).words]
+        if WORD_BOUNDARY in self.vocabulary:
+            return _spelled(tokens)
+        gap = " " if self.vocabulary.is_spaced else ""
+        return [Span(token, index, index + 1, gap) for index, token in enumerate(tokens)]
+
+    def segment(self, hypotheses: Sequence[Hypothesis], start_s: float, end_s: float) -> Segment:
+        """Return the transcript of a clip, or of a part of a recording.
+
+        Args:
+            hypotheses: best first, with times from the start of the clip.
+            start_s: of the clip, in seconds from the recording's start.
+            end_s: of the clip.
+        """
+        best, *others = (
+            dataclasses.replace(one, times_s=tuple(round(time_s + start_s, 3) for time_s in one.times_s))
+            for one in hypotheses
+        )
+        alternatives = [Segment.of(other, self.spans(other.tokens), start_s, end_s) for other in others]
+        return Segment.of(best, self.spans(best.tokens), start_s, end_s, tuple(alternatives))
+
+
+def _spelled(tokens: Sequence[str]) -> list[Span]:
+    """Return the words of characters with boundaries between them."""
+    spans, index = [], 0
+    for is_boundary, group in itertools.groupby(tokens, lambda token: token == WORD_BOUNDARY):
+        letters = list(group)
+        if not is_boundary:
+            spans.append(Span("".join(letters), index, index + len(letters), " "))
+        elif spans:
+            spans[-1] = spans[-1]._replace(gap=" " * len(letters))
+        index += len(letters)
+    return spans
