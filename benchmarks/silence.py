@@ -19,11 +19,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import soundfile
-from asr.transcription.segmented_stream import SegmentedStream
 from common import show
 from rapidfuzz.distance import Levenshtein
 
-from asr import Recognizer, StreamingRecognizer
+from asr import Recognizer
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, to_int16
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.registry import EXPORT_FORMATS, load_part
@@ -116,7 +115,6 @@ def silence(duration_s: float, level_dbfs: float | None, rng: np.random.Generato
 def recognizers(run: Path) -> dict[str, Recognize]:
     """Return the ways in which a run recognizes, each greedily."""
     recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
-    streaming = StreamingRecognizer(recognizer)
 
     def transcribe(waveform: Waveform) -> Tokens:
         file = io.BytesIO()
@@ -125,16 +123,16 @@ def recognizers(run: Path) -> dict[str, Recognize]:
         return recognizer.transcribe(file).tokens
 
     def whole(waveform: Waveform) -> Tokens:
-        return recognizer.transcribe_waveforms([waveform], ["-"])[0].tokens
+        return recognizer.decode_clips([waveform])[0].tokens
 
     def stream(waveform: Waveform) -> Tokens:
-        stream = SegmentedStream(streaming)
+        stream = recognizer.stream()
         segments = [
             segment
             for begin in range(0, len(waveform), 3200)
             for segment in stream.feed(waveform[begin : begin + 3200]).segments
         ]
-        return tuple(token for s in (*segments, *stream.finish()) for token in s.hypothesis.tokens)
+        return tuple(token for s in (*segments, *stream.finish()) for token in s.tokens)
 
     return {"transcribe": transcribe, "whole": whole, "stream": stream}
 

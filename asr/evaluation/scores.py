@@ -266,7 +266,7 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
         )
         for row in rows
     ]
-    hypotheses = [segment_from_json(row[KEY]) for row in rows]
+    hypotheses = [segment_from_json(row[KEY], float(row["duration_s"])) for row in rows]
     if not rows or len({utterance.id for utterance in utterances}) != len(rows):
         raise ValueError("no utterances, or an id appears twice")
     decoder = dict(read["decoder"].items())

@@ -203,6 +203,8 @@ class Recognizer:
             run_clip: runs the model in place of the recognizer's listener, as in a server that runs many
                 streams together.
         """
+        if run_clip is None:
+            return Stream(self._stream_listener, self.decoder)
         return Stream(StreamListener(self.listener, len(self.vocabulary), run_clip), self.decoder)
 
     def decode_clips(self, waveforms: Sequence[Waveform]) -> list[Segment]:
@@ -270,6 +272,10 @@ class Recognizer:
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
         return LongAudioRecognizer(self.listener, self.decoder)
+
+    @functools.cached_property
+    def _stream_listener(self) -> StreamListener:
+        return StreamListener(self.listener, len(self.vocabulary))  # compiled once for all streams
 
     @functools.cached_property
     def _compiled_step(self) -> Any:

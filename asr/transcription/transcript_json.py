@@ -36,9 +36,9 @@ def transcript_from_json(record: dict[str, Any]) -> Transcript:
     Raises:
         KeyError, TypeError, ValueError: the object is damaged.
     """
-    segments = tuple(map(segment_from_json, record["segments"]))
-    unit = UNITS[UNITS.index(record["unit"])]
-    return Transcript(segments, float(record["duration_s"]), unit, log_prob_from_json(record["score"]))
+    duration_s, unit = float(record["duration_s"]), UNITS[UNITS.index(record["unit"])]
+    segments = tuple(segment_from_json(one, duration_s) for one in record["segments"])
+    return Transcript(segments, duration_s, unit, log_prob_from_json(record["score"]))
 
 
 def segment_as_json(segment: Segment) -> dict[str, Any]:
@@ -54,10 +54,14 @@ def segment_as_json(segment: Segment) -> dict[str, Any]:
     }
 
 
-def segment_from_json(record: dict[str, Any]) -> Segment:
+def segment_from_json(record: dict[str, Any], duration_s: float) -> Segment:
     """Return the segment of an object with the keys of `segment_as_json`; ignore unknown keys.
 
     Where the object has no words, its text is one.
+
+    Args:
+        record: the object.
+        duration_s: of the recording, which is the segment where the object has no times.
 
     Raises:
         KeyError, TypeError, ValueError: the object is damaged.
@@ -72,8 +76,8 @@ def segment_from_json(record: dict[str, Any]) -> Segment:
     text = expect_text(record["text"])
     whole = [(text, 0, len(hypothesis.tokens), "")] if text else []
     spans = [Span(expect_text(name), int(b), int(e), gap) for name, b, e, gap in record.get("words", whole)]
-    start_s, end_s = float(record.get("start_s", 0.0)), float(record.get("end_s", math.inf))
-    alternatives = tuple(map(segment_from_json, record["alternatives"]))
+    start_s, end_s = float(record.get("start_s", 0.0)), float(record.get("end_s", duration_s))
+    alternatives = tuple(segment_from_json(one, end_s) for one in record["alternatives"])
     return Segment.of(hypothesis, spans, start_s, end_s, alternatives)
 
 

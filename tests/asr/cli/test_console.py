@@ -2,7 +2,9 @@ import dataclasses
 import itertools
 import unicodedata
 
-from asr.base.types import Hypothesis, Utterance
+from helpers.transcripts import segment_of
+
+from asr.base.types import Utterance
 from asr.cli.console import print_evaluation, side_by_side
 from asr.evaluation.metrics import align
 from asr.evaluation.scores import EvaluationRecord, scores_of
@@ -35,7 +37,7 @@ def test_every_token_is_marked_where_the_hypothesis_is_empty():
 
 def record(*pairs):
     utterances = [Utterance(str(i), "", 1.0, "", tuple(text.split())) for i, (text, _) in enumerate(pairs)]
-    hypotheses = [Hypothesis(str(i), tuple(h.split()), h, 0.0, ()) for i, (_, h) in enumerate(pairs)]
+    hypotheses = [segment_of(h.split(), h) for _, h in pairs]
     losses = [0.0] * len(pairs)
     return EvaluationRecord("demo", "test.jsonl", {"beam": 1}, utterances, hypotheses, losses)
 
@@ -86,6 +88,6 @@ def test_rates_of_tokens_other_than_syllables_have_no_tone_free_rate(capsys):
 def test_hanzi_hypotheses_without_reference_texts_are_reported(capsys):
     evaluated = record(("ma1 ma3", "ma1 ma1"), ("ni3", "ni3 hao3"))
     assert "no character error rate" not in printed(capsys, evaluated)
-    in_hanzi = [dataclasses.replace(hypothesis, text="妈妈") for hypothesis in evaluated.hypotheses]
+    in_hanzi = [segment_of(hypothesis.tokens, "妈妈") for hypothesis in evaluated.hypotheses]
     text = printed(capsys, dataclasses.replace(evaluated, hypotheses=in_hanzi))
     assert "no character error rate: no text in 2 of 2 utterances, such as 0" in text

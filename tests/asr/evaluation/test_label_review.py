@@ -3,9 +3,10 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from helpers.transcripts import segment_of
 
 from asr.base.errors import UserError
-from asr.base.types import Hypothesis, Utterance
+from asr.base.types import Utterance
 from asr.evaluation.label_review import MIN_SCORE, review_candidates, row_of, write_review_of
 from asr.evaluation.review_file import ReviewRow, read_review, write_review
 
@@ -15,7 +16,7 @@ def row(said, recognized, margin, *, name="u", text="", confidences=()):
     tokens = tuple(recognized.split())
     return (
         utterance,
-        Hypothesis(name, tokens, recognized, -1.0, (), confidences=confidences),
+        segment_of(tokens, recognized, score=-1.0, confidences=confidences),
         -1.0 - margin,
         -1.0,
     )

@@ -2,10 +2,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.transcripts import segment_of
 
 from asr.audio.noise_level import signal_to_noise_db
 from asr.audio.recording import WINDOW_SAMPLES
-from asr.base.types import Hypothesis, Utterance
+from asr.base.types import Utterance
 from asr.evaluation.hanzi_errors import hanzi_errors
 from asr.evaluation.mandarin_errors import known_confusions, syllable_errors
 from asr.evaluation.metrics import AlignedPair, align
@@ -90,7 +91,7 @@ def test_the_rate_of_a_well_known_confusion_counts_the_times_it_could_occur():
 
 def hanzi(text, tokens, hypothesis_text, hypothesis_tokens):
     utterance = Utterance("u", "u.wav", 1.0, text, tuple(tokens.split()))
-    return utterance, Hypothesis("u", tuple(hypothesis_tokens.split()), hypothesis_text, 0.0, ())
+    return utterance, segment_of(hypothesis_tokens.split(), hypothesis_text)
 
 
 def test_wrong_hanzi_are_split_by_whether_their_syllable_is_right():

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from helpers.transcripts import segment_of
 
-from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.evaluation.metrics import (
     align,
     count_edits,
@@ -67,7 +68,7 @@ def test_tones_are_removed_from_syllables_only():
 def sets(*rows):
     """Return utterances and hypotheses of (text, tokens, hypothesis's text, hypothesis's tokens)."""
     said = [Utterance(str(n), "", 1.0, row[0], tuple(row[1].split())) for n, row in enumerate(rows)]
-    recognized = [Hypothesis(str(n), tuple(row[3].split()), row[2], 0.0, ()) for n, row in enumerate(rows)]
+    recognized = [segment_of(row[3].split(), row[2]) for row in rows]
     return said, recognized
 
 

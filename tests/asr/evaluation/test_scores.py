@@ -5,9 +5,10 @@ import math
 import re
 
 import pytest
+from helpers.transcripts import segment_of
 
 from asr.base.errors import UserError
-from asr.base.types import EditCounts, Hypothesis, Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.cli.console import print_comparison
 from asr.evaluation.comparison import compare_records
 from asr.evaluation.scores import (
@@ -32,14 +33,13 @@ def make_record(*rows, run="demo", decoder=GREEDY):
         for n, (text, tokens, _, _) in enumerate(rows)
     ]
     hypotheses = [
-        Hypothesis(
-            f"u{n}",
-            tuple(tokens.split()),
+        segment_of(
+            tokens.split(),
             text,
-            -1.25,
-            tuple(0.1 * place for place in range(len(tokens.split()))),
-            -1.5,
-            (0.5,) * len(tokens.split()),
+            score=-1.25,
+            acoustic_score=-1.5,
+            confidences=(0.5,) * len(tokens.split()),
+            end_s=1.5 + n,
         )
         for n, (_, _, text, tokens) in enumerate(rows)
     ]
@@ -71,7 +71,7 @@ def written(record, tmp_path):
 def test_a_record_is_read_back_unchanged(record, written, tmp_path):
     assert read_json(written) == record
     assert record.loss == 2.5
-    second = dataclasses.replace(record.hypotheses[1], utterance_id="u0")
+    second = segment_of(("ni3",), "你", end_s=1.5)
     several = dataclasses.replace(record.hypotheses[0], alternatives=(second,))
     record = dataclasses.replace(record, hypotheses=[several, *record.hypotheses[1:]])
     write_json(tmp_path / "n_best.json", record, [])
@@ -220,7 +220,7 @@ def test_a_record_from_a_file_gives_the_same_comparison(record, better, written)
 
 
 def test_changes_are_counted_in_characters_if_only_hanzi_differ(record):
-    hypotheses = [dataclasses.replace(record.hypotheses[0], text="你好"), *record.hypotheses[1:]]
+    hypotheses = [segment_of(record.hypotheses[0].tokens, "你好"), *record.hypotheses[1:]]
     comparison = compare_records(record, dataclasses.replace(record, hypotheses=hypotheses))
     assert comparison.counted_in == "character"
     assert [(change.utterance.id, change.errors_a) for change in comparison.fixed] == [("u0", 1)]
@@ -228,9 +228,7 @@ def test_changes_are_counted_in_characters_if_only_hanzi_differ(record):
 
 
 def test_rates_of_text_that_only_one_system_has_are_not_compared(record, better):
-    bare = [
-        dataclasses.replace(hypothesis, text=" ".join(hypothesis.tokens)) for hypothesis in record.hypotheses
-    ]
+    bare = [segment_of(hypothesis.tokens, " ".join(hypothesis.tokens)) for hypothesis in record.hypotheses]
     comparison = compare_records(dataclasses.replace(record, hypotheses=bare), better)
     assert [rate.name for rate in comparison.rates] == ["syllable", "tone-free syllable", "sentence"]
     assert any(note.startswith("only B has text: character, word") for note in comparison.notes)

@@ -6,8 +6,9 @@ from helpers.exports import CONFORMER, SELF_CONDITIONED
 from helpers.random_run import random_run
 from helpers.recognize import recognize
 from helpers.small_conformer import use_small_conformer
+from helpers.transcripts import streamed, tokens_of
 
-from asr import Recognizer, StreamingRecognizer
+from asr import Recognizer
 from asr.audio.recording import read_audio
 from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
@@ -80,13 +81,11 @@ def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, co
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:7]])
     results = []
     for recognizer in (exported, trained):
-        streaming = StreamingRecognizer(recognizer)
-        assert streaming.exact
-        stream = streaming.stream()
-        partials = [stream.feed(waveform[begin : begin + 7000]) for begin in range(0, len(waveform), 7000)]
-        whole = recognizer.transcribe_waveforms([waveform], ["-"])[0]
-        assert stream.finish().tokens == whole.tokens
-        results.append((whole.tokens, whole.times_s, [partial.final for partial in partials]))
+        assert recognizer.listener.model.receptive_field() is not None
+        segments, updates = streamed(recognizer.stream(), waveform, 7000)
+        whole = recognizer.decode_clips([waveform])[0]
+        assert tokens_of(segments) == whole.tokens
+        results.append((whole.tokens, whole.times_s, [one.tokens[: one.num_final] for one in updates]))
     assert results[0] == results[1]
     assert results[0][0]
 

@@ -12,8 +12,9 @@ import pytest
 import soundfile
 from helpers.recognize import recognize
 from helpers.small_conformer import use_small_conformer
+from helpers.transcripts import tokens_of
 
-from asr import Recognizer, StreamingRecognizer
+from asr import Recognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import pauses_for, speech_pieces
 from asr.base.config import Config, FeatureConfig, ModelConfig
@@ -262,19 +263,20 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     recognizer = script.Recognizer(folder, write_hanzi=False)
     whole = recognizer.decode(recognizer.log_probs(waveform))
     assert whole.tokens
-    stream, other = script.Stream(recognizer), StreamingRecognizer(Recognizer.load(bounded_run)).stream()
-    finals = []
+    stream, other = script.Stream(recognizer), Recognizer.load(bounded_run).stream()
+    finals, segments = [], []
     for begin in range(0, len(waveform), 5120):
         transcript = stream.feed(waveform[begin : begin + 5120])
-        partial = other.feed(waveform[begin : begin + 5120])
+        update = other.feed(waveform[begin : begin + 5120])
+        segments += update.segments
         if len(waveform) - begin >= 5120:
-            assert tuple(transcript.tokens) == (*partial.final, *partial.provisional)
+            assert tuple(transcript.tokens) == (*tokens_of(segments), *update.tokens)
             finals.append(transcript.tokens[: stream.num_final])
     assert transcript[:3] == whole[:3]
     assert transcript.confidences == pytest.approx(whole.confidences, abs=1e-4)
     assert transcript.score == pytest.approx(whole.score, abs=1e-3)
     assert all(whole.tokens[: len(tokens)] == tokens for tokens in finals)
-    assert tuple(whole.tokens) == other.finish().tokens
+    assert tuple(whole.tokens) == tokens_of([*segments, *other.finish()])
     assert len(stream._held) < len(waveform)
     done = recognize(folder, "--stream", "-", "--tokens", data=waveform.tobytes())
     assert done.stdout.decode().splitlines()[-1] == whole.text

@@ -14,17 +14,19 @@ from xml.etree.ElementTree import Element, TreeBuilder
 
 import numpy as np
 import pytest
+from helpers.transcripts import segment_of
 from PIL import Image
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
-from asr.base.types import Hypothesis, Utterance
+from asr.base.types import Utterance
 from asr.evaluation.label_review import review_candidates
 from asr.evaluation.metrics import align, total_edits
 from asr.evaluation.scores import scores_of
 from asr.report import evaluation_page
 from asr.report.sound import Flag, in_lanes, times_of_pairs
 from asr.runs.progress import EpochMetrics
+from asr.transcription.transcript import Segment
 
 VOID_TAGS = {"meta", "img"}
 NASTY = "<script>alert('&')</script>\"<!--"
@@ -74,15 +76,15 @@ class PageParser(HTMLParser):
         return root
 
 
-def example(said: str, recognized: str, **fields: Any) -> tuple[Utterance, Hypothesis]:
+def example(said: str, recognized: str, **fields: Any) -> tuple[Utterance, Segment]:
     """Return an utterance and its hypothesis, tokens given as words."""
     values = {"id": "u", "audio_path": "u.wav", "duration_s": 1.5, "text": said, "speaker": "ann", **fields}
     utterance = Utterance(tokens=tuple(said.split()), **values)
     tokens = tuple(recognized.split())
-    return utterance, Hypothesis(utterance.id, tokens, recognized, -2.5, tuple(0.0 for _ in tokens))
+    return utterance, segment_of(tokens, recognized, score=-2.5)
 
 
-def evaluation_of(*rows: tuple[Utterance, Hypothesis]) -> Any:
+def evaluation_of(*rows: tuple[Utterance, Segment]) -> Any:
     """Return a substitute for asr.evaluation.evaluator.Evaluation, which would load TensorFlow."""
     utterances, hypotheses = zip(*rows, strict=True)
     edits = total_edits((u.tokens, h.tokens) for u, h in rows)
@@ -126,7 +128,7 @@ MANDARIN = (
 def page(tmp_path: Path) -> Any:
     """Write a report and return its tree."""
 
-    def write(*rows: tuple[Utterance, Hypothesis], **arguments: Any) -> Element:
+    def write(*rows: tuple[Utterance, Segment], **arguments: Any) -> Element:
         path = tmp_path / "report.html"
         arguments = {"run_name": "demo", "set_name": "test", **arguments}
         write_report(path, evaluation=evaluation_of(*(rows or MANDARIN)), **arguments)
@@ -514,7 +516,7 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-def sounding(path: Path, said: str, recognized: str, *times_s: float) -> tuple[Utterance, Hypothesis]:
+def sounding(path: Path, said: str, recognized: str, *times_s: float) -> tuple[Utterance, Segment]:
     """Return an utterance with a recording, and a hypothesis with the time of each token."""
     utterance, hypothesis = example(said, recognized, audio_path=str(path), duration_s=2.0)
     return utterance, dataclasses.replace(hypothesis, times_s=times_s)

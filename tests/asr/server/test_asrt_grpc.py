@@ -89,7 +89,7 @@ def test_stream_answers_each_piece_and_ends_a_sentence_with_silence(port, recogn
     assert [one[1] for one in answers] == [[206_000], [206_000], [200_000], [206_000], [200_000]]
     assert answers[1][3] == answers[2][3]
     tokens = [recognizer.transcribe(clip.audio_path).tokens for clip in clips[:3]]
-    assert answers[2][3] == [recognizer.decoder.converter.convert(tokens[0] + tokens[1]).text]
+    assert answers[2][3] == [recognizer.decoder.writer.text(tokens[0] + tokens[1])]
     assert answers[4][3] == [recognizer.transcribe(clips[2].audio_path).text]
 
 

@@ -16,7 +16,6 @@ from helpers.speech_sockets import answer, funasr, open_socket, remaining
 from asr.audio.opening import SURELY_WHOLE_S
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, resample
 from asr.ctc.hot_words import HotWords
-from asr.transcription.decoder import favouring
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.labels import pinyin_of
 
@@ -52,9 +51,8 @@ def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcri
     assert len(waveform) < SURELY_WHOLE_S * SAMPLE_RATE_HZ
     decoder = recognizer.decoder
     hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
-    favoured = favouring(decoder, hot_words, recognizer.listener.model.frame_s)
-    same = Recognizer(recognizer.listener, recognizer.vocabulary, favoured)
-    (expected,) = same.transcribe_waveforms([waveform], ["-"])
+    same = Recognizer(recognizer.listener, recognizer.vocabulary, decoder.with_(hot_words))
+    (expected,) = same.decode_clips([waveform])
     (answer,) = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 40}))
     assert answer["text"] == expected.text
     assert [begin for begin, _ in json.loads(answer["timestamp"])] == [

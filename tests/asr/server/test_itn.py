@@ -101,10 +101,8 @@ def test_funasr_and_vosk_write_digits_at_the_end_and_speech_until_then(address, 
 
 
 def test_page_shows_how_a_number_is_read(recognizer, clip):
-    from asr.transcription.long_audio import Segment
-
-    segment = Segment(0.0, 2.0, recognizer.transcribe(clip.audio_path))
-    (number,) = (unit for unit in segment_fields(segment, recognizer)["units"] if "123" in unit["text"])
+    (segment,) = recognizer.transcribe(clip.audio_path).segments
+    (number,) = (unit for unit in segment_fields(segment)["units"] if "123" in unit["text"])
     assert number["reading"] == "yì bǎi èr shí sān tiān"
     assert (number["start_s"], number["end_s"] > 0.64) == (pytest.approx(BEGINS_S), True)
 

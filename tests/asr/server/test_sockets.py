@@ -118,7 +118,7 @@ def test_server_that_stops_gives_open_streams_their_final_answer(recognizer, cli
             wait_until(lambda: service.streams.num_open == 2)
         found, closed = remaining(socket)
         assert closed.code == 1012
-        assert found[-1]["text"] == recognizer.transcribe_waveforms([speech], ["-"])[0].text
+        assert found[-1]["text"] == recognizer.decode_clips([speech])[0].text
         assert remaining(silent)[1].code == 1012
 
 

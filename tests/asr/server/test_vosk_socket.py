@@ -25,7 +25,7 @@ def speech(clips):
 
 def test_results_of_an_exact_stream_add_up_to_the_whole_recording(exact, exact_recognizer, speech):
     found, final = vosk(exact, speech)
-    (whole,) = exact_recognizer.transcribe_waveforms([speech], ["-"])
+    (whole,) = exact_recognizer.decode_clips([speech])
     results = [one for one in [*found, final] if "text" in one]
     assert all(set(one) == {"partial"} for one in found if "text" not in one)
     assert "".join(one["text"] for one in results).replace(" ", "")

@@ -9,10 +9,10 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.hot_words import HotWords
+from asr.ctc.search import GreedySearch, NBestSearch
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.ngram.arpa import write_arpa
 from asr.language.ngram.model import NGramModel, NGrams
-from asr.transcription.decoder import BeamDecoder, GreedyDecoder, HanziDecoder
 from asr.transcription.decoder_choice import DecoderChoice
 
 SYLLABLES, WORDS = Vocabulary(["hao3", "ni3"]), Vocabulary(["hello", "world"])
@@ -67,13 +67,18 @@ def test_settings_that_the_search_does_not_support_are_refused(settings, hot_wor
 
 def test_a_decoder_has_a_converter_if_it_writes_hanzi_or_rescores_by_words():
     greedy = DecoderSettings()
-    assert isinstance(DecoderChoice(greedy).decoder(SYLLABLES, 0.08), HanziDecoder)
-    assert isinstance(DecoderChoice(greedy, write_hanzi=False).decoder(SYLLABLES, 0.08), GreedyDecoder)
-    assert isinstance(DecoderChoice(greedy).decoder(WORDS, 0.08), GreedyDecoder)
+    assert DecoderChoice(greedy).decoder(SYLLABLES, 0.08).writer.text(["ni3", "hao3"]) == "你好"
+    for choice, vocabulary in (
+        (DecoderChoice(greedy, write_hanzi=False), SYLLABLES),
+        (DecoderChoice(greedy), WORDS),
+    ):
+        plain = choice.decoder(vocabulary, 0.08)
+        assert isinstance(plain.search, GreedySearch)
+        assert plain.writer.converter is None
     by_words = DecoderChoice(BEAM, write_hanzi=False).decoder(SYLLABLES, 0.08)
-    assert isinstance(by_words, BeamDecoder)
-    assert by_words.converter is not None
-    assert by_words.text_of(["ni3", "hao3"]) == "ni3 hao3"
+    assert isinstance(by_words.search, NBestSearch)
+    assert by_words.search.converter is not None
+    assert by_words.writer.text(["ni3", "hao3"]) == "ni3 hao3"
 
 
 def test_a_hanzi_model_is_refused_for_a_vocabulary_without_syllables():

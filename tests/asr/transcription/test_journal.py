@@ -1,25 +1,20 @@
 import contextlib
-import dataclasses
-import json
 import os
 from pathlib import Path
 
 import pytest
-from asr.transcription.recognized import Recognized
 from helpers.full_disk import largest_file
+from helpers.transcripts import transcript_of
 
 from asr.base.errors import UserError
-from asr.base.types import Hypothesis
 from asr.transcription.journal import model_digest, open_journal
-from asr.transcription.long_audio import Segment
 
 
-def hypothesis_of(name):
-    return Hypothesis(str(name), ("ni3", "hao3"), "ni3 hao3", -1.2345678901234567, (0.1, 0.4))
-
-
-def recognized_of(name):
-    return Recognized.of_clip(hypothesis_of(name), 1.2345678901234567)
+def transcript_named(name):
+    """Return a transcript whose text is the name of its recording."""
+    return transcript_of(
+        ("ni3", "hao3"), Path(name).stem, score=-1.2345678901234567, end_s=1.2345678901234567
+    )
 
 
 def error_of(name):
@@ -59,7 +54,9 @@ def interrupt(out, sources, results):
 def interrupted(out, sources):
     """Return the path of a journal with the results of four of six recordings."""
     return interrupt(
-        out, sources, [recognized_of(sources[0]), error_of(sources[1]), *map(recognized_of, sources[2:4])]
+        out,
+        sources,
+        [transcript_named(sources[0]), error_of(sources[1]), *map(transcript_named, sources[2:4])],
     )
 
 
@@ -72,43 +69,18 @@ def reopened(out, sources, model="model"):
 def test_results_of_an_interrupted_journal_are_read_back_unchanged(interrupted, out, sources):
     rows, failed, reason, results = reopened(out, sources)
     assert (rows, failed, reason) == (4, 1, "")
-    assert [results[0], *results[2:]] == [recognized_of(sources[place]) for place in (0, 2, 3)]
+    assert [results[0], *results[2:]] == [transcript_named(sources[place]) for place in (0, 2, 3)]
     assert isinstance(results[1], UserError)
     assert str(results[1]) == str(error_of(sources[1]))
 
 
 def test_an_interruption_is_logged_with_a_hint_how_to_resume(out, sources, caplog):
     caplog.set_level("INFO")
-    path = interrupt(out, sources, [recognized_of(source) for source in sources[:4]])
+    path = interrupt(out, sources, [transcript_named(source) for source in sources[:4]])
     (logged,) = caplog.messages
     assert logged.startswith(f"{path}: ")
     assert "4 of 6 recordings are kept" in logged
     assert "same command again" in logged
-
-
-def test_journals_of_earlier_versions_are_read(interrupted, out, sources):
-    header, *_ = interrupted.read_bytes().splitlines(keepends=True)
-    status = sources[0].stat()
-    row = {
-        "file": str(sources[0]),
-        "stamp": f"{status.st_size}:{status.st_mtime_ns}",
-        "heard": dataclasses.asdict(
-            dataclasses.replace(hypothesis_of(sources[0]), alternatives=(hypothesis_of("b"),))
-        ),
-    }
-    interrupted.write_bytes(header + json.dumps(row).encode() + b"\n")
-    *_, results = reopened(out, sources)
-    expected = dataclasses.replace(hypothesis_of(sources[0]), alternatives=(hypothesis_of(sources[0]),))
-    assert results == [Recognized.of_clip(expected, 0.8)]
-
-
-def test_segments_of_long_recordings_are_read_back_unchanged(out, sources):
-    first, second = (dataclasses.replace(hypothesis_of(sources[0]), times_s=(t, t + 0.3)) for t in (0.1, 9.7))
-    segments = [Segment(0.0, 1.25, first), Segment(9.3, 11.123456789, second)]
-    recognized = Recognized.of_segments(segments, str(sources[0]), 3600.1)
-    silent = Recognized.of_segments([], str(sources[1]), 7.5)
-    interrupt(out, sources, [recognized, silent])
-    assert reopened(out, sources)[3] == [recognized, silent]
 
 
 @pytest.mark.parametrize("num_bytes", [1, 40, 200])
@@ -116,9 +88,9 @@ def test_a_torn_last_line_is_dropped(num_bytes, interrupted, out, sources):
     os.truncate(interrupted, interrupted.stat().st_size - num_bytes)
     with open_journal(out, "model", sources) as journal:
         assert (journal.num_rows, journal.reason) == (3, "")
-        journal.add([recognized_of(source) for source in sources[3:]])
+        journal.add([transcript_named(source) for source in sources[3:]])
         assert [str(result) for result in journal.results()] == [
-            str(error_of(source) if source == sources[1] else recognized_of(source)) for source in sources
+            str(error_of(source) if source == sources[1] else transcript_named(source)) for source in sources
         ]
 
 
@@ -137,10 +109,8 @@ def test_an_incomplete_chunk_is_transcribed_again_as_a_whole(num_rows, num_left,
     with open_journal(out, "model", sources) as journal:
         assert journal.remaining_chunks(chunks) == chunks[3 - num_left :]
         assert journal.num_rows == 6 - 2 * num_left
-        journal.add([recognized_of(source) for source in sources[journal.num_rows :]])
-        assert [r.hypothesis.utterance_id for r in journal.results() if isinstance(r, Recognized)][-2:] == [
-            str(source) for source in sources[-2:]
-        ]
+        journal.add([transcript_named(source) for source in sources[journal.num_rows :]])
+        assert [result.text for result in list(journal.results())[-2:]] == ["e", "f"]
 
 
 def test_a_journal_of_another_model_is_discarded(interrupted, out, sources):
@@ -183,27 +153,27 @@ def test_a_missing_file_is_kept_as_missing_until_it_appears(out, sources):
 def test_a_source_that_can_be_read_only_once_is_never_resumed(kind, out, sources, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     sources[1] = Path("-") if kind == "standard input" else tmp_path / "pipe"
-    interrupt(out, sources, [recognized_of(source) for source in sources[:3]])
+    interrupt(out, sources, [transcript_named(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
 def test_a_recording_that_changes_during_transcription_is_transcribed_again(out, sources):
     with interrupted_journal(out, sources) as journal:
         sources[1].write_text("changed before it was read")
-        journal.add([recognized_of(source) for source in sources[:3]])
+        journal.add([transcript_named(source) for source in sources[:3]])
     assert reopened(out, sources)[0] == 1
 
 
 def test_file_names_that_are_not_utf_8_are_resumed(out, tmp_path):
     path = Path(os.fsdecode(bytes(tmp_path / "bad") + b"\xff.wav"))
     path.write_text("")
-    interrupt(out, [path], [recognized_of(path)])
-    assert reopened(out, [path])[3] == [recognized_of(path)]
+    interrupt(out, [path], [transcript_named(path)])
+    assert reopened(out, [path])[3] == [transcript_named(path)]
 
 
 def test_no_journal_is_left_after_success_or_without_results(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([recognized_of(source) for source in sources])
+        journal.add([transcript_named(source) for source in sources])
     with interrupted_journal(out, sources):
         pass
     assert not list(out.parent.glob("results*"))
@@ -211,7 +181,7 @@ def test_no_journal_is_left_after_success_or_without_results(out, sources):
 
 def test_two_commands_cannot_write_the_same_journal(out, sources):
     with open_journal(out, "model", sources) as journal:
-        journal.add([recognized_of(sources[0])])
+        journal.add([transcript_named(sources[0])])
         with pytest.raises(UserError, match=r"another `asr transcribe` is writing"):
             reopened(out, sources)
         assert journal.path.exists()
@@ -221,7 +191,7 @@ def test_a_full_disk_is_reported_and_complete_rows_are_kept(out, sources):
     def fill():
         with open_journal(out, "model", sources) as journal:
             for source in sources:
-                journal.add([recognized_of(source)])
+                journal.add([transcript_named(source)])
 
     error = pytest.raises(UserError, match=r"results\.csv\.unfinished: cannot write .*free space there")
     with largest_file(800), error:

@@ -14,9 +14,10 @@ from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
-from asr.transcription.long_audio import LongAudioRecognizer, joined, without_overlaps
+from asr.transcription.long_audio import LongAudioRecognizer, without_overlaps
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream_logits import seam
+from asr.transcription.transcript import Transcript
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
 SECOND = 16000
@@ -81,7 +82,7 @@ def test_segments_are_stretches_between_pauses_with_times_in_the_recording(
     pause = np.zeros(2 * SECOND, np.int16)
     write_wav(tmp_path / "a.wav", np.concatenate([p for s in sentences[:5] for p in (pause, s)]))
     seconds_read = []
-    segments = list(long_audio.segments(tmp_path / "a.wav", "name", seconds_read.append))
+    segments = list(long_audio.segments(tmp_path / "a.wav", seconds_read.append))
     assert len(segments) == 5
     assert seconds_read[-1] == pytest.approx(sum(map(len, sentences[:5])) / SECOND + 10)
     waveform = read_audio(tmp_path / "a.wav")
@@ -92,23 +93,20 @@ def test_segments_are_stretches_between_pauses_with_times_in_the_recording(
         begin_s += len(sentence) / SECOND
         assert begin_s - 0.2 < segment.end_s < begin_s + 0.2
         piece = waveform[round(segment.start_s * SECOND) : round(segment.end_s * SECOND)]
-        alone = recognizer.transcribe_waveforms([piece], ["name"])[0]
-        assert segment.hypothesis.tokens == alone.tokens
-        assert segment.hypothesis.times_s == pytest.approx(
+        alone = recognizer.decode_clips([piece])[0]
+        assert segment.tokens == alone.tokens
+        assert segment.times_s == pytest.approx(
             [time_s + segment.start_s for time_s in alone.times_s], abs=2e-3
         )
-    whole = joined(segments, "name")
-    assert whole.tokens == tuple(token for s in segments for token in s.hypothesis.tokens)
+    whole = Transcript.of(segments, seconds_read[-1], "words")
+    assert whole.tokens == tuple(token for s in segments for token in s.tokens)
     assert list(whole.times_s) == sorted(whole.times_s)
     assert len(whole.times_s) == len(whole.tokens)
 
 
 def test_a_recording_without_speech_has_no_segments(long_audio, tmp_path):
     write_wav(tmp_path / "a.wav", np.zeros(70 * SECOND, np.int16))
-    segments = list(long_audio.segments(tmp_path / "a.wav", "quiet"))
-    assert segments == []
-    nothing = joined(segments, "quiet")
-    assert (nothing.utterance_id, nothing.tokens, nothing.text, nothing.times_s) == ("quiet", (), "", ())
+    assert list(long_audio.segments(tmp_path / "a.wav")) == []
 
 
 def test_a_truncated_recording_is_an_error_with_its_path(long_audio, sentences, tmp_path):
@@ -117,7 +115,7 @@ def test_a_truncated_recording_is_an_error_with_its_path(long_audio, sentences, 
     data = (tmp_path / "a.flac").read_bytes()
     (tmp_path / "a.flac").write_bytes(data[: len(data) * 3 // 4])
     with pytest.raises(UserError, match=r"a\.flac"):
-        list(long_audio.segments(tmp_path / "a.flac", "name"))
+        list(long_audio.segments(tmp_path / "a.flac"))
 
 
 def test_memory_does_not_grow_with_the_recording(sentences, tmp_path):

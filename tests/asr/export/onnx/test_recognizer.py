@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asr.transcription.streaming import StreamingRecognizer
 from helpers.random_run import random_run
+from helpers.transcripts import streamed, tokens_of
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import load_config
@@ -59,10 +59,10 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
     pause = np.zeros(32_000, np.int16)
     two = np.concatenate([read_audio(files[0]), pause, read_audio(files[1])])
     write_wav(tmp_path / "two.wav", two)
-    expected = trained.transcribe_waveforms([two], ["-"])[0].tokens  # it is not cut
+    expected = trained.decode_clips([two])[0].tokens  # it is not cut
     for one in (recognizer, trained):
         assert one.transcribe(tmp_path / "two.wav").tokens == expected
-        assert len(one.recognize(files[2]).segments) > 2
+        assert len(one.transcribe(files[2]).segments) > 2
     assert recognizer.transcribe(files[2]).tokens == trained.transcribe(files[2]).tokens
     script = subprocess.run(
         [sys.executable, "recognize.py", str(tmp_path / "two.wav"), str(files[2]), "--tokens"],
@@ -78,13 +78,10 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
 def test_stream_of_an_exported_folder_equals_the_whole_recording(bounded_run, tmp_path, clips):
     model = ExportedModel.open(export(bounded_run, tmp_path / "out", clips=1).folder)
     recognizer = model.recognizer(DecoderChoice(model.decoder_settings()))
-    streaming = StreamingRecognizer(recognizer)
-    assert streaming.exact
+    assert recognizer.listener.model.receptive_field() is not None
     waveform = read_audio(clips[3].audio_path)
-    stream = streaming.stream()
-    for begin in range(0, len(waveform), 7000):
-        stream.feed(waveform[begin : begin + 7000])
-    assert stream.finish().tokens == recognizer.transcribe_waveforms([waveform], ["-"])[0].tokens
+    segments, _ = streamed(recognizer.stream(), waveform, 7000)
+    assert tokens_of(segments) == recognizer.decode_clips([waveform])[0].tokens
 
 
 @pytest.mark.parametrize(

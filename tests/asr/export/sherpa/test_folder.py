@@ -75,7 +75,7 @@ def test_tokens_times_and_text_in_sherpa_are_those_of_the_recognizer(of_features
     for clip in clips[:4]:
         waveform = read_audio(clip.audio_path)
         (output,) = runtime.run([waveform])
-        expected = recognizer.transcribe_waveforms([waveform], ["clip"])[0]
+        expected = recognizer.decode_clips([waveform])[0]
         assert output.tokens == expected.tokens
         np.testing.assert_allclose(output.times_s, expected.times_s, atol=1e-4)
         assert output.text == normalize(" " + " ".join(expected.tokens))

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from asr.transcription.time_formats import TimedToken
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.ctc.forced_alignment import TokenAlignment
 from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
+from asr.transcription.transcript import Token, Word
 
 FRAME_S = 0.08
 MIDDLE_S = 0.0125  # of the first frame
@@ -82,15 +82,15 @@ def test_quiet_is_relative_to_nearby_sound_and_not_to_the_loudest_of_the_recordi
     assert quiet[1055:1095].all()
 
 
-def tokens_of(alignment):
+def words_of(alignment):
     starts = alignment.starts * FRAME_S
-    return [TimedToken(f"t{i}", start, start + FRAME_S, 0.5) for i, start in enumerate(starts)]
+    return [Word("", (Token(f"t{i}", start, start + FRAME_S, 0.5),)) for i, start in enumerate(starts)]
 
 
 def misfits_of(alignment, blank_log_probs=None, quiet=NO_QUIET):
     if blank_log_probs is None:
         blank_log_probs = np.full(125, -1e-4, np.float32)
-    return misfits(tokens_of(alignment), alignment, blank_log_probs, FRAME_S, quiet)
+    return misfits(words_of(alignment), alignment, blank_log_probs, FRAME_S, quiet)
 
 
 def test_a_text_that_fits_has_no_misfits():

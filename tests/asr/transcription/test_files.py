@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import pytest
-from asr.transcription.transcript_files import files_of_recordings, format_of
-from asr.transcription.transcripts import audio_files
 
 from asr.base.errors import UserError
+from asr.transcription.files import audio_files, files_of_recordings, format_of
 
 
 @pytest.fixture
@@ -75,3 +74,19 @@ def test_format_is_that_of_the_suffix():
     found = [format_of(Path(name)) for name in names]
     assert found == ["srt", "vtt", "textgrid", "csv", "jsonl", "text", "text"]
     assert format_of(None) == "text"
+
+
+def test_folders_are_replaced_by_their_audio_files_in_order_and_other_files_are_counted(tmp_path, caplog):
+    caplog.set_level("INFO")
+    (tmp_path / "deep").mkdir()
+    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a"):
+        (tmp_path / name).touch()
+    found = audio_files([str(tmp_path), "x.wav", "-"])
+    assert [p.name for p in found] == ["a.mp3", "b.WAV", "c.flac", "x.wav", "-"]
+    assert "2 files" in caplog.text
+    assert ".m4a, .txt" in caplog.text
+
+
+def test_a_folder_without_audio_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="no audio file"):
+        audio_files([str(tmp_path)])
