@@ -38,7 +38,7 @@ MARGIN = 10.0  # natural logarithm
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class HanziWord:
     """One word of a conversion.
 
     Attributes:
@@ -71,7 +71,7 @@ class Conversion:
     """
 
     text: str
-    words: tuple[Word, ...]
+    words: tuple[HanziWord, ...]
     score: float
 
     @property
@@ -195,13 +195,13 @@ class Converter:
             np.array([self._sounds.get(syllable, UNKNOWN_SOUND) for syllable in syllables], np.int32),
         )
 
-    def _word(self, entry: int, syllables: tuple[str, ...], start: int) -> Word:
+    def _word(self, entry: int, syllables: tuple[str, ...], start: int) -> HanziWord:
         if entry != AS_IS:
-            return Word(self.dictionary.words[entry], syllables, start, True)
+            return HanziWord(self.dictionary.words[entry], syllables, start, True)
         (syllable,) = syllables
         rare = rare_characters()
         char = rare.get(syllable) or (self.tone_cost < math.inf and rare.get(syllable.rstrip(TONES)))
-        return Word(char or f"〔{syllable}〕", syllables, start, False)
+        return HanziWord(char or f"〔{syllable}〕", syllables, start, False)
 
 
 @functools.cache

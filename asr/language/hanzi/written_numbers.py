@@ -20,7 +20,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from asr.base.errors import UserError
-from asr.language.hanzi.converter import Conversion, Converter, Word
+from asr.language.hanzi.converter import Conversion, Converter, HanziWord
 from asr.language.hanzi.lattice import Lattice
 
 
@@ -102,7 +102,7 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
     edges = {edge for one in rewritings for edge in (one.begin, one.end)}
     pieces = list(_pieces(conversion.words, edges))
     starts = list(itertools.accumulate((len(piece.text) for piece in pieces), initial=0))
-    words: list[Word] = []
+    words: list[HanziWord] = []
     place = 0
     for rewriting in rewritings:
         while starts[place + 1] <= rewriting.begin:
@@ -118,7 +118,7 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
     return dataclasses.replace(conversion, text="".join(word.text for word in words), words=tuple(words))
 
 
-def _pieces(words: Sequence[Word], edges: set[int]) -> Iterator[Word]:
+def _pieces(words: Sequence[HanziWord], edges: set[int]) -> Iterator[HanziWord]:
     """Yield words, cut at these places of the text where they can be."""
     begin = 0
     for word in words:
@@ -127,12 +127,12 @@ def _pieces(words: Sequence[Word], edges: set[int]) -> Iterator[Word]:
             cuts = [0, *(place for place in range(1, size) if begin + place in edges), size]
             for first, last in itertools.pairwise(cuts):
                 syllables = word.syllables[first:last]
-                yield Word(word.text[first:last], syllables, word.start + first, word.is_known)
+                yield HanziWord(word.text[first:last], syllables, word.start + first, word.is_known)
         else:
             yield word
         begin += size
 
 
-def _joined(words: Sequence[Word], text: str) -> Word:
+def _joined(words: Sequence[HanziWord], text: str) -> HanziWord:
     syllables = tuple(itertools.chain.from_iterable(word.syllables for word in words))
-    return Word(text, syllables, words[0].start, all(word.is_known for word in words))
+    return HanziWord(text, syllables, words[0].start, all(word.is_known for word in words))

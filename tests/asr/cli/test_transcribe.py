@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import srt
-from asr.transcription.transcripts import write_transcripts
 from helpers import ROOT
 
 import multigpu.towers
@@ -25,6 +24,7 @@ from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.runs.run import Run
 from asr.transcription import recognizer
+from asr.transcription.files import write_list
 from asr.transcription.formats import format_transcript
 from asr.transcription.journal import Journal
 from asr.transcription.recognizer import Recognizer
@@ -100,7 +100,7 @@ def whole(folder, one_device, tmp_path_factory):
         patch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
         results = list(one_device.transcribe_files(sources))
     for format_name in ("text", "jsonl", "csv"):
-        write_transcripts(out / format_name, format_name, sources, results)
+        write_list(out / format_name, format_name, sources, results)
     return {path.name: path for path in out.iterdir()}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from asr.base.errors import UserError
 from asr.language.hanzi import written_numbers
-from asr.language.hanzi.converter import Conversion, Converter, Word
+from asr.language.hanzi.converter import Conversion, Converter, HanziWord
 from asr.language.hanzi.lattice import lattice_from_nbest
 from asr.language.hanzi.written_numbers import NumberConverter, Rewriting, number_rules, rewritten
 
@@ -61,7 +61,7 @@ def conversion(*words):
     """Return a conversion of words, each given with its syllables."""
     found, start = [], 0
     for text, syllables in words:
-        found.append(Word(text, tuple(syllables.split()), start, True))
+        found.append(HanziWord(text, tuple(syllables.split()), start, True))
         start = found[-1].end
     return Conversion("".join(word.text for word in found), tuple(found), -1.0)
 
