@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from asr.base.errors import UserError
     from asr.evaluation.run_evaluation import evaluate
     from asr.export.asrt.importing import import_asrt
+    from asr.model.devices import Devices
     from asr.training.train import resume, train
     from asr.transcription.recognizer import Recognizer
 
 __all__ = [
     "DecoderSettings",
+    "Devices",
     "Recognizer",
     "UserError",
     "__version__",
@@ -38,6 +40,7 @@ __all__ = [
 
 _MODULES = {
     "DecoderSettings": "asr.base.decoder_settings",
+    "Devices": "asr.model.devices",
     "Recognizer": "asr.transcription.recognizer",
     "UserError": "asr.base.errors",
     "evaluate": "asr.evaluation.run_evaluation",

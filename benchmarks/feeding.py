@@ -27,9 +27,10 @@ from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig, load_config
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
+from asr.model.devices import ONE_DEVICE
 from asr.runs.progress import Progress
 from asr.runs.run import Run
-from asr.training.engine import DeviceChoice, start_engine
+from asr.training.engine import start_engine
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
@@ -142,7 +143,7 @@ def by_tensorflow(data: dataset.Dataset, plan: list[list[int]]):
 
 def waiting(data: dataset.Dataset, config) -> dict[str, str]:
     data = dataclasses.replace(data, augmenter=Augmenter.load(config.augment, config.train.seed))
-    engine = start_engine(DeviceChoice(), config.train.cpu_towers)
+    engine = start_engine(ONE_DEVICE, config.train.cpu_towers)
     with engine.scope():
         model = make_acoustic_model(config, data.vocabulary)
     with tempfile.TemporaryDirectory() as folder:

@@ -23,9 +23,10 @@ from common import seconds, show
 from asr.base.config import load_config
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
+from asr.model.devices import ONE_DEVICE
 from asr.runs.progress import Progress
 from asr.runs.run import Run
-from asr.training.engine import DeviceChoice, start_engine
+from asr.training.engine import start_engine
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
@@ -44,7 +45,7 @@ def main() -> None:
     data = dataset.Dataset(
         utterances, vocabulary, config.train.batch_s, Augmenter.load(config.augment, config.train.seed)
     )
-    engine = start_engine(DeviceChoice(), config.train.cpu_towers)
+    engine = start_engine(ONE_DEVICE, config.train.cpu_towers)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)
     with tempfile.TemporaryDirectory() as folder:

@@ -19,13 +19,13 @@ from asr.evaluation.comparison import hypotheses_for
 from asr.evaluation.label_review import Candidate, review_candidates
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
     from asr.base.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
-    from asr.model.devices import ModelDevices
     from data_pipeline.dataset import Dataset
 
 
@@ -55,10 +55,7 @@ def evaluate(
     manifest: str | Path,
     *,
     choice: DecoderChoice | None = None,
-    devices: str | int | None = None,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
+    devices: Devices = ONE_DEVICE,
     compared_with: EarlierEvaluation | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> EvaluatedRun:
@@ -70,10 +67,7 @@ def evaluate(
         run: directory of the run.
         manifest: JSON Lines, such as data/mandarin_demo/test.jsonl.
         choice: the decoder; None for the one that `asr tune-decoder` saved, else greedy decoding.
-        devices: how many, which, or "all"; None for one.
-        simulate: whether to split the machine's one device into that many logical devices.
-        engine: "stages" puts different layers on different devices; empty for the whole model on each.
-        stages: number of stages; 0 for one a device.
+        devices: on which the model runs.
         compared_with: an earlier evaluation, which must be of the same utterances.
         on_progress: receives the progress of reading a language model and of checking the recordings.
 
@@ -81,10 +75,7 @@ def evaluate(
         UserError: there is no trained run, no recording of the manifest can be read, a device does not exist,
             or the earlier evaluation is of other utterances.
     """
-    from asr.model.devices import start_model_devices
-
-    # before the import of TensorFlow, to silence its logs
-    on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
+    on = start_model_devices(devices)  # before the import of TensorFlow, to silence its logs
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer

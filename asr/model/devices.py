@@ -1,6 +1,6 @@
 """Select the devices to compute on, as users name them: "2", "0,2", "all".
 
-devices = start_model_devices("0,2")
+devices = start_model_devices(Devices("0,2"))
 with devices.scope():
     model = make_acoustic_model(config, vocabulary)
 placed = devices.place(model)             # is called in place of the model
@@ -10,19 +10,63 @@ step = devices.spread(step)               # each device gets its share of a batc
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
 from multigpu import quiet
 from multigpu.errors import DeviceError
 
-ONE_DEVICE = "1"
+if TYPE_CHECKING:
+    from multigpu.engine import Engine
+
 HOST = "/CPU:0"
 STAGES = "stages"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Devices as a user names them, and how they share the work.
+
+    Attributes:
+        names: how many, such as 2; which, such as "0,2" (only device 2: "2,"); or "all". None for one.
+        simulate: whether to split the machine's single device into that many.
+        engine: one of `multigpu.ENGINES`; empty for the default for that many devices.
+        stages: number of parts into which the model is cut for the engine "stages", which it implies; 0 for
+            one a device. With several times as many devices, each row of them gets its share of a batch.
+    """
+
+    names: str | int | None = None
+    simulate: bool = False
+    engine: str = ""
+    stages: int = 0
+
+    def staged(self) -> Devices:
+        """Return the devices with the engine and the number that `stages` implies where they are not given.
+
+        Raises:
+            UserError: there cannot be that number of stages, or another engine is given.
+        """
+        if not self.stages:
+            return self
+        if self.engine not in ("", STAGES):
+            raise UserError(
+                f"`stages={self.stages}`: `engine={self.engine}` keeps the whole model on each device; leave "
+                f"one of the two out, or use `engine={STAGES}`"
+            )
+        if self.stages < 2:
+            raise UserError(
+                f"`stages={self.stages}`: expected at least 2; leave it out for a model on one device"
+            )
+        names = self.stages if self.names is None else self.names
+        return dataclasses.replace(self, engine=STAGES, names=names)
+
+
+ONE_DEVICE = Devices()
 
 Spread: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Turns a function of a batch into the same function over several devices."""
@@ -37,25 +81,22 @@ def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def start_devices(
-    devices: str | int | None = None, *, simulate: bool = False, cpu_towers: int = 1
-) -> tuple[str, ...]:
+def start_devices(devices: Devices = ONE_DEVICE, cpu_towers: int = 1) -> tuple[str, ...]:
     """Start TensorFlow, and return the names of the selected devices.
 
     Args:
-        devices: a number, such as 2; ids, such as "0,2" (device 2 alone: "2,"); or "all". None for one.
-        simulate: whether to split the machine's one device into this number.
+        devices: to select.
         cpu_towers: number of towers that share the CPU if no devices are selected and there is no GPU.
 
     Raises:
         UserError: a device does not exist.
     """
-    if simulate and devices is None:
+    if devices.simulate and devices.names is None:
         raise UserError("`simulate`: expected a number of devices, such as `devices=2`, received none")
     with device_errors_as_user_errors("devices"):
-        if devices is None:
-            return quiet.start_devices(ONE_DEVICE, simulate=simulate, cpu_towers=cpu_towers)
-        return quiet.start_devices(str(devices), simulate=simulate)
+        if devices.names is None:
+            return quiet.start_devices("1", simulate=devices.simulate, cpu_towers=cpu_towers)
+        return quiet.start_devices(str(devices.names), simulate=devices.simulate)
 
 
 def spread_over(devices: Sequence[str]) -> Spread:
@@ -63,24 +104,6 @@ def spread_over(devices: Sequence[str]) -> Spread:
     from multigpu.towers import data_parallelism
 
     return lambda function: functools.partial(data_parallelism, devices, function)
-
-
-class ModelEngine(Protocol):
-    """Defines what running a model needs of an engine of `multigpu.engines`."""
-
-    @property
-    def name(self) -> str:
-        """Return the engine's name."""
-
-    @property
-    def devices(self) -> Sequence[str]:
-        """Return the names of this process's devices."""
-
-    def place(self, model: Any, sample: Any = None, stages: Sequence[Sequence[str]] | None = None) -> Any:
-        """Move a model's weights to their devices, and return what to call in its place."""
-
-    def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of a batch that runs on all devices."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +123,7 @@ class ModelDevices:
     place: Place = lambda model: model
 
     @classmethod
-    def of_engine(cls, engine: ModelEngine, stages: Sequence[Sequence[str]] | None = None) -> ModelDevices:
+    def of_engine(cls, engine: Engine, stages: Sequence[Sequence[str]] | None = None) -> ModelDevices:
         """Return the devices of an engine; those of stages together may have more memory than one.
 
         Args:
@@ -122,53 +145,30 @@ class ModelDevices:
         return tf.device(self.made_on) if self.made_on else contextlib.nullcontext()
 
 
-def start_model_devices(
-    devices: str | int | None = None, *, simulate: bool = False, engine: str = "", stages: int = 0
-) -> ModelDevices:
+def start_model_devices(devices: Devices = ONE_DEVICE) -> ModelDevices:
     """Start TensorFlow, and return the devices on which a model is to run without being trained.
 
     Args:
-        devices: see `start_devices`.
-        simulate: see `start_devices`.
-        engine: "stages" for layers on several devices; empty for the whole model on each.
-        stages: number of stages; 0 for one a device.
+        devices: to select; the engine is "stages" for layers on several devices, or empty for the whole model
+            on each.
 
     Raises:
         UserError: a device does not exist, or they cannot be divided into that many stages.
     """
-    engine, devices = engine_of_stages(engine, devices, stages)
-    names = start_devices(devices, simulate=simulate)
-    if engine == STAGES:
+    chosen = devices.staged()
+    names = start_devices(chosen)
+    if chosen.engine == STAGES:
         from multigpu.engines import make_engine
 
         with device_errors_as_user_errors(STAGES):
-            return ModelDevices.of_engine(make_engine(engine, names, stages))
-    if engine:
-        raise UserError(f"`engine={engine}`: expected `engine={STAGES}` or none, since nothing is trained")
-    return ModelDevices(names, names[0], spread_over(names)) if devices is not None else ModelDevices(names)
-
-
-def engine_of_stages(engine: str, devices: str | int | None, stages: int) -> tuple[str, str | int | None]:
-    """Return the engine and the devices that a number of stages implies where they are not given.
-
-    Args:
-        engine: name of an engine; empty for the default.
-        devices: see `start_devices`.
-        stages: number of stages; 0 if none is given.
-
-    Raises:
-        UserError: there cannot be that number of stages, or another engine is given.
-    """
-    if not stages:
-        return engine, devices
-    if engine not in ("", STAGES):
+            return ModelDevices.of_engine(make_engine(STAGES, names, chosen.stages))
+    if chosen.engine:
         raise UserError(
-            f"`stages={stages}`: `engine={engine}` keeps the whole model on each device; leave one of the "
-            f"two out, or use `engine={STAGES}`"
+            f"`engine={chosen.engine}`: expected `engine={STAGES}` or none, since nothing is trained"
         )
-    if stages < 2:
-        raise UserError(f"`stages={stages}`: expected at least 2; leave it out for a model on one device")
-    return STAGES, stages if devices is None else devices
+    return (
+        ModelDevices(names, names[0], spread_over(names)) if chosen.names is not None else ModelDevices(names)
+    )
 
 
 @contextlib.contextmanager

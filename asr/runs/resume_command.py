@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from asr.model.devices import ONE_DEVICE, Devices
+
 
 def asr_command() -> str:
     """Return how the user calls `asr`: by name if the shell finds ours, else through this Python."""
@@ -15,25 +17,15 @@ def asr_command() -> str:
     return "asr" if found and Path(found) == ours else f"{shlex.quote(sys.executable)} -m asr"
 
 
-def resume_command(
-    directory: Path,
-    devices: str | int | None = None,
-    *,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
-) -> str:
+def resume_command(directory: Path, devices: Devices = ONE_DEVICE) -> str:
     """Return the command that resumes a run on the same devices.
 
     Args:
         directory: directory of the run, relative to where the command is typed.
-        devices: see `asr.training.train.train`, as for the other arguments.
-        simulate: whether to split the machine's one device.
-        engine: how devices share the work.
-        stages: number of parts into which the model is cut; 0 if none was given.
+        devices: on which it trains.
     """
-    options = ["--gpus", str(devices)] if devices is not None else []
-    options += ["--engine", engine] if engine else []
-    options += ["--stages", str(stages)] if stages else []
-    options += ["--simulate"] if simulate else []
+    options = ["--gpus", str(devices.names)] if devices.names is not None else []
+    options += ["--engine", devices.engine] if devices.engine else []
+    options += ["--stages", str(devices.stages)] if devices.stages else []
+    options += ["--simulate"] if devices.simulate else []
     return shlex.join([*shlex.split(asr_command()), "train", str(directory), "--resume", *options])

@@ -21,6 +21,7 @@ from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
+from asr.model.devices import ONE_DEVICE, Devices
 from asr.training.batch_search import (
     USABLE_SHARE,
     Started,
@@ -32,7 +33,7 @@ from asr.training.batch_search import (
     worst_batches,
 )
 from asr.training.data import with_manifests
-from asr.training.engine import DeviceChoice, start_engine
+from asr.training.engine import start_engine
 
 if TYPE_CHECKING:
     from asr.base.types import Batch
@@ -92,11 +93,8 @@ class BatchSizes:
 
 def tune_batch(
     config: Config,
-    devices: str | int | None = None,
+    devices: Devices = ONE_DEVICE,
     *,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
     limit_bytes: float | None = None,
     on_data: Callable[[str, int, float], None] = lambda *_: None,
     on_trial: Callable[[Trial], None] = lambda _: None,
@@ -106,10 +104,7 @@ def tune_batch(
 
     Args:
         config: to be trained.
-        devices: how many, which, or "all"; None for one.
-        simulate: whether to split the machine's single device into that many.
-        engine: one of `multigpu.ENGINES` except multi-worker; empty for the default.
-        stages: number of stages of the engine "stages", which it implies; 0 for one a device.
+        devices: on which to train; any engine but multi-worker.
         limit_bytes: memory that may be used if the device is the CPU; None for most of the free memory.
         on_data: receives the training manifest, its number of utterances and its seconds of audio.
         on_trial: receives each trial when it is done.
@@ -118,7 +113,7 @@ def tune_batch(
     Raises:
         UserError: the configuration or a device cannot be used.
     """
-    if engine == "multi-worker":
+    if devices.engine == "multi-worker":
         raise UserError("`engine=multi-worker`: tune one machine's share with `engine=mirrored` instead")
     config = with_manifests(config, on_progress)
     utterances = _trainable_utterances(config)
@@ -126,10 +121,9 @@ def tune_batch(
     on_data(config.data.train, len(utterances), total_s)
     limit_bytes = USABLE_SHARE * available_bytes() if limit_bytes is None else limit_bytes
     trials = []
-    choice = DeviceChoice(devices, simulate, engine, stages)
     with (
         tempfile.TemporaryDirectory() as folder,
-        Worker(serve, config, choice, folder, limit_bytes=limit_bytes) as worker,
+        Worker(serve, config, devices, folder, limit_bytes=limit_bytes) as worker,
     ):
         for trial in search(worker.try_size, config.train.batch_s, total_s):
             on_trial(trial)
@@ -138,13 +132,13 @@ def tune_batch(
     return BatchSizes(config, trials, longest, total_s)
 
 
-def serve(connection: Connection, config: Config, devices: DeviceChoice, folder: str) -> None:
+def serve(connection: Connection, config: Config, devices: Devices, folder: str) -> None:
     """Try the sizes that the connection sends, until one fails; runs in a process of its own."""
     with contextlib.suppress(BrokenPipeError, EOFError):  # the parent has ended
         _serve(connection, config, devices, Path(folder))
 
 
-def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder: Path) -> None:
+def _serve(connection: Connection, config: Config, devices: Devices, folder: Path) -> None:
     try:
         trainer, data = _make_trainer(config, devices, folder)
     except UserError as error:
@@ -158,7 +152,7 @@ def _serve(connection: Connection, config: Config, devices: DeviceChoice, folder
         failed = bool(trial.failure)
 
 
-def _make_trainer(config: Config, devices: DeviceChoice, folder: Path) -> tuple[Trainer, Dataset]:
+def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Trainer, Dataset]:
     """Make the trainer that `asr train` would make, without checking every recording."""
     engine = start_engine(devices, config.train.cpu_towers)
     from asr.model.acoustic_model import make_acoustic_model

@@ -13,9 +13,9 @@ from asr.base.types import Batch, Tensor
 from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import BATCH_SIGNATURE
-from asr.training.engine import Engine
 from asr.training.objective import make_objective
 from asr.training.optimizer import loss_scale_of
+from multigpu.engine import Engine
 
 
 class StepResult(NamedTuple):

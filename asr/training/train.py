@@ -1,8 +1,8 @@
 """Train a model with one call; `asr train` is the command line of this function.
 
-from asr import load_config, train
+from asr import Devices, load_config, train
 
-trained = train(load_config("demo", overrides=["train.epochs=2"]), name="x", devices="0,1")
+trained = train(load_config("demo", overrides=["train.epochs=2"]), name="x", devices=Devices("0,1"))
 print(trained.run.directory, trained.evaluation.scores[0].total.rate)
 """
 
@@ -12,18 +12,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.interrupt import StopRequest, stop_signals
-from asr.model.devices import ModelDevices, device_errors_as_user_errors
+from asr.base.interrupt import stop_signals
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.stage_record import read_stages
 from asr.runs.state import track_state
-from asr.training.engine import DeviceChoice, Engine, start_engine
+from asr.training.engine import start_engine
 from asr.training.observer import TrainingObserver, TrainingStart
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from asr.report.files import ReportFiles
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.dataset import Dataset
+    from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -65,24 +66,20 @@ class Trained(NamedTuple):
     files: ReportFiles | None = None
 
 
-class _Prepared(NamedTuple):
-    """The model and the data that are ready before the first step."""
+class _Data(NamedTuple):
+    """The sets of a run."""
 
-    setup: TrainingSetup
-    train_data: Dataset
-    dev_data: Dataset
-    test_data: Dataset
+    train: Dataset
+    dev: Dataset
+    test: Dataset
     left_out: list[str]  # unusable utterances of the training manifest, with reasons
 
 
 def train(
     config: Config,
     name: str,
+    devices: Devices = ONE_DEVICE,
     *,
-    devices: str | int | None = None,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
     profile: bool = False,
     observer: TrainingObserver | None = None,
 ) -> Trained:
@@ -94,11 +91,7 @@ def train(
     Args:
         config: the model, the data and the training; `asr.load_config` makes one.
         name: of the run, whose directory is created in `train.runs_dir`.
-        devices: how many, such as 2; which, such as "0,2"; or "all". None for one.
-        simulate: whether to split the machine's single device into that many.
-        engine: how devices share the work, one of `multigpu.ENGINES`; empty for the default.
-        stages: number of parts into which the model is cut for the engine "stages", which it implies; 0 for
-            one a device. With several times as many devices, each row of them trains on its share of a batch.
+        devices: on which to train, and how they share the work.
         profile: whether to profile a few steps on the devices, for TensorBoard.
         observer: receives the progress of training.
 
@@ -112,20 +105,16 @@ def train(
     directory = run_directory(config, name)
     if directory.parent.exists() and not directory.parent.is_dir():
         raise UserError(f"train.runs_dir: expected a folder, {directory.parent} is a file; name another")
-    if engine != "multi-worker":  # with which another process may have created it already
+    if devices.engine != "multi-worker":  # with which another process may have created it already
         Run.refuse_existing(directory)
-    chosen = DeviceChoice(devices, simulate, engine, stages)
-    return _Session(Run(directory), config, chosen, observer, profile, resumes=False).train()
+    return _train_and_evaluate(Run(directory), config, devices, observer, profile, resumes=False)
 
 
 def resume(
     run: str | Path,
     overrides: Sequence[str] = (),
+    devices: Devices = ONE_DEVICE,
     *,
-    devices: str | int | None = None,
-    simulate: bool = False,
-    engine: str = "",
-    stages: int = 0,
     profile: bool = False,
     observer: TrainingObserver | None = None,
 ) -> Trained:
@@ -135,9 +124,6 @@ def resume(
         run: the run's directory.
         overrides: settings to change, such as "train.accumulate=2"; only those of `SET_ON_RESUME`.
         devices: see `train`.
-        simulate: see `train`.
-        engine: see `train`.
-        stages: see `train`.
         profile: see `train`.
         observer: see `train`.
 
@@ -157,9 +143,7 @@ def resume(
             f"{old.directory}: these weights ({origin.summary()}) have no optimizer and cannot be resumed; "
             f"start another run from them, with train.init_from={old.directory} and another `name`"
         )
-    config = old.config(overrides)
-    chosen = DeviceChoice(devices, simulate, engine, stages)
-    return _Session(old, config, chosen, observer, profile, resumes=True).train()
+    return _train_and_evaluate(old, old.config(overrides), devices, observer, profile, resumes=True)
 
 
 def run_directory(config: Config, name: str) -> Path:
@@ -173,141 +157,121 @@ def run_directory(config: Config, name: str) -> Path:
     return Path(config.train.runs_dir) / name
 
 
-class _Session:
-    """Prepares, trains and evaluates in one session of a run."""
+def _train_and_evaluate(
+    run: Run,
+    config: Config,
+    devices: Devices,
+    observer: TrainingObserver | None,
+    profile: bool,
+    resumes: bool,
+) -> Trained:
+    """Train what is left of a run, and evaluate its best model."""
+    observer = observer or TrainingObserver()
+    command = resume_command(run.directory, devices)
+    engine = start_engine(devices, config.train.cpu_towers)
+    from asr.training.stages import place_model
+    from asr.training.trainer import Trainer, TrainingSetup
 
-    def __init__(
-        self,
-        run: Run,
-        config: Config,
-        devices: DeviceChoice,
-        observer: TrainingObserver | None,
-        profile: bool,
-        resumes: bool,
-    ) -> None:
-        self.run, self.config, self.devices = run, config, devices
-        self.observer, self.profile, self.resumes = observer or TrainingObserver(), profile, resumes
-        self.command = resume_command(run.directory, **devices._asdict())
-
-    def train(self) -> Trained:
-        """Train what is left of the run."""
-        engine = start_engine(self.devices, self.config.train.cpu_towers)
-        # after the engine has started: that of several workers sets a signal handler of its own
-        with (
-            stop_signals(self.observer.on_stop_requested) as stop,
-            _lost_workers_as_user_errors(engine, self.command),
-        ):
-            prepared = self._prepare(engine)
-            trainer, trained = None, Trained(self.run)
-            try:
-                with track_state(self.run.directory, self.command, engine.is_chief):
-                    trainer = self._make_trainer(engine, prepared, stop)
-                    trainer.train()
-                    if engine.is_chief:
-                        trained = self._evaluate(trainer, prepared.test_data)
-            except KeyboardInterrupt as interrupt:
-                interrupt.add_note(self._resume_hint())
-                raise
-            except UserError as error:
-                if trainer is None:
-                    raise
-                raise UserError(f"{error}\n{self._resume_hint()}") from None
-        return trained
-
-    def _prepare(self, engine: Engine) -> _Prepared:
-        """Prepare the data and the model before the run's directory is created or changed."""
-        from asr.evaluation.data import evaluation_data
-        from asr.model.acoustic_model import make_acoustic_model
-        from asr.model.networks import refuse_contradictions
-        from asr.training.callbacks import load_callbacks, refuse_rate_setters
-        from asr.training.data import make_vocabulary, training_data, with_manifests
-        from asr.training.stages import place_model
-        from asr.training.trainer import TrainingSetup
-
-        config, on_work = self.config, self.observer.on_work
-        callbacks = load_callbacks(config.train.callbacks)
-        refuse_rate_setters(callbacks, config.train)
-        refuse_contradictions(config.model)
-        if self.resumes:
-            vocabulary = self.run.vocabulary()
-        else:
-            Run.refuse_existing(self.run.directory)  # the chief creates it after all workers have passed here
-            config = _chief_first(engine, lambda: with_manifests(config, on_work))
-            vocabulary = make_vocabulary(config)
-        with engine.scope():
-            model = make_acoustic_model(config, vocabulary, for_training=True)
-        with device_errors_as_user_errors("train.accumulate"):
-            engine.check_num_parts(model, config.train.accumulate)
-        if config.train.init_from and not (self.resumes and self.run.checkpoints()):
+    # after the engine has started: that of several workers sets a signal handler of its own
+    with stop_signals(observer.on_stop_requested) as stop, _lost_workers_as_user_errors(engine, command):
+        # nothing is written into the run's directory until all of this is known to work
+        callbacks = _load_callbacks(config)
+        config, vocabulary = _read_labels(run, config, engine, observer, resumes)
+        model = _make_model(config, vocabulary, engine)
+        if config.train.init_from and not (resumes and run.checkpoints()):
             _load_weights(config.train.init_from, model, vocabulary, engine.is_chief)
-        train_data, left_out = training_data(
-            config, vocabulary, model, on_work, engine.worker, engine.num_workers
-        )
-        dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, on_work)
-        test_data = dev_data  # where both are one file: nothing is checked or reported twice
-        if Path(config.data.test).resolve() != Path(config.data.dev).resolve():
-            test_data, _ = evaluation_data(Path(config.data.test), vocabulary, on_work)
-        placed = place_model(engine, model, train_data.utterances, config.train.batch_clips_s, self.run)
-        setup = TrainingSetup(config, vocabulary, model, train_data, dev_data, callbacks, placed)
-        return _Prepared(setup, train_data, dev_data, test_data, left_out)
-
-    def _make_trainer(self, engine: Engine, prepared: _Prepared, stop: StopRequest) -> Trainer:
-        """Create or resume the run, and return its trainer."""
-        from asr.training.data import warn_of_shared_sentences
-        from asr.training.trainer import Trainer
-
-        setup, train_data = prepared.setup, prepared.train_data
-        config, run = setup.config, self.run
-        if engine.is_chief:
-            self.observer.on_start(_training_start(run, prepared, engine))
-            others = {config.data.dev: prepared.dev_data.utterances}
-            if prepared.test_data is not prepared.dev_data:
-                others[config.data.test] = prepared.test_data.utterances
-            warn_of_shared_sentences(train_data.utterances, others)
-            if not self.resumes:
-                run.write_token_counts(train_data.utterances)
-                run = Run.create(run.directory, config, setup.vocabulary)
-            run.write_left_out(prepared.left_out)
-        else:
-            logger.info(
-                "worker %d of %d: worker 0 reports the progress of training",
-                engine.worker,
-                engine.num_workers,
-            )
-        trainer = Trainer(engine, setup, run, stop, self.observer, self.profile)
-        if self.resumes:
-            trainer.resume()
-        return trainer
-
-    def _evaluate(self, trainer: Trainer, test_data: Dataset) -> Trained:
-        """Evaluate the best model on the test set, and write the report."""
-        from asr.evaluation.run_evaluation import evaluate_on_devices
-        from asr.report.files import write_report_files
-
-        engine, manifest = trainer.engine, Path(trainer.config.data.test)
-        devices = ModelDevices.of_engine(engine, [stage.layers for stage in read_stages(self.run.directory)])
-        evaluated = evaluate_on_devices(devices, self.run, test_data, manifest, trainer.stop)
-        trainer.stop.raise_if_requested()
-        return Trained(self.run, evaluated, write_report_files(evaluated, self.run.report_path))
-
-    def _resume_hint(self) -> str:
-        """Return a message that says what is saved, and the command that resumes the run."""
-        if not self.run.exists:
-            return f"restore the run's directory, then resume with\n    {self.command}"
-        saved = self.run.checkpoints()
-        return f"{saved[-1] if saved else 'nothing'} is saved; resume with\n    {self.command}"
+        data = _read_data(config, vocabulary, model, engine, observer)
+        placed = place_model(engine, model, data.train.utterances, config.train.batch_clips_s, run)
+        setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
+        with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
+            _start_run(run, setup, data, engine, observer, resumes)
+            trainer = Trainer(engine, setup, run, stop, observer, profile)
+            if resumes:
+                trainer.resume()
+            with _resume_hint_of_errors(run, command):
+                trainer.train()
+                return _evaluate(trainer, data.test) if engine.is_chief else Trained(run)
 
 
-def _training_start(run: Run, prepared: _Prepared, engine: Engine) -> TrainingStart:
-    setup, train_data = prepared.setup, prepared.train_data
+def _load_callbacks(config: Config) -> list[Any]:
+    """Return the user's callbacks, and refuse settings that contradict each other."""
+    from asr.model.networks import refuse_contradictions
+    from asr.training.callbacks import load_callbacks, refuse_rate_setters
+
+    callbacks = load_callbacks(config.train.callbacks)
+    refuse_rate_setters(callbacks, config.train)
+    refuse_contradictions(config.model)
+    return callbacks
+
+
+def _read_labels(
+    run: Run, config: Config, engine: Engine, observer: TrainingObserver, resumes: bool
+) -> tuple[Config, Vocabulary]:
+    """Return the configuration with its manifests, which are prepared if need be, and their vocabulary."""
+    from asr.training.data import make_vocabulary, with_manifests
+
+    if resumes:
+        return config, run.vocabulary()
+    Run.refuse_existing(run.directory)  # the chief creates it after all workers have passed here
+    config = _chief_first(engine, lambda: with_manifests(config, observer.on_work))
+    return config, make_vocabulary(config)
+
+
+def _make_model(config: Config, vocabulary: Vocabulary, engine: Engine) -> AcousticModel:
+    from asr.model.acoustic_model import make_acoustic_model
+
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+    with device_errors_as_user_errors("train.accumulate"):
+        engine.check_num_parts(model, config.train.accumulate)
+    return model
+
+
+def _read_data(
+    config: Config, vocabulary: Vocabulary, model: AcousticModel, engine: Engine, observer: TrainingObserver
+) -> _Data:
+    from asr.evaluation.data import evaluation_data
+    from asr.training.data import training_data
+
+    worker = engine.worker, engine.num_workers
+    train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
+    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, observer.on_work)
+    test_data = dev_data  # where both are one file: nothing is checked or reported twice
+    if Path(config.data.test).resolve() != Path(config.data.dev).resolve():
+        test_data, _ = evaluation_data(Path(config.data.test), vocabulary, observer.on_work)
+    return _Data(train_data, dev_data, test_data, left_out)
+
+
+def _start_run(
+    run: Run, setup: TrainingSetup, data: _Data, engine: Engine, observer: TrainingObserver, resumes: bool
+) -> None:
+    """Create the directory of a new run, and report what is trained."""
+    from asr.training.data import warn_of_shared_sentences
+
+    if not engine.is_chief:
+        which = f"worker {engine.worker} of {engine.num_workers}"
+        logger.info("%s: worker 0 reports the progress of training", which)
+        return
+    observer.on_start(_training_start(run, setup, data, engine))
+    others = {setup.config.data.dev: data.dev.utterances}
+    if data.test is not data.dev:
+        others[setup.config.data.test] = data.test.utterances
+    warn_of_shared_sentences(data.train.utterances, others)
+    if not resumes:
+        run.write_token_counts(data.train.utterances)
+        Run.create(run.directory, setup.config, setup.vocabulary)
+    run.write_left_out(data.left_out)
+
+
+def _training_start(run: Run, setup: TrainingSetup, data: _Data, engine: Engine) -> TrainingStart:
     return TrainingStart(
         directory=run.directory,
         config=setup.config,
         num_parameters=setup.model.count_params(),
         num_tokens=len(setup.vocabulary) - 1,
-        train_s=train_data.duration_s,
-        num_train=len(train_data.utterances),
-        num_dev=len(prepared.dev_data.utterances),
+        train_s=data.train.duration_s,
+        num_train=len(data.train.utterances),
+        num_dev=len(data.dev.utterances),
         engine=engine.name,
         devices=tuple(engine.devices),
         num_devices=engine.num_devices,
@@ -315,6 +279,44 @@ def _training_start(run: Run, prepared: _Prepared, engine: Engine) -> TrainingSt
         num_stages=engine.num_stages,
         token=setup.vocabulary.token_name,
     )
+
+
+def _evaluate(trainer: Trainer, test_data: Dataset) -> Trained:
+    """Evaluate the best model on the test set, and write the report."""
+    from asr.evaluation.run_evaluation import evaluate_on_devices
+    from asr.report.files import write_report_files
+
+    run, manifest = trainer.run, Path(trainer.config.data.test)
+    stages = [stage.layers for stage in read_stages(run.directory)]
+    devices = ModelDevices.of_engine(trainer.engine, stages)
+    evaluated = evaluate_on_devices(devices, run, test_data, manifest, trainer.stop)
+    trainer.stop.raise_if_requested()
+    return Trained(run, evaluated, write_report_files(evaluated, run.report_path))
+
+
+@contextlib.contextmanager
+def _resume_hint_of_interrupts(run: Run, command: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(_resume_hint(run, command))
+        raise
+
+
+@contextlib.contextmanager
+def _resume_hint_of_errors(run: Run, command: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{error}\n{_resume_hint(run, command)}") from None
+
+
+def _resume_hint(run: Run, command: str) -> str:
+    """Return what is saved, and the command that resumes the run."""
+    if not run.exists:
+        return f"restore the run's directory, then resume with\n    {command}"
+    saved = run.checkpoints()
+    return f"{saved[-1] if saved else 'nothing'} is saved; resume with\n    {command}"
 
 
 def _load_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:

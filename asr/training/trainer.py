@@ -38,7 +38,6 @@ from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
 from asr.runs.run import Run
 from asr.runs.stage_record import write_stages
 from asr.training.callbacks import Callbacks
-from asr.training.engine import Engine
 from asr.training.moving_average import MovingAverage
 from asr.training.objective import flat_steps_of
 from asr.training.observer import TrainingObserver
@@ -51,6 +50,7 @@ from asr.training.stages import stages_of, typical_batch
 from asr.training.step import Step, StepResult, make_step, reference_labels
 from asr.training.tensorboard import STEPS_APART, TensorBoard
 from asr.training.trouble import TroubleWatch
+from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.wording import duration
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
-from asr.model.devices import ModelDevices, start_model_devices
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
 from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
@@ -75,11 +75,8 @@ class Recognizer:
     def load(
         cls,
         run: str | Path,
-        devices: str | int | None = None,
+        devices: Devices = ONE_DEVICE,
         *,
-        simulate: bool = False,
-        engine: str = "",
-        stages: int = 0,
         settings: DecoderSettings | None = None,
         hot_words: HotWords | None = None,
         write_hanzi: bool = True,
@@ -90,11 +87,8 @@ class Recognizer:
 
         Args:
             run: its path.
-            devices: how many to use, such as 2; which, such as "0,2"; or "all". None for one.
-            simulate: whether to split the machine's one device into that many logical devices.
-            engine: "stages" puts different layers on different devices, for a model that does not fit on
-                one; empty for the whole model on each.
-            stages: number of stages; 0 for one a device.
+            devices: on which the model runs: the whole model on each, or, with the engine "stages", layers of
+                a model that does not fit on one.
             settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
             hot_words: words that the decoder favours.
             write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
@@ -111,8 +105,7 @@ class Recognizer:
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
-        on = start_model_devices(devices, simulate=simulate, engine=engine, stages=stages)
-        return cls.of_choice(opened, choice, on)
+        return cls.of_choice(opened, choice, start_model_devices(devices))
 
     @classmethod
     def of_choice(

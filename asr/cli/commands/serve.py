@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from asr.base.errors import UserError
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
-from asr.cli.options.devices import add_device_arguments
+from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_model_devices
 from asr.server.limits import Limits
@@ -181,7 +181,7 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     with ProgressBars() as bars:
         if isinstance(model, ExportedModel):
             return model.recognizer(choice, bars), name
-        devices = start_model_devices(arguments.devices, simulate=arguments.simulate)
+        devices = start_model_devices(chosen_devices(arguments))
         from asr.transcription.recognizer import Recognizer
 
         return Recognizer.of_choice(model, choice, devices, bars), name

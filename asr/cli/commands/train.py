@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asr.cli.commands import add_override_argument
-from asr.cli.options.devices import add_device_arguments, add_engine_arguments
+from asr.cli.options.devices import add_device_arguments, add_engine_arguments, chosen_devices
 
 if TYPE_CHECKING:
     from asr.training.observer import TrainingObserver
@@ -52,15 +52,16 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
     from asr.base.config import find_config, load_config
     from asr.training.train import resume, run_directory, train
 
-    how = {key: getattr(arguments, key) for key in ("devices", "simulate", "engine", "stages", "profile")}
+    how: dict[str, Any] = {"observer": observer, "profile": arguments.profile}
+    devices = chosen_devices(arguments)
     if arguments.resume and arguments.name is None and (Path(arguments.config) / "config.toml").exists():
-        return resume(arguments.config, arguments.overrides, observer=observer, **how)
+        return resume(arguments.config, arguments.overrides, devices, **how)
     path = find_config(arguments.config)
     name = path.stem if arguments.name is None else arguments.name
     config = load_config(path, arguments.overrides)
     if not arguments.resume:
-        return train(config, name, observer=observer, **how)
-    return resume(run_directory(config, name), arguments.overrides, observer=observer, **how)
+        return train(config, name, devices, **how)
+    return resume(run_directory(config, name), arguments.overrides, devices, **how)
 
 
 def _print_result(trained: Trained) -> None:

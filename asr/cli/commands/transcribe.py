@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from asr.base.errors import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
-from asr.cli.options.devices import add_device_arguments, add_stages_argument
+from asr.cli.options.devices import add_device_arguments, add_stages_argument, chosen_devices
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES, start_model_devices
 from asr.transcription.formats import FORMATS, Format, is_timed
@@ -78,12 +78,7 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         )
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
-    devices = start_model_devices(
-        arguments.devices,
-        simulate=arguments.simulate,
-        engine=arguments.engine,
-        stages=arguments.stages,
-    )
+    devices = start_model_devices(chosen_devices(arguments))
     from asr.transcription.recognizer import Recognizer
     from asr.transcription.resumable_transcription import transcribe_to_file, transcribe_to_files
 

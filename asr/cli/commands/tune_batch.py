@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.wording import counted, duration
 from asr.cli.commands import EXIT_MISTAKE, add_override_argument
-from asr.cli.options.devices import add_device_arguments, add_engine_arguments
+from asr.cli.options.devices import add_device_arguments, add_engine_arguments, chosen_devices
 
 if TYPE_CHECKING:
     from asr.training.batch_search import Trial
@@ -34,10 +34,7 @@ def tune_batch_command(arguments: argparse.Namespace) -> int:
     with ProgressBars() as bars:
         sizes = tune_batch(
             config,
-            arguments.devices,
-            simulate=arguments.simulate,
-            engine=arguments.engine,
-            stages=arguments.stages,
+            chosen_devices(arguments),
             on_data=_print_head,
             on_trial=lambda trial: print(_row(trial), flush=True),
             on_progress=bars,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from asr.model.devices import Devices
 from multigpu import ENGINES
 
 
@@ -47,3 +48,9 @@ def add_stages_argument(parser: argparse.ArgumentParser) -> None:
         "several times N devices, each replica of the stages gets its share of a batch (default for --gpus: "
         "N)",
     )
+
+
+def chosen_devices(arguments: argparse.Namespace) -> Devices:
+    """Return the devices that the options of a command select."""
+    engine, stages = getattr(arguments, "engine", ""), getattr(arguments, "stages", 0)
+    return Devices(arguments.devices, arguments.simulate, engine, stages)

@@ -22,6 +22,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, wr
 from asr.base.wording import duration
 from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
+from asr.model.devices import Devices
 from asr.runs.run import Run
 from asr.transcription import recognizer
 from asr.transcription.files import write_list
@@ -286,9 +287,9 @@ def test_several_devices_give_the_transcripts_of_one(trained_run, folder, whole,
     assert any(text for _, text in transcripts)
 
 
-@pytest.fixture(scope="module", params=[{"devices": 3}, {"stages": 2}], ids=str)
+@pytest.fixture(scope="module", params=[Devices(3), Devices(stages=2)], ids=str)
 def several_devices(request, trained_run):
-    return Recognizer.load(trained_run, **request.param)
+    return Recognizer.load(trained_run, request.param)
 
 
 def test_more_devices_than_recordings_give_correct_transcripts(one_device, several_devices, clips):
@@ -301,7 +302,7 @@ def test_more_devices_than_recordings_give_correct_transcripts(one_device, sever
 
 
 def test_weights_of_a_model_in_stages_are_divided_among_devices(trained_run, clips, capsys):
-    model = Recognizer.load(trained_run, stages=3).model
+    model = Recognizer.load(trained_run, Devices(stages=3)).model
     held = Counter()
     for weight in model.weights:
         held[short_name(weight.value.device)] += math.prod(weight.shape)
@@ -324,7 +325,7 @@ def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeyp
     monkeypatch.setattr(recognizer, "pad_waveforms", pad)
     monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
     monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 4)
-    loaded = Recognizer.load(trained_run, devices=3)
+    loaded = Recognizer.load(trained_run, Devices(3))
     assert [len(chunk) for chunk in loaded.chunks(paths)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]

@@ -13,6 +13,7 @@ from helpers.processes import LIMIT_S, children_of, wait_until_ended
 from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.cli.main import main
+from asr.model.devices import ONE_DEVICE
 from asr.training.batch_search import (
     Started,
     Trial,
@@ -24,10 +25,8 @@ from asr.training.batch_search import (
     worst_batches,
 )
 from asr.training.batch_tuning import serve, tune_batch
-from asr.training.engine import DeviceChoice
 from data_pipeline.manifest import write_manifest
 
-ONE_DEVICE = DeviceChoice()
 PLENTY = 1e15
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asr import evaluate, load_config, resume, train
+from asr import Devices, evaluate, load_config, resume, train
 from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.runs.checkpoint import read_checkpoint
@@ -112,7 +112,7 @@ def test_library_errors_name_parameters_and_the_command_its_options(trained, con
     with pytest.raises(UserError, match=r"`name=a/b`: expected a name, not a path"):
         train(config, name="a/b")
     with pytest.raises(UserError, match=r"`devices`.*/CPU:7"):
-        train(config, name="other", devices="0,7")
+        train(config, name="other", devices=Devices("0,7"))
 
 
 def test_run_is_resumed_by_its_directory_alone(trained, capsys):
