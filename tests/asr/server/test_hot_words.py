@@ -1,6 +1,14 @@
 """Test how the words that a client favours are read, and which are refused."""
 
+import http.client
+import json
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
+from helpers.servers import LIMIT_S, server_in_thread
+from helpers.speech_sockets import open_socket
 
 from asr.server.funasr_socket import _hot_words
 from asr.server.hot_words import hot_word_weights, refuse_too_many
@@ -54,3 +62,60 @@ def test_too_many_words_and_too_long_ones_are_refused():
         with pytest.raises(RefusalError, match="hot words") as caught:
             refuse_too_many(weights, limits)
         assert caught.value.status == 413
+
+
+def vosk_client(address, path, words):
+    """Send hot words as Vosk's clients do, and return how to close the connection."""
+    client = open_socket(address, path)
+    client.send(json.dumps({"config": {"phrase_list": words}}))
+    return client.close_socket
+
+
+def page_client(address, wav, words):
+    """Send hot words with a recording as the page does, and return how to close the connection."""
+    parts = [
+        b'name="hot_words"\r\n\r\n' + " ".join(words).encode(),
+        b'name="file"; filename="a.wav"\r\n\r\n' + wav,
+    ]
+    body = (
+        b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + b"--x--\r\n"
+    )
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)
+    connection.request("POST", "/page/transcribe", body, {"Content-Type": "multipart/form-data; boundary=x"})
+    return connection.close
+
+
+@pytest.mark.parametrize("client", ["vosk", "vosk without a path", "page"])
+def test_hot_words_of_a_client_that_is_gone_are_read_no_further(recognizer, clips, monkeypatch, client):
+    begun, go_on, is_over, asked = threading.Event(), threading.Event(), threading.Event(), []
+
+    def slow_pinyin_of(word):
+        asked.append(word)
+        begun.set()
+        assert go_on.wait(2 * LIMIT_S)
+        return ["shui3", "li3"]
+
+    with server_in_thread(recognizer) as (service, address):
+        usual = service.decoder_favouring
+
+        async def watched(*arguments, **options):
+            try:
+                return await usual(*arguments, **options)
+            finally:
+                is_over.set()
+
+        monkeypatch.setattr(service, "_pinyin_of", slow_pinyin_of)
+        monkeypatch.setattr(service, "decoder_favouring", watched)
+        words = ["第一", "第二"]
+        if client == "page":
+            leave = page_client(address, Path(clips[0].audio_path).read_bytes(), words)
+        else:
+            leave = vosk_client(address, "/vosk" if client == "vosk" else "/", words)
+        try:
+            assert begun.wait(LIMIT_S)
+            leave()
+            assert is_over.wait(LIMIT_S)
+        finally:
+            go_on.set()
+        service._hot_words.submit(int).result(LIMIT_S)  # the work before it in the queue is over
+    assert asked == ["第一"]
