@@ -9,6 +9,14 @@ from pathlib import Path
 import openai
 import pytest
 
+from asr.base.types import Hypothesis
+from asr.recognition.long_audio import Segment
+from asr.recognition.recognized import Recognized
+from asr.recognition.timed_text import format_recognized
+from asr.server.funasr_socket import _spans_ms
+from asr.server.openai_http import _segment
+from asr.server.page.transcript import segment_fields
+
 
 @pytest.fixture(scope="module")
 def client(address):
@@ -113,3 +121,20 @@ def test_segments_have_the_times_of_their_subtitles(client, clips, long_file):
         assert begins[0] == pytest.approx(segments[0].start, abs=1e-3)
         assert ends[-1] == pytest.approx(segments[-1].end, abs=1e-3)
         assert {round(segment.start, 3) for segment in segments} <= {round(begin, 3) for begin in begins}
+
+
+def test_segment_has_the_times_of_what_is_said_in_it_in_every_format(recognizer):
+    tokens = recognizer.vocabulary.tokens[1:3]
+    hypothesis = Hypothesis("-", tokens, "text", -1.0, (0.5, 1.0), 0.0, (1.0, 1.0))
+    segment = Segment(0.0, 9.0, hypothesis)  # silence on both sides
+    converter = recognizer.decoder.converter
+    recognized = Recognized.of_segments([segment], "-", 9.0)
+    srt = format_recognized(recognized, recognizer.vocabulary, converter, "srt")
+    begin, end = (float(time.replace(",", ".")) for time in re.findall(r"00:00:(\d\d,\d+)", srt))
+    assert 0.5 == begin < 1.0 < end < 9.0
+    of_openai = _segment(0, segment, [1, 2])
+    of_page = segment_fields(segment, recognizer)
+    spans_ms = _spans_ms(segment)
+    assert (of_openai["start"], of_openai["end"], of_openai["seek"]) == (begin, end, 50)
+    assert (of_page["start_s"], of_page["end_s"]) == (begin, end)
+    assert (spans_ms[0][0] / 1000, spans_ms[-1][1] / 1000) == (begin, end)
