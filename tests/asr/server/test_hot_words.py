@@ -1,5 +1,6 @@
 """Test how the words that a client favours are read, and which are refused."""
 
+import contextlib
 import http.client
 import json
 import threading
@@ -64,15 +65,18 @@ def test_too_many_words_and_too_long_ones_are_refused():
         assert caught.value.status == 413
 
 
+@contextlib.contextmanager
 def vosk_client(address, path, words):
-    """Send hot words as Vosk's clients do, and return how to close the connection."""
-    client = open_socket(address, path)
-    client.send(json.dumps({"config": {"phrase_list": words}}))
-    return client.close_socket
+    """Send hot words as Vosk's clients do; close the connection without a word at the end of the block."""
+    with open_socket(address, path) as client:
+        client.send(json.dumps({"config": {"phrase_list": words}}))
+        yield
+        client.close_socket()
 
 
+@contextlib.contextmanager
 def page_client(address, wav, words):
-    """Send hot words with a recording as the page does, and return how to close the connection."""
+    """Send hot words with a recording as the page does; close the connection at the end of the block."""
     parts = [
         b'name="hot_words"\r\n\r\n' + " ".join(words).encode(),
         b'name="file"; filename="a.wav"\r\n\r\n' + wav,
@@ -80,9 +84,12 @@ def page_client(address, wav, words):
     body = (
         b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + b"--x--\r\n"
     )
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)
-    connection.request("POST", "/page/transcribe", body, {"Content-Type": "multipart/form-data; boundary=x"})
-    return connection.close
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    with contextlib.closing(
+        http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)
+    ) as connection:
+        connection.request("POST", "/page/transcribe", body, kind)
+        yield
 
 
 @pytest.mark.parametrize("client", ["vosk", "vosk without a path", "page"])
@@ -108,12 +115,12 @@ def test_hot_words_of_a_client_that_is_gone_are_read_no_further(recognizer, clip
         monkeypatch.setattr(service, "decoder_favouring", watched)
         words = ["第一", "第二"]
         if client == "page":
-            leave = page_client(address, Path(clips[0].audio_path).read_bytes(), words)
+            connected = page_client(address, Path(clips[0].audio_path).read_bytes(), words)
         else:
-            leave = vosk_client(address, "/vosk" if client == "vosk" else "/", words)
+            connected = vosk_client(address, "/vosk" if client == "vosk" else "/", words)
         try:
-            assert begun.wait(LIMIT_S)
-            leave()
+            with connected:
+                assert begun.wait(LIMIT_S)
             assert is_over.wait(LIMIT_S)
         finally:
             go_on.set()
