@@ -10,12 +10,12 @@ import openai
 import pytest
 
 from asr.base.types import Hypothesis
-from asr.transcription.long_audio import Segment
-from asr.transcription.recognized import Recognized
-from asr.transcription.timed_text import format_recognized
 from asr.server.funasr_socket import _spans_ms
 from asr.server.openai_http import _segment
 from asr.server.page.transcript import segment_fields
+from asr.transcription.long_audio import Segment
+from asr.transcription.recognized import Recognized
+from asr.transcription.timed_text import format_recognized
 
 
 @pytest.fixture(scope="module")
