@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from helpers.forms import form
 from helpers.servers import LIMIT_S, server_in_thread
 from helpers.speech_sockets import open_socket
 
@@ -77,31 +78,32 @@ def vosk_client(address, path, words):
 @contextlib.contextmanager
 def page_client(address, wav, words):
     """Send hot words with a recording as the page does; close the connection at the end of the block."""
-    parts = [
-        b'name="hot_words"\r\n\r\n' + " ".join(words).encode(),
-        b'name="file"; filename="a.wav"\r\n\r\n' + wav,
-    ]
-    body = (
-        b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + b"--x--\r\n"
-    )
-    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    kind, body = form(wav, hot_words=" ".join(words))
     with contextlib.closing(
         http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)
     ) as connection:
-        connection.request("POST", "/page/transcribe", body, kind)
+        connection.request("POST", "/page/transcribe", body, {"Content-Type": kind})
         yield
 
 
+def test_stopping_server_waits_for_no_hot_words_and_reads_no_more_of_them(
+    recognizer, monkeypatch, slow_reading
+):
+    with contextlib.ExitStack() as clients:
+        with server_in_thread(recognizer, drain_s=0.2) as (service, address):
+            monkeypatch.setattr(service, "_pinyin_of", slow_reading)
+            clients.enter_context(vosk_client(address, "/vosk", ["第一", "第二"]))
+            assert slow_reading.begun.wait(LIMIT_S)
+        slow_reading.go_on.set()
+        service._hot_words.shutdown()
+    assert slow_reading.asked == ["第一"]
+
+
 @pytest.mark.parametrize("client", ["vosk", "vosk without a path", "page"])
-def test_hot_words_of_a_client_that_is_gone_are_read_no_further(recognizer, clips, monkeypatch, client):
-    begun, go_on, is_over, asked = threading.Event(), threading.Event(), threading.Event(), []
-
-    def slow_pinyin_of(word):
-        asked.append(word)
-        begun.set()
-        assert go_on.wait(2 * LIMIT_S)
-        return ["shui3", "li3"]
-
+def test_hot_words_of_a_client_that_is_gone_are_read_no_further(
+    recognizer, clips, monkeypatch, slow_reading, client
+):
+    is_over = threading.Event()
     with server_in_thread(recognizer) as (service, address):
         usual = service.decoder_favouring
 
@@ -111,18 +113,16 @@ def test_hot_words_of_a_client_that_is_gone_are_read_no_further(recognizer, clip
             finally:
                 is_over.set()
 
-        monkeypatch.setattr(service, "_pinyin_of", slow_pinyin_of)
+        monkeypatch.setattr(service, "_pinyin_of", slow_reading)
         monkeypatch.setattr(service, "decoder_favouring", watched)
         words = ["第一", "第二"]
         if client == "page":
             connected = page_client(address, Path(clips[0].audio_path).read_bytes(), words)
         else:
             connected = vosk_client(address, "/vosk" if client == "vosk" else "/", words)
-        try:
-            with connected:
-                assert begun.wait(LIMIT_S)
-            assert is_over.wait(LIMIT_S)
-        finally:
-            go_on.set()
+        with connected:
+            assert slow_reading.begun.wait(LIMIT_S)
+        assert is_over.wait(LIMIT_S)
+        slow_reading.go_on.set()
         service._hot_words.submit(int).result(LIMIT_S)  # the work before it in the queue is over
-    assert asked == ["第一"]
+    assert slow_reading.asked == ["第一"]
