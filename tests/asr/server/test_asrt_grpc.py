@@ -211,12 +211,20 @@ def calls_without_a_message(channel, number=1):
         done.set()
 
 
-def test_calls_without_a_message_keep_nobody_out(recognizer):
+def test_calls_without_a_message_keep_nobody_out(recognizer, monkeypatch):
+    check, checked = AsrtGrpc._check, []
+
+    def watched(server, context):
+        checked.append(context)
+        check(server, context)
+
+    monkeypatch.setattr(AsrtGrpc, "_check", watched)
     with (
         grpc_server(recognizer, max_queue=2) as port,
         grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
         calls_without_a_message(channel, 5),
     ):
+        wait_until(lambda: len(checked) == 5)
         language = channel.unary_unary(f"/{SERVICES[0]}/Language")
         assert parsed(language(b"", timeout=LIMIT_S)) == {1: [200_000]}
 
