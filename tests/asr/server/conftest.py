@@ -51,12 +51,12 @@ def long_file(clips, tmp_path_factory):
 
 
 class SlowReading:
-    """A reading of hot words that goes on once the test lets it.
+    """A reading of hot words that continues once the test lets it.
 
     Attributes:
         asked: the words that were to be read.
         begun: is set with the first of them.
-        go_on: to be set by the test.
+        go_on: an event that the test sets.
     """
 
     def __init__(self):

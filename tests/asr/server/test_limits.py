@@ -232,7 +232,7 @@ def head_of(address, path=TRANSCRIPTIONS, *headers):
 
 @pytest.fixture
 def endless_patience(monkeypatch):
-    """Let a server end a request that goes on and on only for its size."""
+    """Let a server end an endless request only for its size."""
     for module, name in ((connections, "HEADERS_S"), (receiving, "BODY_IDLE_S")):
         monkeypatch.setattr(module, name, 10 * LIMIT_S)
 
