@@ -31,6 +31,7 @@ SENTENCE_TOKENS = 40  # after which an answer is final
 STATUSES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     413: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
@@ -71,7 +72,7 @@ class AsrtGrpc(Beside):
         """
         limits = self._service.limits
         options = [("grpc.max_receive_message_length", limits.max_body_bytes), ("grpc.so_reuseport", 0)]
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.max_queue)
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.max_connections)
         for name in SERVICES:
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, self._methods()),))
         host, certificate = self._host, self._certificate
@@ -102,16 +103,16 @@ class AsrtGrpc(Beside):
             ),
         }
 
-    async def _speech(self, request: bytes, context: Context) -> Any:
-        found = await self._answer(context, lambda: self._recognized(request))
+    async def _speech(self, requests: AsyncIterator[bytes], context: Context) -> Any:
+        found = await self._answer(requests, context, self._recognized)
         return SpeechResponse(status_code=OK, result_data=found.tokens)
 
-    async def _all(self, request: bytes, context: Context) -> Any:
-        found = await self._answer(context, lambda: self._recognized(request))
+    async def _all(self, requests: AsyncIterator[bytes], context: Context) -> Any:
+        found = await self._answer(requests, context, self._recognized)
         return TextResponse(status_code=OK, text_result=found.text)
 
-    async def _language(self, request: bytes, context: Context) -> Any:
-        text = await self._answer(context, lambda: self._converted(request))
+    async def _language(self, requests: AsyncIterator[bytes], context: Context) -> Any:
+        text = await self._answer(requests, context, self._converted)
         return TextResponse(status_code=OK, text_result=text)
 
     async def _stream(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
@@ -144,13 +145,25 @@ class AsrtGrpc(Beside):
                 yield TextResponse(status_code=PARTIAL, text_result=text)
         yield TextResponse(status_code=OK, text_result=text)
 
-    async def _answer(self, context: Context, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result of work, or end the call with the status of its refusal."""
+    async def _answer(
+        self, requests: AsyncIterator[bytes], context: Context, work: Callable[[bytes], Awaitable[Any]]
+    ) -> Any:
+        """Return the result of work on a call's message, or end the call with the status of its refusal."""
         try:
             self._check(context)
-            return await work()
+            return await work(await self._message(requests))
         except RefusalError as refusal:
             await _abort(context, refusal)
+
+    async def _message(self, requests: AsyncIterator[bytes]) -> bytes:
+        limit_s = self._service.limits.request_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await anext(requests)
+        except StopAsyncIteration:
+            raise invalid("expected a message, received none") from None
+        except TimeoutError:
+            raise RefusalError(408, "timeout", f"no message within {limit_s:g} s; send it again") from None
 
     def _check(self, context: Context) -> None:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
@@ -208,6 +221,7 @@ async def _abort(context: Context, refusal: RefusalError) -> None:
 
 
 def _unary(function: Any) -> grpc.RpcMethodHandler:
-    return grpc.unary_unary_rpc_method_handler(
+    # grpc itself would wait for a single message without a limit, before it calls the function
+    return grpc.stream_unary_rpc_method_handler(
         function, response_serializer=lambda answer: answer.SerializeToString()
     )

@@ -35,12 +35,12 @@ def call_in_time(function):
 
 
 @contextlib.contextmanager
-def server_in_thread(recognizer, token="", origins=(), **limits):
+def server_in_thread(recognizer, token="", origins=(), host="127.0.0.1", **limits):
     """Yield the service and the address of a server in a thread of this process."""
     service = RecognitionService(recognizer, "model", Limits(**limits), pinyin_of)
     ready = threading.Event()
-    with contextlib.closing(listen("127.0.0.1", 0)) as listening:
-        address = address_of(listening, "127.0.0.1", None)
+    with contextlib.closing(listen(host, 0)) as listening:
+        address = address_of(listening, host, None)
         app = make_app(service, token, origins)
         server = Server(uvicorn_config(app, service.limits, None), service, ready.set)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)

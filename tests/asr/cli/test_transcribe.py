@@ -28,7 +28,7 @@ from asr.transcription import recognizer
 from asr.transcription.files import write_list
 from asr.transcription.formats import format_transcript
 from asr.transcription.journal import Journal
-from asr.transcription.recognizer import Recognizer
+from asr.transcription.recognizer import Recognizer, file_chunks
 from multigpu.devices import short_name
 from multigpu.towers import data_parallelism
 
@@ -326,13 +326,13 @@ def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeyp
     monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
     monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 4)
     loaded = Recognizer.load(trained_run, Devices(3))
-    assert [len(chunk) for chunk in loaded.chunks(paths)] == [12]
+    assert [len(chunk) for chunk in file_chunks(paths, 3)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]
     largest = max(path.stat().st_size for path in paths)
     monkeypatch.setattr(recognizer, "BYTES_AT_ONCE", largest)
-    assert 3 <= len(loaded.chunks(paths)[0]) < 12
-    assert [path for chunk in loaded.chunks(paths) for path in chunk] == paths
+    assert 3 <= len(file_chunks(paths, 3)[0]) < 12
+    assert [path for chunk in file_chunks(paths, 3) for path in chunk] == paths
 
 
 def test_missing_device_is_a_one_line_error(trained_run, clips, capsys):

@@ -1,6 +1,7 @@
 """Checks how hot words are parsed into tokens, and that boosts are exact."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -213,7 +214,11 @@ def test_a_list_without_words_is_an_error(tmp_path):
 
 def test_long_word_takes_time_and_memory_of_its_length():
     long_word = (1, 2) * 10_000 + (3,)
+    tracemalloc.start()
     tables = HotWords({long_word: 1.0, (1, 2, 1, 4): 1.0, (2, 1): 0.5}).tables(1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2000 * len(long_word)  # bytes; its prefixes have 80,000 for each token
     assert len(tables.fails) == len(long_word) + 1 + 1 + 2
     state, total = 0, 0.0
     for token in (1, 2, *long_word):

@@ -1,8 +1,10 @@
 """Define the model and the recordings that tests of the server share."""
 
+import threading
+
 import numpy as np
 import pytest
-from helpers.servers import server_in_thread
+from helpers.servers import LIMIT_S, server_in_thread
 
 from asr.audio.recording import read_audio, write_wav
 from asr.export import export
@@ -46,3 +48,31 @@ def long_file(clips, tmp_path_factory):
     waveforms = [read_audio(clip.audio_path) for clip in clips]
     write_wav(path, np.concatenate([part for waveform in waveforms for part in (waveform, pause)]))
     return path
+
+
+class SlowReading:
+    """A reading of hot words that continues once the test lets it.
+
+    Attributes:
+        asked: the words that were to be read.
+        begun: is set with the first of them.
+        go_on: an event that the test sets.
+    """
+
+    def __init__(self):
+        self.asked, self.begun, self.go_on = [], threading.Event(), threading.Event()
+
+    def __call__(self, word):
+        """Return the syllables of a word, whatever it is."""
+        self.asked.append(word)
+        self.begun.set()
+        assert self.go_on.wait(10 * LIMIT_S)
+        return ["shui3", "li3"]
+
+
+@pytest.fixture
+def slow_reading():
+    """Return a reading of hot words that waits for the test, and for its end at most."""
+    reading = SlowReading()
+    yield reading
+    reading.go_on.set()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import queue
+import threading
 
 import grpc
 import numpy as np
@@ -192,3 +193,55 @@ def reason_of_refusal(port, *pieces):
             except grpc.RpcError as error:
                 return error.details()
     return ""
+
+
+@contextlib.contextmanager
+def calls_without_a_message(channel, number=1):
+    """Begin calls that send nothing for the time of the block."""
+    done = threading.Event()
+
+    def nothing():
+        done.wait(10 * LIMIT_S)
+        yield from ()
+
+    method = channel.stream_unary(f"/{SERVICES[0]}/Speech")  # as one sends a message later
+    try:
+        yield [method.future(nothing()) for _ in range(number)]
+    finally:
+        done.set()
+
+
+def test_calls_without_a_message_keep_nobody_out(recognizer, monkeypatch):
+    check, checked = AsrtGrpc._check, []
+
+    def watched(server, context):
+        checked.append(context)
+        check(server, context)
+
+    monkeypatch.setattr(AsrtGrpc, "_check", watched)
+    with (
+        grpc_server(recognizer, max_queue=2) as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+        calls_without_a_message(channel, 5),
+    ):
+        wait_until(lambda: len(checked) == 5)
+        language = channel.unary_unary(f"/{SERVICES[0]}/Language")
+        assert parsed(language(b"", timeout=LIMIT_S)) == {1: [200_000]}
+
+
+def test_call_without_a_message_ends_after_a_time(recognizer):
+    with (
+        grpc_server(recognizer, request_timeout_s=0.1) as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+        calls_without_a_message(channel) as (call,),
+    ):
+        assert call.exception(LIMIT_S).code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_token_is_asked_for_before_the_message(recognizer):
+    with (
+        grpc_server(recognizer, token="a secret of some length") as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+        calls_without_a_message(channel) as (call,),
+    ):
+        assert call.exception(LIMIT_S).code() is grpc.StatusCode.UNAUTHENTICATED

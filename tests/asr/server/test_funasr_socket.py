@@ -4,7 +4,6 @@ import contextlib
 import json
 import signal
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -194,29 +193,23 @@ def test_last_message_of_the_online_mode_has_the_whole_text(address, speech):
     assert not any("whole_text" in one for one in others)
 
 
-def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(recognizer, clips, monkeypatch):
-    begun, go_on, asked = threading.Event(), threading.Event(), []
-
-    def slow_pinyin_of(word):
-        asked.append(word)
-        begun.set()
-        assert go_on.wait(LIMIT_S)
-        return ["shui3", "li3"]
-
+def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(
+    recognizer, clips, monkeypatch, slow_reading
+):
     with server_in_thread(recognizer) as (service, address):
-        monkeypatch.setattr(service, "_pinyin_of", slow_pinyin_of)
+        monkeypatch.setattr(service, "_pinyin_of", slow_reading)
         with contextlib.ExitStack() as clients:
             for _ in range(4):
                 client = clients.enter_context(open_socket(address, "/"))
                 client.send(json.dumps({"mode": "offline", "hotwords": "第一 第二 第三"}))
-            assert begun.wait(LIMIT_S)
+            assert slow_reading.begun.wait(LIMIT_S)
             path = clips[2].audio_path
             text = funasr(address, read_audio(path), "offline")[0]["text"]
             assert text == recognizer.transcribe(path).text
         wait_until(lambda: service.streams.num_open == 0)
-        go_on.set()
-        service._hot_words.submit(int).result(LIMIT_S)  # the work that was before it in the queue is over
-    assert asked == ["第一"]
+        slow_reading.go_on.set()
+        service._hot_words.submit(int).result(LIMIT_S)  # the work before it in the queue is over
+    assert slow_reading.asked == ["第一"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends a process at once there")

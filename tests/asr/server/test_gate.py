@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import logging
+import socket
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
@@ -117,6 +118,28 @@ def test_names_of_this_machine_and_of_allowed_sites_are_accepted(address, recogn
     with server_in_thread(recognizer, origins=["https://example.org"]) as (_, behind_proxy):
         assert status_of(behind_proxy, "/v1/models", "GET", Host="example.org")[0] == 200
         assert status_of(behind_proxy, "/v1/models", "GET", Host="evil.example")[0] == 403
+
+
+def test_name_is_free_where_a_token_protects_the_server(guarded):
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert status_of(guarded, "/v1/models", "GET", Host="asr.example", **bearer)[0] == 200
+    assert status_of(guarded, "/v1/models", "GET", Host="asr.example")[0] == 401
+
+
+def own_address():
+    """Return the address at which other machines reach this one; that of loopback where none can."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outwards:
+        try:
+            outwards.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return "127.0.0.1"
+        return outwards.getsockname()[0]
+
+
+@pytest.mark.skipif(is_local(own_address()), reason="no other machine reaches this one")
+def test_name_is_free_where_other_machines_reach_the_server(recognizer):
+    with server_in_thread(recognizer, host=own_address()) as (_, address):
+        assert status_of(address, "/v1/models", "GET", Host="asr.example")[0] == 200
 
 
 def test_stream_at_a_foreign_name_is_refused(address):

@@ -2,12 +2,23 @@
 
 import io
 import itertools
+import json
 import re
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import openai
 import pytest
+from helpers.forms import form
+from helpers.servers import LIMIT_S, server_in_thread
+from helpers.speech_sockets import funasr
+
+from asr.base.types import Logits
+from asr.base.vocabulary import BLANK_ID
+from asr.model.listening import WrappedListener
+from asr.transcription.recognizer import Recognizer
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +113,42 @@ def test_what_is_no_audio_is_refused_and_says_so(client, data):
         assert caught.value.code == "invalid_audio"
 
 
-def test_segments_have_the_times_of_their_subtitles(client, clips, long_file):
-    for path in (clips[0].audio_path, long_file):
+class LateListener(WrappedListener):
+    """A model whose frames 0 to 3 and from 6 on are blank, as where nobody speaks."""
+
+    def compiled(self, reduce):
+        def late(logits):
+            values = np.array(logits.values)
+            values[:, :4, BLANK_ID] = values[:, 6:, BLANK_ID] = 1e3
+            return reduce(Logits(values, logits.num_frames))
+
+        return self.listener.compiled(late)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_segments_have_the_times_of_what_is_said_in_every_format(recognizer, clips, long_file, is_long):
+    path = Path(long_file if is_long else clips[-1].audio_path)
+    late = Recognizer(LateListener(recognizer.listener), recognizer.vocabulary, recognizer.decoder)
+    stretches = [(one.start_s, one.end_s) for one in late.recognize(path).segments]
+    with (
+        server_in_thread(late) as (_, address),
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
         segments = transcribed(client, path, response_format="verbose_json").segments
-        srt = transcribed(client, path, response_format="srt")
-        begins, ends = (
-            [float(part.replace(",", ".")) for part in re.findall(rf"00:00:(\d\d,\d+){after}", srt)]
-            for after in (" -->", "\n")
-        )
-        assert begins[0] == pytest.approx(segments[0].start, abs=1e-3)
-        assert ends[-1] == pytest.approx(segments[-1].end, abs=1e-3)
-        assert {round(segment.start, 3) for segment in segments} <= {round(begin, 3) for begin in begins}
+        subtitles = {name: transcribed(client, path, response_format=name) for name in ("srt", "vtt")}
+        kind, body = form(path.read_bytes())
+        request = urllib.request.Request(f"{address}/page/transcribe", body, {"Content-Type": kind})
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            of_page = [json.loads(line).get("segment") for line in answer][:-1]
+        (of_funasr,) = funasr(address, path.read_bytes(), "offline", wav_format="wav")
+    spans = [(round(one.start, 3), round(one.end, 3)) for one in segments]
+    for (begin, end), (start_s, end_s) in zip(spans, stretches, strict=True):
+        assert start_s + 0.05 < begin < end < end_s
+    assert [one.seek for one in segments] == [round(100 * begin) for begin, _ in spans]
+    for name, text in subtitles.items():
+        times = re.findall(rf"\d\d:(\d\d):(\d\d)\{'.' if name == 'vtt' else ','}(\d+)", text)
+        seconds = {60 * int(minute) + float(f"{second}.{part}") for minute, second, part in times}
+        assert set(itertools.chain(*spans)) <= seconds
+    assert [(one["start_s"], one["end_s"]) for one in of_page] == spans
+    sentences = of_funasr["stamp_sents"]
+    assert [(one["start"] / 1000, one["end"] / 1000) for one in sentences] == spans

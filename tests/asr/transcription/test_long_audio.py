@@ -1,6 +1,7 @@
 """Transcribes recordings of any length piece by piece."""
 
 import itertools
+import json
 import tracemalloc
 
 import numpy as np
@@ -129,3 +130,8 @@ def test_memory_does_not_grow_with_the_recording(sentences, tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_score_of_nothing_is_a_number_like_any_other():
+    nothing = Transcript.of([], 2.0, "syllables")
+    assert json.dumps([nothing.text, nothing.score]) == '["", 0.0]'
