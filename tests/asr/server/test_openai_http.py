@@ -129,7 +129,7 @@ class LateListener(WrappedListener):
 def test_segments_have_the_times_of_what_is_said_in_every_format(recognizer, clips, long_file, is_long):
     path = Path(long_file if is_long else clips[-1].audio_path)
     late = Recognizer(LateListener(recognizer.listener), recognizer.vocabulary, recognizer.decoder)
-    stretches = [(one.start_s, one.end_s) for one in late.recognize(path).segments]
+    stretches = [(one.start_s, one.end_s) for one in late.transcribe(path).segments]
     with (
         server_in_thread(late) as (_, address),
         openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
