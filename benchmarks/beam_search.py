@@ -36,7 +36,7 @@ from asr.evaluation.metrics import total_edits
 from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 BATCH, NUM_FRAMES, NUM_TOKENS, BEAM = 16, 200, 1428, 16
 FRAME_S = (0.08, 0.04)

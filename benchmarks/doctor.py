@@ -21,8 +21,8 @@ from common import seconds, show
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioHeader, read_audio, write_wav
 from data_pipeline.doctor.checkup import measure
-from data_pipeline.manifest import read_manifest, write_manifest
-from data_pipeline.prepare import prepare_corpus
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
+from data_pipeline.preparation.prepare import prepare_corpus
 
 NUM_FILES = 10_000
 NUM_UTTERANCES = 100_000  # shows how memory grows

@@ -24,7 +24,7 @@ from asr.export.parity import parity_rows
 from asr.export.sherpa.hanzi_fst import write_hanzi_fst
 from asr.language.hanzi.converter import Converter
 from asr.runs.run import Run
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 
 def main() -> None:

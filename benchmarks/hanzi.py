@@ -22,7 +22,7 @@ from rapidfuzz.distance import Levenshtein
 
 from asr.language.hanzi.converter import GENERAL_MODEL, Converter
 from asr.language.hanzi.packed import read_packed
-from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 
 NUM_SYLLABLES = 12
 PEER_BEAM = 100

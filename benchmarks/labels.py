@@ -33,9 +33,9 @@ from pypinyin import Style, lazy_pinyin
 
 from asr.base.hanzi_text import HANZI, ONE_HANZI
 from asr.base.pinyin import read_syllable
-from data_pipeline.corpora.mandarin_demo import ARCHIVE
-from data_pipeline.labels import ReadingPolicy, label, pinyin_of
-from data_pipeline.readings.tones import Tones
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
+from data_pipeline.labels.from_text import ReadingPolicy, label, pinyin_of
+from data_pipeline.labels.readings.tones import Tones
 
 JUDGED = Path(__file__).with_name("thchs30_judged.tsv")
 MARK = "\u2581"

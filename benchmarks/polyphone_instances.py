@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from asr.base.hanzi_text import is_hanzi
 from asr.base.pinyin import syllable_of_reading
-from data_pipeline.readings.context import AROUND, NUM_SPECIAL_IDS, encode, windows_around
+from data_pipeline.labels.readings.context import AROUND, NUM_SPECIAL_IDS, encode, windows_around
 
 Float32 = npt.NDArray[np.float32]
 

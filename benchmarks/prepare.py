@@ -19,8 +19,8 @@ import soundfile
 from common import seconds, show
 from pypinyin import Style, lazy_pinyin
 
-from data_pipeline.manifest import read_manifest
-from data_pipeline.prepare import prepare_corpus
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.preparation.prepare import prepare_corpus
 
 NUM = 100_000
 NUM_SPEAKERS = 400

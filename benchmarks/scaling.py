@@ -143,9 +143,9 @@ def trainer_and_batches(engine, batch_s, size):
     from asr.runs.run import Run
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
-    from data_pipeline.dataset import Dataset
-    from data_pipeline.manifest import read_manifest
-    from data_pipeline.prepare import prepare_corpus
+    from data_pipeline.batches.dataset import Dataset
+    from data_pipeline.manifests.manifest import read_manifest
+    from data_pipeline.preparation.prepare import prepare_corpus
 
     config = load_config("demo", [f"train.batch_s={batch_s}", f"model.size={size}"])
     utterances = read_manifest(

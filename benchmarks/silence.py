@@ -30,7 +30,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.runs.run import Run
 from asr.transcription.segmented_stream import SegmentedStream
 from data_pipeline.augment.noise import ColouredNoises
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 Tokens: TypeAlias = "tuple[str, ...]"
 Recognize: TypeAlias = Callable[[Waveform], Tokens]

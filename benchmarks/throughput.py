@@ -27,10 +27,10 @@ from asr.runs.progress import Progress
 from asr.runs.run import Run
 from asr.training.engine import DeviceChoice, start_engine
 from asr.training.trainer import Trainer, TrainingSetup
-from data_pipeline import dataset
 from data_pipeline.augment.augmenter import Augmenter
-from data_pipeline.manifest import read_manifest
-from data_pipeline.prepare import prepare_corpus
+from data_pipeline.batches import dataset
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.preparation.prepare import prepare_corpus
 
 RUNS = 5
 

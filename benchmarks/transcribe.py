@@ -15,7 +15,7 @@ from pathlib import Path
 from common import compare, show
 
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 
 def main() -> None:

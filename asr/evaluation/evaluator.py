@@ -20,7 +20,7 @@ from asr.transcription.decoder import Decoder, GreedyDecoder, Reduced
 
 
 class EvaluationData(Protocol):
-    """The data that evaluation needs; `data_pipeline.dataset.Dataset` satisfies it."""
+    """The data that evaluation needs; `data_pipeline.batches.dataset.Dataset` satisfies it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:

@@ -1,6 +1,6 @@
 """Downloads a whole corpus: fetches its archives, verifies their checksums, and unpacks them.
 
-downloaded = download_corpus("thchs30", Path("data/thchs30"))
+downloaded = download_corpus("thchs30", find_corpus("thchs30"), Path("data/thchs30"))
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.archives.unpack import is_archive, is_unpacked, unpack
-from data_pipeline.corpora import find_corpus
+from data_pipeline.download.archives.unpack import is_archive, is_unpacked, unpack
 from data_pipeline.download.fetch import DEFAULT_RETRIES, RetryPolicy, at_mirror, fetch, file_name
 from data_pipeline.types import Archive, Corpus
 
@@ -42,20 +41,24 @@ class Downloaded:
 
 
 def download_corpus(
-    name: str, folder: Path, mirror: str | None = None, on_progress: OnProgress = ignore_progress
+    name: str,
+    corpus: Corpus,
+    folder: Path,
+    mirror: str | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Downloaded:
     """Fetch and unpack the archives of a corpus that are still missing.
 
     Args:
-        name: name of a corpus in `data_pipeline.corpora`.
+        name: of the corpus, for messages.
+        corpus: see `data_pipeline.corpora.find_corpus`.
         folder: folder for the archives and their content.
         mirror: a server that has the files under the same paths; None for the published addresses.
         on_progress: receives the bytes of each file in turn.
 
     Raises:
-        UserError: there is no such corpus, it has no archives, or one of them cannot be fetched or unpacked.
+        UserError: the corpus has no archives, or one of them cannot be fetched or unpacked.
     """
-    corpus = find_corpus(name)
     refuse_without_archives(name, corpus, folder)
     return download_archives(corpus, folder, mirror, on_progress=on_progress)
 

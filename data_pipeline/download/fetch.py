@@ -24,8 +24,8 @@ from asr.base.errors import UserError
 from asr.base.files import cannot_write, whole_file
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
-from data_pipeline.archives.entries import CHUNK_BYTES, DamagedError
-from data_pipeline.archives.unpack import check_readable, is_archive
+from data_pipeline.download.archives.entries import CHUNK_BYTES, DamagedError
+from data_pipeline.download.archives.unpack import check_readable, is_archive
 from data_pipeline.download.server import (
     OPENSLR_HOSTS,
     Answer,

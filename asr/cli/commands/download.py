@@ -30,7 +30,7 @@ def download_command(arguments: argparse.Namespace) -> int:
         terms = " ".join(text for text in (corpus.licence, corpus.address) if text)
         print(f"{name}: {corpus.about} {f'({terms})' if terms else ''}".rstrip(), flush=True)
     with ProgressBars() as bars:
-        downloaded = download_corpus(name, arguments.dir, arguments.mirror, on_progress=bars)
+        downloaded = download_corpus(name, corpus, arguments.dir, arguments.mirror, on_progress=bars)
     if downloaded.archives:
         print(
             f"The archives ({file_size(downloaded.num_archive_bytes)}) are kept; they are unpacked, so "

@@ -25,7 +25,7 @@ from asr.training.batch_search import (
 )
 from asr.training.batch_tuning import serve, tune_batch
 from asr.training.engine import DeviceChoice
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 ONE_DEVICE = DeviceChoice()
 PLENTY = 1e15
