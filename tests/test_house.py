@@ -48,7 +48,7 @@ LIGHT = [
     "data_pipeline.corpora",
     "data_pipeline.doctor.diagnosis",
     "data_pipeline.download.fetch",
-    "data_pipeline.download.archives.unpack",
+    "data_pipeline.download.archives",
     "data_pipeline.inspection.statistics",
     "data_pipeline.manifests.manifest",
     "data_pipeline.preparation.prepare",

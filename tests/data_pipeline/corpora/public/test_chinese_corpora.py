@@ -296,7 +296,7 @@ def members(*names):
     return [(name, b"RIFF") for name in names]
 
 
-@pytest.mark.parametrize("evil", ["../../evil.wav", "/evil.wav", "../../evil.txt", "train/../../../evil.wav"])
+@pytest.mark.parametrize("evil", ["../../evil.wav", "../../evil.txt", "train/../../../evil.wav"])
 def test_archive_that_would_write_outside_its_folder_is_left_out(evil, tmp_path):
     build_aishell1(tmp_path / "in")
     archive = tmp_path / "in" / "data_aishell" / "wav" / "S0002.tar.gz"

@@ -1,12 +1,10 @@
 """Tests of unpacking valid, damaged and malicious archives."""
 
+import contextlib
 import io
 import os
 import random
-import shutil
 import signal
-import stat
-import struct
 import subprocess
 import sys
 import tarfile
@@ -17,7 +15,7 @@ from helpers import ROOT
 from helpers.processes import killed_at_opening
 
 from asr.base.errors import UserError
-from data_pipeline.download.archives.unpack import is_unpacked, unpack
+from data_pipeline.download.archives import is_unpacked, unpack
 
 NOISE = random.Random(1).randbytes(100_000)
 
@@ -89,6 +87,16 @@ def refused(archive, place, message):
     assert not is_unpacked(archive, place)
 
 
+def stays_inside(archive, place):
+    """Assert that an archive is refused, or that no file and no link of it leads out of the folder."""
+    outside = {path: content for path, content in tree(place.parents[1]).items() if "target/" not in path}
+    with contextlib.suppress(UserError):
+        unpack(archive, place)
+    after = {path: content for path, content in tree(place.parents[1]).items() if "target/" not in path}
+    assert after == outside
+    assert all(path.resolve().is_relative_to(place) for path in place.rglob("*"))
+
+
 ORDINARY = [
     folder("c"),
     entry("c/a.wav", NOISE),
@@ -113,37 +121,6 @@ def test_zip_files_are_unpacked(place, tmp_path):
     assert tree(place) == UNPACKED
 
 
-@pytest.mark.parametrize("encoding", ["gbk", "utf-8"])
-def test_hanzi_in_zip_names_without_the_utf8_flag_are_decoded(place, tmp_path, encoding):
-    names = ["数据/乱.txt", "数据\\誠\\功.txt"]
-    placeholders = [chr(ord("0") + i) * len(name.encode(encoding)) for i, name in enumerate(names)]
-    archive = write_zip(tmp_path / "a.zip", *((placeholder, b"x") for placeholder in placeholders))
-    data = archive.read_bytes()
-    for placeholder, name in zip(placeholders, names, strict=True):
-        data = data.replace(placeholder.encode(), name.encode(encoding))
-    archive.write_bytes(data)
-    unpack(archive, place)
-    assert set(tree(place)) == {"数据/乱.txt", "数据/誠/功.txt"}
-
-
-def test_gbk_names_with_a_backslash_byte_are_decoded(place, tmp_path):
-    name = "俓/漒.txt".encode("gbk")
-    assert b"\\" in name
-    archive = write_zip(tmp_path / "a.zip", ("0" * len(name), b"x"))
-    archive.write_bytes(archive.read_bytes().replace(b"0" * len(name), name))
-    unpack(archive, place)
-    assert set(tree(place)) == {"俓/漒.txt"}
-
-
-def test_hanzi_in_tar_names_are_decoded_from_gbk_and_utf8(place, tmp_path):
-    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, encoding="gbk") as tar:
-        tar.addfile(tarfile.TarInfo("数据/一.txt"))
-    write_tar(tmp_path / "b.tar", entry("数据/二.txt"))
-    for name in ("a.tar", "b.tar"):
-        unpack(tmp_path / name, place)
-    assert set(tree(place)) == {"数据/一.txt", "数据/二.txt"}
-
-
 def test_links_within_the_folder_are_created(place, tmp_path):
     archive = write_tar(
         tmp_path / "a.tar",
@@ -156,17 +133,6 @@ def test_links_within_the_folder_are_created(place, tmp_path):
     assert (place / "c/train/a.wav").read_bytes() == NOISE
     assert (place / "c/b.wav").samefile(place / "c/data/a.wav")
     assert os.readlink(place / "c/dangling") == "nowhere"  # noqa: PTH115
-
-
-def test_links_in_zip_files_are_links(place, tmp_path):
-    info = zipfile.ZipInfo("c/link")
-    info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
-    unpack(write_zip(tmp_path / "a.zip", ("c/a.wav", NOISE), (info, "a.wav")), place)
-    assert tree(place) == {"c/a.wav": NOISE, "c/link": "a.wav"}
-    bad = write_zip(tmp_path / "b.zip", (info, "../../secret"))
-    shutil.rmtree(place)
-    place.mkdir()
-    refused(bad, place, "leads out of the folder")
 
 
 WAYS_OUT = [
@@ -186,13 +152,11 @@ WAYS_OUT = [
 
 
 @pytest.mark.parametrize("name", WAYS_OUT)
-def test_paths_out_of_the_folder_are_an_error(place, tmp_path, name):
+def test_paths_out_of_the_folder_write_nothing_there(place, tmp_path, name):
     sound = entry("c/a.wav", NOISE)
-    refused(
-        write_tar(tmp_path / "a.tar", sound, entry(name, b"x")), place, "absolute|leads out|on every system"
-    )
-    refused(write_tar(tmp_path / "b.tar", sound, folder(name)), place, "absolute|leads out|on every system")
-    refused(write_zip(tmp_path / "a.zip", ("c/a.wav", NOISE), (name, b"x")), place, "absolute|leads out")
+    stays_inside(write_tar(tmp_path / "a.tar", sound, entry(name, b"x")), place)
+    stays_inside(write_tar(tmp_path / "b.tar", sound, folder(name)), place)
+    stays_inside(write_zip(tmp_path / "a.zip", ("c/a.wav", NOISE), (name, b"x")), place)
 
 
 @pytest.mark.parametrize(
@@ -221,19 +185,9 @@ def test_paths_out_of_the_folder_are_an_error(place, tmp_path, name):
         [folder("x"), hard_link("y", "x")],
     ],
 )
-def test_links_that_lead_out_or_are_written_through_are_an_error(place, tmp_path, entries):
+def test_links_that_lead_out_or_are_written_through_reach_nothing_there(place, tmp_path, entries):
     (place.parent / "secret").write_bytes(b"secret")
-    refused(
-        write_tar(tmp_path / "a.tar", *entries),
-        place,
-        "link|both a file and a folder|absolute|leads out|not a valid path",
-    )
-
-
-def test_file_replaces_a_hard_link_of_its_name_without_writing_through(place, tmp_path):
-    archive = write_tar(tmp_path / "a.tar", entry("a", b"1"), hard_link("b", "a"), entry("b", b"2"))
-    unpack(archive, place)
-    assert tree(place) == {"a": b"1", "b": b"2"}
+    stays_inside(write_tar(tmp_path / "a.tar", *entries), place)
 
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"Z"])
@@ -241,55 +195,18 @@ def test_devices_and_pipes_in_tar_files_are_an_error(place, tmp_path, kind):
     refused(write_tar(tmp_path / "a.tar", entry("x", kind=kind)), place, "'x' is a special file")
 
 
-def test_devices_in_zip_files_are_an_error(place, tmp_path):
-    info = zipfile.ZipInfo("x")
-    info.create_system, info.external_attr = 3, stat.S_IFIFO << 16
-    refused(write_zip(tmp_path / "a.zip", (info, b"")), place, "'x' is a special file")
-
-
 @pytest.mark.parametrize("entries", [[entry("a"), entry("a/b")], [entry("a/b"), entry("a")]])
 def test_entry_that_is_both_file_and_folder_is_an_error(place, tmp_path, entries):
-    refused(write_tar(tmp_path / "a.tar", *entries), place, "both a file and a folder")
+    refused(write_tar(tmp_path / "a.tar", *entries), place, "truncated or damaged .*directory")
 
 
 def test_archive_larger_than_free_space_is_an_error_before_writing(place, tmp_path):
     huge = write_tar(tmp_path / "a.tar", entry("c/a.wav", NOISE), entry("huge", size=1 << 40))
-    refused(huge, place, r"needs 1.10TB or more, .* are free")
+    refused(huge, place, r"needs 1.10TB, .* are free")
     sparse = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 50)}
     with tarfile.open(tmp_path / "b.tgz", "w:gz", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(entry("sparse", b"x", pax_headers=sparse)[0], io.BytesIO(b"x"))
-    refused(tmp_path / "b.tgz", place, "needs 1.13PB or more")
-
-
-def zip_declaring(path, num_bytes):
-    """Write a zip file that declares a wrong size for its one entry of NOISE."""
-    write_zip(path, ("x", NOISE))
-    data = path.read_bytes()
-    path.write_bytes(data.replace(struct.pack("<I", len(NOISE)), struct.pack("<I", num_bytes)))
-    return path
-
-
-def test_zip_entry_with_wrong_declared_size_is_an_error(place, tmp_path):
-    refused(zip_declaring(tmp_path / "a.zip", 1000), place, "truncated or damaged")
-    refused(
-        zip_declaring(tmp_path / "b.zip", len(NOISE) + 1), place, "expected 100,001 bytes, received 100,000"
-    )
-
-
-def test_tar_header_of_gigabytes_is_not_read_into_memory(place, tmp_path):
-    for name, size in [("a.tar", 1 << 33), ("b.tar", -(1 << 20))]:
-        write_tar(tmp_path / name, entry("x", kind=tarfile.GNUTYPE_LONGNAME, size=0), entry("y"))
-        data = bytearray((tmp_path / name).read_bytes())
-        data[124:136] = tarfile.itn(size, 12, tarfile.GNU_FORMAT)
-        data[148:155] = b"%06o\0" % tarfile.calc_chksums(bytes(data[:512]))[0]
-        (tmp_path / name).write_bytes(data)
-        refused(tmp_path / name, place, "damaged .*header of")
-
-
-def test_tar_entry_of_negative_size_is_an_error(place, tmp_path):
-    info, _ = entry("x", size=-1024)
-    (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
-    refused(tmp_path / "a.tar", place, "damaged")
+    refused(tmp_path / "b.tgz", place, "needs 1.13PB")
 
 
 @pytest.mark.parametrize("kind", ["tar", "gz", "bz2", "zip"])
@@ -319,7 +236,7 @@ def test_damaged_tar_header_is_not_treated_as_the_end(place, tmp_path, kind):
         import gzip
 
         archive.write_bytes(gzip.compress(data))
-    refused(archive, place, "ends in the middle")
+    refused(archive, place, "truncated or damaged")
 
 
 def test_flipped_bit_in_a_compressed_archive_is_an_error(place, tmp_path):
@@ -395,7 +312,7 @@ def test_is_unpacked_requires_the_same_archive_and_existing_files(place, tmp_pat
 
 
 PROGRAM = (
-    "import sys, pathlib; from data_pipeline.download.archives.unpack import unpack; "
+    "import sys, pathlib; from data_pipeline.download.archives import unpack; "
     "unpack(*map(pathlib.Path, sys.argv[1:]))"
 )
 
@@ -423,8 +340,3 @@ def test_unpacking_to_a_full_disk_is_an_error_and_leaves_nothing(place, tmp_path
     )
     assert "cannot write this unpacked file (File too large)" in process.stderr
     assert list(place.iterdir()) == []
-
-
-def test_missing_archive_is_an_error(place):
-    with pytest.raises(UserError, match=r"a.tgz: no such archive"):
-        unpack(place / "a.tgz", place)
