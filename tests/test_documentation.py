@@ -79,7 +79,7 @@ FIGURE = re.compile(
     r"\d(?: ?%| ?％|\s(?:times as|seconds|minutes|hours|MB\b|s of audio)|\s?(?:倍|秒|分钟|小时))"
     r"|\b(?:two|three|four|five|ten)(?: and a half)? minutes\b"
 )
-SOURCE = re.compile(r"benchmarks|\w+\.py\b")
+SOURCE = re.compile(r"benchmarks|experiments|\w+\.py\b")
 # a part of a paragraph whose numbers nobody measured, and what they are
 NO_FIGURES = {
     "95 % interval": "the level of an interval",

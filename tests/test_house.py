@@ -80,12 +80,12 @@ def test_asr_contains_only_its_rooms():
     assert names - set(house.ROOMS) <= {"__init__.py", "__main__.py", "py.typed"}
 
 
-def test_folders_of_the_data_pipeline_are_taken_in_at_a_glance():
-    top = ROOT / "data_pipeline"
+@pytest.mark.parametrize("top", ["data_pipeline", "benchmarks", "tools"])
+def test_folders_are_taken_in_at_a_glance(top):
     names = {}
-    for path in top.rglob("*.*"):
+    for path in (ROOT / top).rglob("*.*"):
         if path.name != "__init__.py" and "__pycache__" not in path.parts:
-            below = path.relative_to(top).parts
+            below = path.relative_to(ROOT / top).parts
             for depth, name in enumerate(below):
                 names.setdefault(below[:depth], set()).add(name)
     assert {"/".join(folder): found for folder, found in names.items() if len(found) > MAX_NAMES} == {}
@@ -149,7 +149,7 @@ def test_imports_are_absolute_in_tests_too():
 def test_every_file_that_a_readme_names_exists(readme):
     text = (ROOT / readme).read_text(encoding="utf-8")
     named = re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(
-        r"`((?:configs|benchmarks|asr|data_pipeline|multigpu)/[\w./]+)`", text
+        r"`((?:configs|benchmarks|tools|asr|data_pipeline|multigpu)/[\w./]+)`", text
     )
     assert named
     for name in named:

@@ -1,6 +1,6 @@
 """Choose the readings of polyphonic hanzi by a small network over the hanzi around them.
 
-context.npz holds the network; benchmarks/polyphones.py makes it. The polyphone and six hanzi on each side are
+context.npz holds the network; tools/polyphones.py makes it. The polyphone and six hanzi on each side are
 looked up in one table of embeddings, seven pairs and triples of neighbours in another by their hash; a hidden
 layer, gated by the polyphone, scores the polyphone's readings. The dictionary's reading is replaced where
 another one's score is higher by a margin of the polyphone; few polyphones are replaced inside longer words.
@@ -111,7 +111,7 @@ class ContextModel:
     """Scores the readings of polyphones in their context.
 
     Args:
-        path: made by benchmarks/polyphones.py.
+        path: made by tools/polyphones.py.
     """
 
     def __init__(self, path: Path = MODEL) -> None:
