@@ -22,7 +22,6 @@ The policy is the same for every corpus:
 
 from __future__ import annotations
 
-import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -39,10 +38,10 @@ from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
 from data_pipeline.labels.readings.traditional import simplified
 from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.signs import (
-    DECORATION,
     GENERAL_MARKS,
     LONE_MARKS,
-    is_read_aloud,
+    Kind,
+    kind_of,
     read_with_number,
     without_emoticons,
     without_invisible,
@@ -59,7 +58,7 @@ BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
 IN_WORDS = "'-"  # don't, twenty-one
 WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
-SPACE = " "  # replaces white space; PAUSE replaces punctuation
+REPLACED: dict[Kind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
 DIGITS = "expected only hanzi, found digits; write them out as spoken"
 SIGN_IN_NUMBER = "number with a sign in it; write it out"
 SIGN = "sign that is read aloud; write it out"
@@ -137,18 +136,14 @@ def _spoken(text: str) -> str:
         raise UnlabelledError(SIGN, f"{error} in {text!r}") from None
 
 
-@functools.lru_cache(maxsize=1 << 16)
 def _as_spoken(char: str) -> str:
     """Return what remains of a character; raise ValueError for a sign that is read aloud."""
-    kind = unicodedata.category(char)
-    if is_read_aloud(char):
+    kind = kind_of(char)
+    if kind == "read aloud":
         raise ValueError(repr(char))
-    if char.isspace():
-        return SPACE
-    if (kind[0] == "P" and char not in IN_WORDS) or char in DECORATION:
-        return PAUSE
-    # else a silent symbol, a control character or a byte order mark
-    return char if kind[0] in "LNM" or char in IN_WORDS else ""
+    if kind == "spoken" or char in IN_WORDS:
+        return char
+    return REPLACED[kind]
 
 
 def _attempt(function: Callable[[str], Result], text: str) -> Result | UnlabelledError:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["spoken", "read aloud", "pause", "space", "silent"]
 
 READ_ALOUD = frozenset("%‰‱°+=×÷<>&@#$€£¥§/")
 DECORATION = frozenset("~^|\\∼∽≧≦∀∩∪∇→←↑↓")  # in chats; some are mathematical signs to Unicode
@@ -54,11 +58,17 @@ def _visible(char: str) -> str:
     return "" if alone else char
 
 
-def is_read_aloud(char: str) -> bool:
-    """Return whether a sign is spoken as a word wherever it is, such as %, + and ¥."""
-    return char in READ_ALOUD or (
-        unicodedata.category(char) in CATEGORIES_READ_ALOUD and char not in DECORATION
-    )
+@functools.lru_cache(maxsize=1 << 16)
+def kind_of(char: str) -> Kind:
+    """Return what a character is to a reader; signs that are read aloud are words, such as %, + and ¥."""
+    category = unicodedata.category(char)
+    if char in READ_ALOUD or (category in CATEGORIES_READ_ALOUD and char not in DECORATION):
+        return "read aloud"
+    if char.isspace():
+        return "space"
+    if category[0] == "P" or char in DECORATION:
+        return "pause"
+    return "spoken" if category[0] in "LNM" else "silent"  # a symbol, a control or a byte order mark
 
 
 def read_with_number(text: str) -> str:

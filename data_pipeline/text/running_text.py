@@ -22,7 +22,7 @@ import signal
 import threading
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing.connection import wait
 from typing import Literal, NamedTuple, TypeAlias
@@ -34,17 +34,15 @@ from asr.base.hanzi_text import HANZI, is_hanzi
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
 from data_pipeline.labels.readings.context import context_model
-from data_pipeline.labels.readings.rules import PARTICLES, particle_of, readings_by_context, suffixes
-from data_pipeline.labels.signs import DECORATION, is_read_aloud
+from data_pipeline.labels.readings.rules import SENTENCE_END, readings_by_rules
+from data_pipeline.labels.signs import kind_of
 from data_pipeline.text.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
 
 Spacing: TypeAlias = Literal["none", "words", "hanzi"]
 Reading: TypeAlias = tuple[str, ...]
 Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
-SENTENCE_END = "\n"
 WORD_END = " "
 LEFT_OUT = {
     "0": "digits",
@@ -63,7 +61,6 @@ MIN_TAGGED_SHARE = 0.8  # of what white space separates
 HANZI_PAIR = re.compile(f"(?<=[{HANZI}])( *)(?=[{HANZI}])")
 SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; two in five if words are separated
 SAMPLE_CHARS = 100_000
-PLACES = re.compile(f"[{PARTICLES}儿]")
 SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
 MAX_PENDING = 3  # two being processed, one waiting
 
@@ -245,7 +242,6 @@ class _Kinds(dict[int, str]):
 
 @functools.cache
 def _kind_of(char: str) -> str:
-    category = unicodedata.category(char)
     if is_hanzi(char):
         try:
             label(char, "syllables")
@@ -254,16 +250,15 @@ def _kind_of(char: str) -> str:
         return char
     if char in "\n\r\v\f\x85\u2028\u2029":
         return SENTENCE_END
-    if is_read_aloud(char):
+    kind, category = kind_of(char), unicodedata.category(char)
+    if kind == "read aloud":
         return "%"
-    if char in DECORATION:
-        return SENTENCE_END
-    if category[0] == "P" and category not in ENCLOSING and char not in MORE_QUOTES:
-        return SENTENCE_END
-    if category[0] == "N":
-        return "0"
-    if category[0] in "LM":
-        return "A" if "LATIN" in unicodedata.name(char, "") else "?"
+    if kind == "pause":
+        is_within = category in ENCLOSING or char in MORE_QUOTES
+        return WORD_END if is_within else SENTENCE_END
+    if kind == "spoken":
+        is_latin = "LATIN" in unicodedata.name(char, "")
+        return "0" if category[0] == "N" else "A" if is_latin else "?"
     return WORD_END
 
 
@@ -276,51 +271,42 @@ def _words(text: str, spacing: Spacing) -> list[str]:
 
 
 def _readings(words: Sequence[str]) -> dict[int, Reading]:
-    """Return the readings that the context changes, by the position of their word."""
+    """Return the readings that the context changes, by the position of their word: a word of one hanzi.
+
+    Inside a longer word, the dictionary is more reliable.
+    """
     text = "".join(words)
-    lengths = np.fromiter(map(len, words), np.int64, len(words))
-    begins = np.cumsum(lengths) - lengths
-    suffixed = suffixes(text)
-    by_context = readings_by_context(words)
-    overridden: dict[int, Reading] = {}
-    for here in sorted({*by_context, *(match.start() for match in PLACES.finditer(text))}):
-        word = int(np.searchsorted(begins, here, "right")) - 1
-        # inside a longer word, the dictionary is more reliable than a rule
-        if lengths[word] == 1:
-            reading = by_context.get(here) or _particle_or_suffix(text, here, here in suffixed)
-            if reading and (reading,) != _usual_reading(words[word]):
-                overridden[word] = (reading,)
-    decided = {*by_context, *(int(begins[word]) for word in overridden)}
-    for here, syllable in _by_neighbours(text, lengths, decided):
-        word = int(np.searchsorted(begins, here, "right")) - 1
-        if (syllable,) != _usual_reading(words[word]):
-            overridden[word] = (syllable,)
-    return overridden
+    alone = {place: word for place, word in _places(words) if len(words[word]) == 1}
+    found = dict(sorted(readings_by_rules(words).items()))
+    found |= _by_neighbours(text, alone.keys() - found.keys())
+    return {
+        alone[place]: (syllable,)
+        for place, syllable in found.items()
+        if place in alone and (syllable,) != _usual_reading(text[place])
+    }
 
 
-def _by_neighbours(text: str, lengths: Int64, decided: set[int]) -> Iterator[tuple[int, str]]:
-    """Yield the readings that the context model changes, of words of one hanzi, with their places."""
+def _places(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the place in the text of each word, and the word's position."""
+    place = 0
+    for position, word in enumerate(words):
+        yield place, position
+        place += len(word)
+
+
+def _by_neighbours(text: str, is_open: Set[int]) -> dict[int, str]:
+    """Return the readings that the context model changes, of hanzi at the open places."""
     model = context_model()
-    is_alone = np.repeat(lengths == 1, lengths).tolist()
     places = [place for place, char in enumerate(text) if char != SENTENCE_END]  # of each hanzi
-    kept = {i for i, place in enumerate(places) if place in decided or not is_alone[place]}
+    kept = {index for index, place in enumerate(places) if place not in is_open}
     usual = [
-        "" if i in kept or text[p] not in model else _usual_reading(text[p])[0] for i, p in enumerate(places)
+        "" if index in kept or text[place] not in model else _usual_reading(text[place])[0]
+        for index, place in enumerate(places)
     ]
-    for index, syllable in model.corrections(text, usual, [False] * len(places), kept):
-        yield places[index], syllable
+    changed = model.corrections(text, usual, [False] * len(places), kept)
+    return {places[index]: syllable for index, syllable in changed}
 
 
 @functools.cache
 def _usual_reading(hanzi: str) -> Reading:
     return label(hanzi, "syllables")
-
-
-def _particle_or_suffix(text: str, place: int, is_suffix: bool) -> str:
-    """Return the reading of 地, 得 or 儿 as a word after others; empty if it is the usual reading."""
-    begin = text.rfind(SENTENCE_END, max(0, place - 2), place) + 1 or max(0, place - 2)
-    end = text.find(SENTENCE_END, place, place + 2)
-    sentence = text[begin : end if end >= 0 else place + 2]
-    if text[place] == "儿":
-        return "er5" if is_suffix and place > begin else ""
-    return particle_of(sentence, place - begin)

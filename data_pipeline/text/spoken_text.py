@@ -16,10 +16,10 @@ from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.units import Unit
 from asr.base.work import OnProgress, Work, ignore_progress
+from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.text import manifest_text
 from data_pipeline.text.pronunciations import Pronunciation, pronunciations
 from data_pipeline.text.running_text import (
-    SENTENCE_END,
     Int32,
     Reading,
     SegmentedBlock,

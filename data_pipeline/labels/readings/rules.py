@@ -15,7 +15,8 @@ from data_pipeline.labels.readings.dictionary import syllables_of_word
 AFTER_GET = "到出以知罪奖胜名分票益失逞病了过主利志救悉宠"  # after 得 in the sense of "get" (de2): 得到
 # before 得 as a particle, though one of 到出过了 follows: 看得到, 说得出
 POTENTIAL = "看听说做办想买找吃走跑用够达拿认数写猜信比打受免玩喝请去来赶查感见"
-PARTICLES = "地得哇"
+SENTENCE_END = "\n"
+MAYBE_PARTICLE = re.compile("[地得哇儿]")
 BEFORE_WA = ("u", "ao")  # finals before the particle 哇; elsewhere it is a cry, or part of a name
 AFTER_MUST = "去走来回做写重找花等开跑跟换交受挨赶加干忍吃看听想说学花用"  # verbs after 又得 (dei3)
 NEVER_AFTER_PARTICLE = "铁球图产址域毯王膜"  # a part of AFTER_GROUND that begins no verb
@@ -137,7 +138,7 @@ def readings_by_context(words: Sequence[str]) -> dict[int, str]:
     """Return readings that differ from the dictionary's by their position in the text.
 
     Args:
-        words: of the text, only hanzi.
+        words: as for `readings_by_rules`.
     """
     text = "".join(words)
     alone = [len(word) == 1 for word in words for _ in word]
@@ -150,12 +151,32 @@ def readings_by_context(words: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def particle_of(text: str, place: int) -> str:
+def readings_by_rules(words: Sequence[str]) -> dict[int, str]:
+    """Return the readings by context, of particles and of 儿 as a suffix, by their position in the text.
+
+    Args:
+        words: of the text; hanzi, and `SENTENCE_END` as a word of its own.
+    """
+    text = "".join(words)
+    alone = [len(word) == 1 for word in words for _ in word]
+    found = readings_by_context(words)
+    suffixed = suffixes(text)
+    for match in MAYBE_PARTICLE.finditer(text):
+        place = match.start()
+        if alone[place] and place not in found:  # inside a longer word, the dictionary is more reliable
+            reading = "er5" if place in suffixed else _particle_of(text, place)
+            if reading:
+                found[place] = reading
+    return found
+
+
+def _particle_of(text: str, place: int) -> str:
     """Return the reading of 地 or 得 as a particle, and of 哇; empty for anything else."""
     if text[place] == "哇":
         syllable = "".join(syllables_of_word(text[place - 1])) if place else ""
         return "wa5" if syllable[:-1].endswith(BEFORE_WA) else "wa1"
-    before, after = text[max(0, place - 2) : place], text[place + 1 : place + 2]
+    before = text[max(0, place - 2) : place].rpartition(SENTENCE_END)[2]
+    after = text[place + 1 : place + 2].strip(SENTENCE_END)
     if (
         text[place] == "地"
         and len(before) == 2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.readings.context import Draft, context_model
 from data_pipeline.labels.readings.dictionary import cut, syllables_of_word
-from data_pipeline.labels.readings.rules import PARTICLES, particle_of, readings_by_context, suffixes
+from data_pipeline.labels.readings.rules import readings_by_rules, suffixes
 from data_pipeline.labels.readings.words import WORDS
 
 LEXICAL = "一不儿"  # their readings follow from the policy of the labels
@@ -48,7 +48,7 @@ def read_by_dictionary(text: str) -> Draft:
     hanzi = "".join(words)
     syllables = [syllable for word in words for syllable in syllables_of_word(word) or _refused(word)]
     in_words = [len(word) > 1 for word in words for _ in word]
-    decided = _decided(words, hanzi, in_words)
+    decided = _decided(words)
     suffixed = suffixes(hanzi) if "儿" in hanzi else set()
     for here, char in enumerate(hanzi):
         if here in decided:
@@ -58,7 +58,7 @@ def read_by_dictionary(text: str) -> Draft:
     return Draft(syllables, in_words, set(decided))
 
 
-def _decided(words: Sequence[str], hanzi: str, in_words: Sequence[bool]) -> dict[int, str]:
+def _decided(words: Sequence[str]) -> dict[int, str]:
     """Return the readings by rules and by the project's own words, by place."""
     decided: dict[int, str] = {}
     begin = 0
@@ -66,13 +66,7 @@ def _decided(words: Sequence[str], hanzi: str, in_words: Sequence[bool]) -> dict
         if len(word) > 1 and word in WORDS:
             decided.update(enumerate(syllables_of_word(word), begin))
         begin += len(word)
-    decided |= readings_by_context(words)
-    for here, char in enumerate(hanzi):
-        if char in PARTICLES and here not in decided and not in_words[here]:
-            particle = particle_of(hanzi, here)
-            if particle:
-                decided[here] = particle
-    return decided
+    return decided | readings_by_rules(words)
 
 
 def _refused(word: str) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.language.ngram.model_file import load_model
+from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.manifests.manifest import write_manifest
 from data_pipeline.text import manifest_text
 from data_pipeline.text.manifest_text import segment_manifest
-from data_pipeline.text.running_text import SENTENCE_END
 from data_pipeline.text.spoken_text import SpokenText
 
 

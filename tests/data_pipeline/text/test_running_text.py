@@ -9,9 +9,10 @@ import pytest
 
 from asr.base.errors import UserError
 from data_pipeline.labels.from_text import label
+from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.text import text_files
 from data_pipeline.text.pronunciations import readings_in_phrases
-from data_pipeline.text.running_text import SENTENCE_END, processes, segment_files, segment_text
+from data_pipeline.text.running_text import processes, segment_files, segment_text
 from data_pipeline.text.spoken_text import SpokenText
 from data_pipeline.text.text_files import BLOCK_BYTES, find_text_files, read_blocks
 
@@ -223,6 +224,7 @@ READ_ALOUD = [
     "因为我们认为银行的行长很好",
     "不要一个人还钱，还是还给我吧",
     "三只猫只有一只",
+    "他说得慢慢，得很快才行，跑得，地上有水",  # neighbours beyond a pause do not count
 ]
 
 
