@@ -20,8 +20,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.interrupt import HANG_UP
 from asr.base.types import Utterance
 from asr.cli.main import main
-from data_pipeline.corpora.mandarin_demo import ARCHIVE
-from data_pipeline.manifest import write_manifest
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
+from data_pipeline.manifests.manifest import write_manifest
 
 NUM_CLIPS = 12
 

@@ -17,7 +17,7 @@ from asr.cli import main as program
 from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
 from data_pipeline.corpora import CORPORA
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 PAGE = "CONTRIBUTING.md"
 VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])
@@ -50,7 +50,7 @@ def examples(folder):
             ).groups()
             patch.setitem(getattr(registry, table), name, part)
         assert '`"two_towns": two_towns.CORPUS`' in text
-        patch.setitem(CORPORA, "two_towns", modules["data_pipeline.corpora.two_towns"].CORPUS)
+        patch.setitem(CORPORA, "two_towns", modules["data_pipeline.corpora.public.two_towns"].CORPUS)
         command = re.search(r"`(Command\(.*?\))`", text)[1]
         scope = {"Command": program.Command, **vars(modules["asr.cli.commands.hours"])}
         patch.setattr(program, "COMMANDS", (*program.COMMANDS, eval(command, scope)))

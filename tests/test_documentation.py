@@ -21,7 +21,7 @@ from helpers import ROOT, asrt, pages
 from asr.base.config import Config
 from asr.cli.main import main as asr_main
 from asr.cli.main import make_parser as make_asr_parser
-from data_pipeline.corpora import mandarin_demo
+from data_pipeline.corpora.public import mandarin_demo
 from multigpu.__main__ import main as multigpu_main
 from multigpu.__main__ import make_parser as make_multigpu_parser
 
@@ -79,7 +79,7 @@ FIGURE = re.compile(
     r"\d(?: ?%| ?％|\s(?:times as|seconds|minutes|hours|MB\b|s of audio)|\s?(?:倍|秒|分钟|小时))"
     r"|\b(?:two|three|four|five|ten)(?: and a half)? minutes\b"
 )
-SOURCE = re.compile(r"benchmarks|\w+\.py\b")
+SOURCE = re.compile(r"benchmarks|experiments|\w+\.py\b")
 # a part of a paragraph whose numbers nobody measured, and what they are
 NO_FIGURES = {
     "95 % interval": "the level of an interval",
@@ -334,7 +334,7 @@ def folder(tmp_path_factory, clips):
 def accept_a_correction(folder):
     """Write the review that a reader of the report would have filled in."""
     from asr.evaluation.review_file import ReviewRow, write_review
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.manifests.manifest import read_manifest
 
     first = read_manifest(folder / "data/mine/test.jsonl")[0]
     suggested = ("ni3", *first.tokens[1:])

@@ -9,6 +9,7 @@ import pytest
 from helpers import ROOT, house
 
 MAX_NAMES_OF_ASR = 17  # fourteen rooms and three files
+MAX_NAMES = 14  # modules, data and folders of one folder
 # modules that must start fast, without importing TensorFlow
 LIGHT = [
     "asr",
@@ -47,10 +48,10 @@ LIGHT = [
     "data_pipeline.corpora",
     "data_pipeline.doctor.diagnosis",
     "data_pipeline.download.fetch",
-    "data_pipeline.archives.unpack",
-    "data_pipeline.inspection",
-    "data_pipeline.manifest",
-    "data_pipeline.prepare",
+    "data_pipeline.download.archives",
+    "data_pipeline.inspection.statistics",
+    "data_pipeline.manifests.manifest",
+    "data_pipeline.preparation.prepare",
     "multigpu",
     "multigpu.__main__",
 ]
@@ -77,6 +78,17 @@ def test_asr_contains_only_its_rooms():
     names = {path.name for path in (ROOT / "asr").iterdir()} - {"__pycache__"}
     assert len(names) <= MAX_NAMES_OF_ASR
     assert names - set(house.ROOMS) <= {"__init__.py", "__main__.py", "py.typed"}
+
+
+@pytest.mark.parametrize("top", ["data_pipeline", "benchmarks", "tools"])
+def test_folders_are_taken_in_at_a_glance(top):
+    names = {}
+    for path in (ROOT / top).rglob("*.*"):
+        if path.name != "__init__.py" and "__pycache__" not in path.parts:
+            below = path.relative_to(ROOT / top).parts
+            for depth, name in enumerate(below):
+                names.setdefault(below[:depth], set()).add(name)
+    assert {"/".join(folder): found for folder, found in names.items() if len(found) > MAX_NAMES} == {}
 
 
 def test_planted_violation_of_each_import_rule_is_found(tmp_path):
@@ -137,7 +149,7 @@ def test_imports_are_absolute_in_tests_too():
 def test_every_file_that_a_readme_names_exists(readme):
     text = (ROOT / readme).read_text(encoding="utf-8")
     named = re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(
-        r"`((?:configs|benchmarks|asr|data_pipeline|multigpu)/[\w./]+)`", text
+        r"`((?:configs|benchmarks|tools|asr|data_pipeline|multigpu)/[\w./]+)`", text
     )
     assert named
     for name in named:

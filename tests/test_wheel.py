@@ -19,7 +19,7 @@ TYPED = """
 from pathlib import Path
 
 from asr import load_config
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 from multigpu.cluster import find_cluster
 
 reveal_type(load_config("demo").train.epochs)

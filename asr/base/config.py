@@ -79,8 +79,8 @@ class DataConfig:
     units: Literal["", "syllables", "characters", "words"] = ""
     # Folder in which prepared corpora are kept.
     prepared_dir: str = "data"
-    # Manifest of the training set (JSON Lines, see data_pipeline/manifest.py). `corpus` fills in those of the
-    # three manifests that are empty.
+    # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
+    # those of the three manifests that are empty.
     train: str = ""
     # Manifest of the dev set, by which the best checkpoint is chosen.
     dev: str = ""

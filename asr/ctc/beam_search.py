@@ -23,7 +23,7 @@ from asr.language.ngram.model import SENTENCE_END, NGramModel, tables_of
 
 INITIAL_NODES = 1024
 # Number of tokens tried in a frame, the most probable ones: at least this many, and this many times the beam.
-# Without a language model, the beam would do; `benchmarks/beam_search.py` measures that these do with one.
+# Without a language model, the beam would do; benchmarks/peers/beam_search.py shows that these do with one.
 MIN_TOKENS, TOKENS_PER_PREFIX = 64, 4
 
 

@@ -17,7 +17,7 @@ from asr.runs.run import Run
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 logger = logging.getLogger(__name__)
 

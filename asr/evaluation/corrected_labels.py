@@ -10,8 +10,8 @@ from asr.base.errors import UserError
 from asr.base.units import unit_of
 from asr.base.wording import counted
 from asr.evaluation.review_file import read_review
-from data_pipeline.label_corrections import Correction, corrections, write_corrected
-from data_pipeline.manifest import read_manifest
+from data_pipeline.labels.corrections import Correction, corrections, write_corrected
+from data_pipeline.manifests.manifest import read_manifest
 
 
 @dataclass(frozen=True)

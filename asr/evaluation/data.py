@@ -14,7 +14,7 @@ from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,9 @@ def evaluation_data(
             the model's.
     """
     from asr.model.listening import BATCH_S
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import check_audio, log_left_out
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.manifests.manifest import read_manifest
 
     utterances = read_manifest(manifest)
     if num_clips is not None and num_clips < len(utterances):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
     from asr.language.ngram.model import NGramModel
     from asr.transcription.decoder_choice import DecoderChoice
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 logger = logging.getLogger(__name__)
 
@@ -255,7 +255,7 @@ def tune_decoder(
 
 def _up_to_an_hour(data: Dataset) -> Dataset:
     """Return a set, or an evenly spaced sample of it that is at most about an hour long."""
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
     total_s = sum(utterance.duration_s for utterance in data.utterances)
     if total_s <= MAX_SET_S:

@@ -22,7 +22,7 @@ from asr.transcription.transcript import Segment
 
 
 class EvaluationData(Protocol):
-    """The data that evaluation needs; `data_pipeline.dataset.Dataset` satisfies it."""
+    """The data that evaluation needs; `data_pipeline.batches.dataset.Dataset` satisfies it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:

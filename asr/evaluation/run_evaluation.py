@@ -26,7 +26,7 @@ from asr.transcription.decoder_choice import DecoderChoice
 if TYPE_CHECKING:
     from asr.base.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 
 @dataclass(frozen=True)

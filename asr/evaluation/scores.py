@@ -120,7 +120,7 @@ class EvaluationRecord:
 
 def tones_of(record: EvaluationRecord) -> str:
     """Return the tones of labels made from text, "citation" or "spoken"; empty if they are not known."""
-    from data_pipeline.prepared import labels_beside
+    from data_pipeline.preparation.description import labels_beside
 
     labels = labels_beside(Path(record.manifest))
     return labels.tones if labels else ""

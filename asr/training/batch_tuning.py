@@ -38,7 +38,7 @@ from asr.training.engine import start_engine
 if TYPE_CHECKING:
     from asr.base.types import Batch
     from asr.training.trainer import Trainer
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 TIMED_S = 1.0  # each size is timed for at least this long
 NUM_TYPICAL = 3  # batches that are timed in addition to the worst
@@ -161,7 +161,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
     vocabulary = make_vocabulary(config)
     with engine.scope():
@@ -177,7 +177,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
 def _trainable_utterances(config: Config) -> list[Utterance]:
     """Return the utterances of the training manifest, without those that are too long to be trained on."""
     from data_pipeline.doctor.quick import LONGEST_S
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.manifests.manifest import read_manifest
 
     return [u for u in read_manifest(Path(config.data.train)) if u.duration_s <= LONGEST_S]
 
@@ -187,7 +187,7 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     import tensorflow as tf
 
     from asr.training.out_of_memory import device_of, is_out_of_memory
-    from data_pipeline.batching import padded_length
+    from data_pipeline.batches.batching import padded_length
 
     data = dataclasses.replace(data, batch_s=batch_s / trainer.config.train.num_views)
     lengths = _lengths(data)
@@ -229,7 +229,7 @@ def _noise_batch(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
-    from data_pipeline.dataset import pad_batch
+    from data_pipeline.batches.dataset import pad_batch
 
     rng = np.random.default_rng(len(places))
     audio = [rng.integers(-3000, 3000, lengths[place], dtype=np.int16) for place in places]

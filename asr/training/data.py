@@ -20,7 +20,7 @@ from asr.runs.run import Run
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     Raises:
         UserError: a split has no manifest, and the corpus does not contain it.
     """
-    from data_pipeline.joint import parts_of, prepare_joint, weights_of
+    from data_pipeline.preparation.joint import parts_of, prepare_joint, weights_of
     from data_pipeline.types import SPLITS
 
     data = config.data
@@ -65,7 +65,7 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
 
 def make_vocabulary(config: Config) -> Vocabulary:
     """Return the vocabulary that `data.vocabulary` asks for."""
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.manifests.manifest import read_manifest
 
     if config.data.vocabulary in TRAINING_TOKENS:
         own = Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
@@ -121,10 +121,10 @@ def training_data(
         UserError: no utterance can be trained on.
     """
     from data_pipeline.augment.augmenter import Augmenter
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import Share, check_utterances, log_left_out
-    from data_pipeline.joint import weights_of
-    from data_pipeline.manifest import read_manifest
+    from data_pipeline.manifests.manifest import read_manifest
+    from data_pipeline.preparation.joint import weights_of
 
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)

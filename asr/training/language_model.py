@@ -32,8 +32,8 @@ from asr.language.ngram.folder import (
 from asr.language.ngram.model import Int32
 from asr.language.ngram.model_file import save_model
 from asr.language.ngram.training import MB, SPECIAL_WORDS, TrainingOptions, train_ngrams
-from data_pipeline.spoken_text import SpokenText
-from data_pipeline.word_readings import Pronunciation
+from data_pipeline.text.pronunciations import Pronunciation
+from data_pipeline.text.spoken_text import SpokenText
 
 MIN_MEMORY_MB = 20
 MAX_MB = 1e9  # a petabyte

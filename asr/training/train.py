@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
     from asr.report.files import ReportFiles
     from asr.training.trainer import Trainer, TrainingSetup
-    from data_pipeline.dataset import Dataset
+    from data_pipeline.batches.dataset import Dataset
     from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)

@@ -59,7 +59,7 @@ PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a wh
 
 
 class TrainingData(Protocol):
-    """Defines what the loop needs of a training set; `data_pipeline.dataset.Dataset` provides it."""
+    """Defines what the loop needs of a training set; `data_pipeline.batches.dataset.Dataset` provides it."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:

@@ -18,10 +18,10 @@ import grpc
 import numpy as np
 import soundfile
 from helpers.malformed_requests import grpc_call, http_request
-from serving.clients import BOUNDARY, SAMPLE_RATE_HZ, TRANSCRIPTIONS, openai_request
-from serving.processes import Started
 
 from asr.server.asrt_grpc import SERVICES
+from benchmarks.serving.clients import BOUNDARY, SAMPLE_RATE_HZ, TRANSCRIPTIONS, openai_request
+from benchmarks.serving.processes import Started
 
 SLOW_S, PATIENCE_S = 30.0, 2.0
 MIB = 1 << 20

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 
-from common import show
 from helpers.malformed_traffic import failures, grpc_answers, http_answers, socket_answers
-from serving.honest import openai
-from serving.models import Models
-from serving.processes import asr_serve
-from serving.recordings import clips_of, transcribed
+
+from benchmarks.common import show
+from benchmarks.serving.honest import openai
+from benchmarks.serving.models import Models
+from benchmarks.serving.processes import asr_serve
+from benchmarks.serving.recordings import clips_of, transcribed
 
 NUM_HTTP, NUM_SOCKETS, NUM_GRPC = 1200, 400, 400
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from serving.clients import (
+
+from asr.server.asrt_grpc import SERVICES
+from asr.server.asrt_messages import SpeechRequest, TextResponse
+from benchmarks.serving.clients import (
     LIMIT_S,
     SAMPLE_RATE_HZ,
     HttpClient,
@@ -19,11 +22,8 @@ from serving.clients import (
     openai_request,
     vosk_stream,
 )
-from serving.processes import Started
-from serving.recordings import Recording
-
-from asr.server.asrt_grpc import SERVICES
-from asr.server.asrt_messages import SpeechRequest, TextResponse
+from benchmarks.serving.processes import Started
+from benchmarks.serving.recordings import Recording
 
 PARTIAL_ANSWERS = 2  # to a stream by gRPC: one to its piece, one at its end
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from common import show
-from serving.abusive import QUICK, SLOW, Abuse, keep_abusing, silent_hours
-from serving.clients import vosk_stream
-from serving.honest import HONEST, keep_asking
-from serving.models import Models
-from serving.processes import Started, asr_serve, memory_mb
-from serving.recordings import Recording, clips_of, joined_clips, transcribed
+
+from benchmarks.common import show
+from benchmarks.serving.abusive import QUICK, SLOW, Abuse, keep_abusing, silent_hours
+from benchmarks.serving.clients import vosk_stream
+from benchmarks.serving.honest import HONEST, keep_asking
+from benchmarks.serving.models import Models
+from benchmarks.serving.processes import Started, asr_serve, memory_mb
+from benchmarks.serving.recordings import Recording, clips_of, joined_clips, transcribed
 
 ABUSIVE_CLIENTS = 2  # of the quick and of the slow kind each: 4 beside 76 honest ones
 SETTLED_S = 120.0  # after which memory is to stay as it is

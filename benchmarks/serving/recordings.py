@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 
 @dataclass(frozen=True)

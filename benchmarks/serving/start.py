@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from common import show
-from serving.models import Models
-from serving.processes import asr_serve
+from benchmarks.common import show
+from benchmarks.serving.models import Models
+from benchmarks.serving.processes import asr_serve
 
 RUNS = 5
 

@@ -7,11 +7,12 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-from common import show
-from serving.clients import StreamTimes, vosk_stream
-from serving.models import Models
-from serving.processes import asr_serve
-from serving.recordings import joined_clips
+
+from benchmarks.common import show
+from benchmarks.serving.clients import StreamTimes, vosk_stream
+from benchmarks.serving.models import Models
+from benchmarks.serving.processes import asr_serve
+from benchmarks.serving.recordings import joined_clips
 
 NUM_STREAMS = 100
 SECONDS, PAUSE_S = 20.0, 0.9

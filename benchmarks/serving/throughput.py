@@ -7,13 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from common import show
-from serving.clients import HttpClient, openai_request, sherpa_texts
-from serving.models import Models
-from serving.processes import asr_serve, sherpa_serve
-from serving.recordings import Recording, clips_of, joined_clips, transcribed
-
 from asr.transcription.recognizer import Recognizer
+from benchmarks.common import show
+from benchmarks.serving.clients import HttpClient, openai_request, sherpa_texts
+from benchmarks.serving.models import Models
+from benchmarks.serving.processes import asr_serve, sherpa_serve
+from benchmarks.serving.recordings import Recording, clips_of, joined_clips, transcribed
 
 NUM_CLIENTS = 64
 WARM_UP_S, SECONDS = 3.0, 12.0

@@ -1,25 +1,21 @@
-"""Each module reads one corpus: a directory as downloaded -> recordings in train, dev and test."""
+"""A module reads one corpus: a directory as downloaded -> recordings in train, dev and test."""
 
 from __future__ import annotations
 
 from asr.base.config import did_you_mean
 from asr.base.errors import UserError
-from data_pipeline.corpora import (
+from data_pipeline.corpora.forms import asrt, folder, json_lines, kaldi, table
+from data_pipeline.corpora.public import (
     aidatatang_200zh,
     aishell1,
-    asrt,
     common_voice,
     digits,
-    folder,
     hsk_words,
-    json_lines,
-    kaldi,
     librispeech,
     magicdata,
     mandarin_demo,
     primewords,
     st_cmds,
-    table,
     thchs30,
 )
 from data_pipeline.types import Corpora, Corpus

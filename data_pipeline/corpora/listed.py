@@ -17,7 +17,7 @@ from asr.base.paths import path_on_disk
 from asr.base.wording import listed
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
-from data_pipeline.left_out import partition
+from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
 
 DUPLICATE_ID = "duplicate id"
@@ -34,7 +34,7 @@ KeyedLines: TypeAlias = dict[str, tuple[str, str]]  # id -> (`path:number`, the 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedClip:
     """One utterance of a list, with its audio path as written.
 
     Attributes:
@@ -68,7 +68,7 @@ class Listing:
     path: Path
     split: str
     expected: str
-    entries: Sequence[Entry] = ()
+    entries: Sequence[ListedClip] = ()
     left_out: Sequence[LeftOut] = ()
     bases: tuple[Path, ...] = ()
 
@@ -101,7 +101,7 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
 
 
 def _with_ids(
-    listings: Sequence[Listing], usable: Sequence[Sequence[Entry]]
+    listings: Sequence[Listing], usable: Sequence[Sequence[ListedClip]]
 ) -> Iterator[tuple[str, Recording] | LeftOut]:
     """Yield each usable entry as its split and recording; a duplicate id within a split is left out."""
     entries = [entry for found in usable for entry in found]
@@ -120,13 +120,13 @@ def _with_ids(
                 yield listing.split, _recording(entry, name, base)
 
 
-def _recording(entry: Entry, name: str, base: str) -> Recording:
+def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
 
 
-def _problem(entry: Entry) -> LeftOut | None:
+def _problem(entry: ListedClip) -> LeftOut | None:
     words = (entry.id, entry.audio, entry.text, entry.speaker, *entry.tokens)
     if any("\0" in word or not is_utf8(word) for word in words):
         return LeftOut(entry.where, "characters that UTF-8 cannot encode")
@@ -148,7 +148,7 @@ def _no_usable_line(listing: Listing, left_out: Iterable[LeftOut]) -> UserError:
     return UserError(f"{listing.path}: no usable line; expected {listing.expected}; {found}{first}{detail}")
 
 
-def _ids_from_paths(entries: Sequence[Entry]) -> list[str]:
+def _ids_from_paths(entries: Sequence[ListedClip]) -> list[str]:
     """Return ids made of paths without their common folders and suffix: "anna/01.wav" -> "anna-01"."""
     stems = [os.path.splitext(_as_posix(entry.audio))[0].split("/") for entry in entries]  # noqa: PTH122
     folders = [stem[:-1] for stem in stems]

@@ -19,7 +19,7 @@ from asr.audio.recording import (
 )
 from asr.base.errors import UserError
 from asr.base.wording import counted
-from data_pipeline.doctor.findings import Entry, Finding, about
+from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 
 MAX_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 bytes for each
@@ -126,7 +126,7 @@ def measure(waveform: Waveform, header: AudioHeader) -> Checkup:
     )
 
 
-def audio_findings(entry: Entry, checkup: Checkup) -> Iterator[Finding]:
+def audio_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
     """Yield the defects of a recording that was checked."""
     if checkup.problem:
         yield about(entry, checkup.problem, checkup.detail)
@@ -150,7 +150,7 @@ def is_silent(checkup: Checkup) -> bool:
     return checkup.level_db < SILENCE_DB
 
 
-def _length_findings(entry: Entry, checkup: Checkup) -> Iterator[Finding]:
+def _length_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
     manifest_s = entry.utterance.duration_s
     if abs(checkup.duration_s - manifest_s) > DURATION_TOLERANCE_S:
         yield about(
@@ -161,7 +161,7 @@ def _length_findings(entry: Entry, checkup: Checkup) -> Iterator[Finding]:
         yield about(entry, "zero-tail", f"the last {tail_s:.2f} s of {checkup.duration_s:.2f} s")
 
 
-def _level_findings(entry: Entry, checkup: Checkup) -> Iterator[Finding]:
+def _level_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
     if is_silent(checkup):
         yield about(entry, "silent", f"{checkup.level_db:.0f} dBFS")
         return

@@ -10,7 +10,7 @@ from asr.base.errors import UserError
 from asr.base.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import Source
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 LEFT_OUT = "left_out.txt"
 

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from asr.base.wording import counted
 from data_pipeline.doctor.checkup import Checkup, is_silent
-from data_pipeline.doctor.findings import ROLES, Entry, Finding, Source, about
-from data_pipeline.sentences import sentence_key
+from data_pipeline.doctor.findings import ROLES, Finding, ManifestLine, Source, about
+from data_pipeline.text.sentences import sentence_key
 
 
-def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def id_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield ids that appear twice in a manifest, or in two manifests."""
-    first: dict[str, Entry] = {}
-    first_here: dict[tuple[Source, str], Entry] = {}
+    first: dict[str, ManifestLine] = {}
+    first_here: dict[tuple[Source, str], ManifestLine] = {}
     for entry in entries:
         name = entry.utterance.id
         here = first_here.setdefault((entry.source, name), entry)
@@ -25,9 +25,9 @@ def id_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield about(entry, "shared-id", f"also {anywhere.source.path}, line {anywhere.line}")
 
 
-def audio_comparisons(checkups: Sequence[tuple[Entry, Checkup]]) -> Iterator[Finding]:
+def audio_comparisons(checkups: Sequence[tuple[ManifestLine, Checkup]]) -> Iterator[Finding]:
     """Yield recordings that appear twice in a set, possibly with other labels, or in two sets."""
-    by_audio: defaultdict[bytes, list[Entry]] = defaultdict(list)
+    by_audio: defaultdict[bytes, list[ManifestLine]] = defaultdict(list)
     for entry, one in checkups:
         if one.digest and not is_silent(one):
             by_audio[one.digest].append(entry)
@@ -36,7 +36,7 @@ def audio_comparisons(checkups: Sequence[tuple[Entry, Checkup]]) -> Iterator[Fin
             yield from _same_audio_findings(same_audio)
 
 
-def sentence_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def sentence_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield sentences of a set that are also in an earlier one, in the order train, dev, test."""
     sentences = [sentence_key(entry.utterance.text, entry.utterance.tokens) for entry in entries]
     for entry, other in _shared(entries, sentences):
@@ -44,7 +44,7 @@ def sentence_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         yield about(entry, "shared-sentence", f"{sentence!r}, also {other.where}")
 
 
-def speaker_comparisons(entries: Sequence[Entry]) -> Iterator[Finding]:
+def speaker_comparisons(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield speakers of a set that are also in an earlier one."""
     counts = Counter((entry.source, entry.utterance.speaker) for entry in entries)
     reported: set[tuple[Source, str]] = set()
@@ -59,10 +59,10 @@ def speaker_comparisons(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield Finding("shared-speaker", detail, entry.source)
 
 
-def _same_audio_findings(same_audio: Sequence[Entry]) -> Iterator[Finding]:
+def _same_audio_findings(same_audio: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield the findings about utterances of the same audio."""
     first = min(same_audio, key=lambda entry: ROLES.index(entry.source.role))
-    by_role: defaultdict[str, list[Entry]] = defaultdict(list)
+    by_role: defaultdict[str, list[ManifestLine]] = defaultdict(list)
     for entry in same_audio:
         by_role[entry.source.role].append(entry)
     for same_set in by_role.values():
@@ -79,9 +79,11 @@ def _same_audio_findings(same_audio: Sequence[Entry]) -> Iterator[Finding]:
             yield about(one, "shared-audio", f"also {first.where}")
 
 
-def _shared(entries: Sequence[Entry], keys: Sequence[Hashable]) -> Iterator[tuple[Entry, Entry]]:
+def _shared(
+    entries: Sequence[ManifestLine], keys: Sequence[Hashable]
+) -> Iterator[tuple[ManifestLine, ManifestLine]]:
     """Yield entries whose key is also in an earlier set, with the first entry there; skip empty keys."""
-    first: dict[Hashable, Entry] = {}
+    first: dict[Hashable, ManifestLine] = {}
     for role in ROLES:
         of_role = [place for place, entry in enumerate(entries) if entry.source.role == role and keys[place]]
         for place in of_role:

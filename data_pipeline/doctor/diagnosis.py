@@ -11,10 +11,10 @@ from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkup, audio_findings
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Entry, Finding, Severity, Source
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, ManifestLine, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.workers import check_recordings
-from data_pipeline.manifest import scan_manifest
+from data_pipeline.manifests.manifest import scan_manifest
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Contents:
     """
 
     sources: Sequence[Source]
-    entries: Sequence[Entry]
+    entries: Sequence[ManifestLine]
     findings: Sequence[Finding]
 
 
@@ -112,7 +112,7 @@ class Diagnosis:
 
 def read_contents(sources: Sequence[Source]) -> Contents:
     """Read manifests; broken lines become findings."""
-    entries: list[Entry] = []
+    entries: list[ManifestLine] = []
     findings: list[Finding] = []
     for source in sources:
         try:
@@ -125,12 +125,12 @@ def read_contents(sources: Sequence[Source]) -> Contents:
             findings.append(Finding("byte-order-mark", "EF BB BF", source))
         if not scan.utterances:
             findings.append(Finding("empty-manifest", f"{len(scan.broken)} broken lines", source))
-        entries += [Entry(source, line, utterance) for line, utterance in scan.utterances.items()]
+        entries += [ManifestLine(source, line, utterance) for line, utterance in scan.utterances.items()]
     return Contents(sources, entries, findings)
 
 
 def check_entries(
-    entries: Sequence[Entry], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
+    entries: Sequence[ManifestLine], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
 ) -> list[Checkup]:
     """Decode and measure every recording on all cores, and return the checkup of each."""
     checkups = [Checkup()] * len(entries)
@@ -171,8 +171,8 @@ def diagnose(
 
 
 def _usable(
-    entries: Sequence[Entry], checkups: Sequence[Checkup], found: Sequence[Finding]
-) -> list[tuple[Entry, Checkup]]:
+    entries: Sequence[ManifestLine], checkups: Sequence[Checkup], found: Sequence[Finding]
+) -> list[tuple[ManifestLine, Checkup]]:
     """Return the entries that no finding so far leaves out, with their checkups."""
     left_out = {(finding.source, finding.line) for finding in found if finding.kind.left_out}
     pairs = zip(entries, checkups, strict=True)
@@ -215,7 +215,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _durations_s(entries: Sequence[Entry], checkups: Sequence[Checkup]) -> list[float]:
+def _durations_s(entries: Sequence[ManifestLine], checkups: Sequence[Checkup]) -> list[float]:
     return [
         one.duration_s or entry.utterance.duration_s for entry, one in zip(entries, checkups, strict=True)
     ]

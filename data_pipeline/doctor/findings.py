@@ -11,7 +11,7 @@ from asr.base.config import DataConfig
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from data_pipeline.corpora.listed import split_of
-from data_pipeline.joint import folder_of, parts_of
+from data_pipeline.preparation.joint import folder_of, parts_of
 from data_pipeline.types import SPLITS
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -168,7 +168,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestLine:
     """A readable line of a manifest."""
 
     source: Source
@@ -214,7 +214,7 @@ class Finding:
         return f"{place} {self.utterance_id}".strip()
 
 
-def about(entry: Entry, code: str, detail: str) -> Finding:
+def about(entry: ManifestLine, code: str, detail: str) -> Finding:
     """Return a finding about an utterance."""
     utterance = entry.utterance
     return Finding(code, detail, entry.source, entry.line, utterance.id, utterance.audio_path)

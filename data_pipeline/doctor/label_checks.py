@@ -18,7 +18,7 @@ from asr.base.pinyin import mandarin_syllables
 from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
 from asr.base.wording import counted
-from data_pipeline.doctor.findings import Entry, Finding, about
+from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.text_defects import damage, is_composed, unseen, unusual_space
 
 MIN_TO_COMPARE = 20  # utterances; with fewer, outliers cannot be identified
@@ -45,7 +45,7 @@ class LabelRules:
     batch_s: float | None = None
 
 
-def vocabulary_of(entries: Iterable[Entry]) -> tuple[Vocabulary | None, list[Finding]]:
+def vocabulary_of(entries: Iterable[ManifestLine]) -> tuple[Vocabulary | None, list[Finding]]:
     """Return the vocabulary of training on these entries, None if there is none, and findings about it."""
     tokens = sorted({token for entry in entries for token in entry.utterance.tokens})
     if not tokens:
@@ -58,7 +58,7 @@ def load_vocabulary(path: Path) -> tuple[Vocabulary | None, list[Finding]]:
     return _checked(lambda: Vocabulary.load(path))
 
 
-def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterator[Finding]:
+def label_findings(entry: ManifestLine, duration_s: float, rules: LabelRules) -> Iterator[Finding]:
     """Yield the defects of an utterance's tokens, alone and compared with its audio.
 
     Args:
@@ -90,7 +90,7 @@ def label_findings(entry: Entry, duration_s: float, rules: LabelRules) -> Iterat
         yield about(entry, "longer-than-batch", f"{duration_s:.2f} s, train.batch_s is {rules.batch_s:g} s")
 
 
-def text_findings(entry: Entry) -> Iterator[Finding]:
+def text_findings(entry: ManifestLine) -> Iterator[Finding]:
     """Yield the defects of the characters of an utterance's id, text and speaker."""
     utterance = entry.utterance
     fields = {"id": utterance.id, "text": utterance.text, "speaker": utterance.speaker}
@@ -105,10 +105,10 @@ def text_findings(entry: Entry) -> Iterator[Finding]:
             yield about(entry, "decomposed", f"{name}: {text!r}")
 
 
-def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def form_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield tokens that occur in two Unicode forms, which the vocabulary counts as two tokens."""
     counts: Counter[str] = Counter()
-    first: dict[str, Entry] = {}
+    first: dict[str, ManifestLine] = {}
     for entry in entries:
         counts.update(entry.utterance.tokens)
         for token in entry.utterance.tokens:
@@ -120,7 +120,7 @@ def form_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield about(first[token], "mixed-forms", detail)
 
 
-def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def syllable_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield tokens that are not syllables where most are, and texts whose length differs from their label."""
     counts = Counter(token for entry in entries for token in entry.utterance.tokens)
     if unit_of(counts.elements()) != "syllables":
@@ -139,7 +139,7 @@ def syllable_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
             yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {counted(len(utterance.tokens), 'token')}")
 
 
-def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Iterator[Finding]:
+def rate_findings(entries: Sequence[ManifestLine], durations_s: Sequence[float]) -> Iterator[Finding]:
     """Yield utterances that are spoken much faster or slower than the others, or are much longer or shorter.
 
     Speaking rates are compared among utterances of similar length: short ones have more silence.
@@ -165,7 +165,7 @@ def rate_findings(entries: Sequence[Entry], durations_s: Sequence[float]) -> Ite
         yield about(entry, "unusual-length", detail)
 
 
-def speaker_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def speaker_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
     """Yield the number of each manifest's utterances without a speaker."""
     counts = Counter(entry.source for entry in entries)
     for source, missing in Counter(e.source for e in entries if not e.utterance.speaker).items():

@@ -21,7 +21,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
-from data_pipeline.sentences import sentence_key
+from data_pipeline.text.sentences import sentence_key
 from data_pipeline.work import in_threads
 
 logger = logging.getLogger(__name__)

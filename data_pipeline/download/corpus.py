@@ -1,67 +1,67 @@
-"""Downloads a whole corpus: fetches its archives, verifies their checksums, and unpacks them.
+"""Download a whole corpus: fetch its archives, compare them with their checksums, and unpack them.
 
-downloaded = download_corpus("thchs30", Path("data/thchs30"))
+paths = download_corpus("thchs30", find_corpus("thchs30"), Path("data/thchs30"))
 """
 
 from __future__ import annotations
 
 import logging
 import shlex
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.lock import exclusive_lock
 from asr.base.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.archives.unpack import is_archive, is_unpacked, unpack
-from data_pipeline.corpora import find_corpus
-from data_pipeline.download.fetch import DEFAULT_RETRIES, RetryPolicy, at_mirror, fetch, file_name
+from data_pipeline.download.archives import (
+    DamagedArchiveError,
+    is_archive,
+    is_unpacked,
+    require_room,
+    unpack,
+)
+from data_pipeline.download.fetch import DEFAULT_RETRIES, RetryPolicy, at_mirror, fetch, file_name, set_aside
 from data_pipeline.types import Archive, Corpus
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Downloaded:
-    """A corpus that is complete on disk.
-
-    Attributes:
-        folder: folder of the archives and their content.
-        archives: archives that are still there; once unpacked they are not needed.
-    """
-
-    folder: Path
-    archives: tuple[Path, ...]
-
-    @property
-    def num_archive_bytes(self) -> int:
-        """Return the size of the archives in bytes."""
-        return sum(path.stat().st_size for path in self.archives)
-
-
 def download_corpus(
-    name: str, folder: Path, mirror: str | None = None, on_progress: OnProgress = ignore_progress
-) -> Downloaded:
-    """Fetch and unpack the archives of a corpus that are still missing.
+    name: str,
+    corpus: Corpus,
+    folder: Path,
+    mirror: str | None = None,
+    retries: RetryPolicy = DEFAULT_RETRIES,
+    on_progress: OnProgress = ignore_progress,
+) -> list[Path]:
+    """Fetch and unpack the archives of a corpus that are still missing; return those that are there.
 
     Args:
-        name: name of a corpus in `data_pipeline.corpora`.
+        name: of the corpus, for messages.
+        corpus: see `data_pipeline.corpora.find_corpus`.
         folder: folder for the archives and their content.
         mirror: a server that has the files under the same paths; None for the published addresses.
+        retries: timeouts and limits of retries.
         on_progress: receives the bytes of each file in turn.
 
     Raises:
-        UserError: there is no such corpus, it has no archives, or one of them cannot be fetched or unpacked.
+        UserError: the corpus has no archives, or one of them cannot be fetched or unpacked.
     """
-    corpus = find_corpus(name)
-    refuse_without_archives(name, corpus, folder)
-    return download_archives(corpus, folder, mirror, on_progress=on_progress)
+    _refuse_without_archives(name, corpus, folder)
+    archives = [at_mirror(archive, mirror) if mirror else archive for archive in corpus.archives]
+    with exclusive_lock(folder, "asr download"):
+        _check_space(corpus, folder)
+        try:
+            for archive in archives:
+                _fetch_and_unpack(archive, folder, retries, on_progress)
+        except KeyboardInterrupt:
+            logger.warning("%s: the download so far is kept; the same command resumes it", folder)
+            raise
+    paths = [folder / file_name(archive) for archive in archives]
+    return [path for path in paths if path.exists()]
 
 
-def refuse_without_archives(name: str, corpus: Corpus, folder: Path) -> None:
-    """Raise a UserError if a corpus has nothing to download; it says how to get the corpus instead."""
+def _refuse_without_archives(name: str, corpus: Corpus, folder: Path) -> None:
     if corpus.archives:
         return
     if not corpus.needs_source:
@@ -76,35 +76,6 @@ def refuse_without_archives(name: str, corpus: Corpus, folder: Path) -> None:
     )
 
 
-def download_archives(
-    corpus: Corpus,
-    folder: Path,
-    mirror: str | None = None,
-    retries: RetryPolicy = DEFAULT_RETRIES,
-    on_progress: OnProgress = ignore_progress,
-) -> Downloaded:
-    """Fetch and unpack the archives of a corpus; see `download_corpus`.
-
-    Args:
-        corpus: a corpus that has archives.
-        folder: folder for the archives and their content.
-        mirror: a server that has the files under the same paths; None for the published addresses.
-        retries: timeouts and limits of retries.
-        on_progress: receives the bytes of each file in turn.
-    """
-    archives = [at_mirror(archive, mirror) if mirror else archive for archive in corpus.archives]
-    with exclusive_lock(folder, "asr download"):
-        _check_space(corpus, folder)
-        try:
-            for archive in archives:
-                _fetch_and_unpack(archive, folder, retries, on_progress)
-        except KeyboardInterrupt:
-            logger.warning("%s: the download so far is kept; the same command resumes it", folder)
-            raise
-    paths = [folder / file_name(archive) for archive in archives]
-    return Downloaded(folder, tuple(path for path in paths if path.exists()))
-
-
 def _fetch_and_unpack(archive: Archive, folder: Path, retries: RetryPolicy, on_progress: OnProgress) -> None:
     path = folder / file_name(archive)
     if is_unpacked(path, folder):
@@ -114,7 +85,10 @@ def _fetch_and_unpack(archive: Archive, folder: Path, retries: RetryPolicy, on_p
     checked = "its MD5 matches the published one" if archive.md5 else "no checksum is published"
     logger.info("%s: %s, %s", path.name, file_size(path.stat().st_size), checked)
     if is_archive(path):
-        unpack(path, folder, on_progress)
+        try:
+            unpack(path, folder, on_progress)
+        except DamagedArchiveError as error:
+            raise set_aside(path, archive, error.reason) from None
         logger.info("%s: unpacked into %s", path.name, folder)
 
 
@@ -125,9 +99,4 @@ def _check_space(corpus: Corpus, folder: Path) -> None:
         return  # the missing size is unknown, since archives may have been removed
     existing = [path for name in names for path in (folder / name, folder / f"{name}.part") if path.exists()]
     missing = corpus.size_gb * 1e9 - sum(path.stat().st_size for path in existing)
-    free = shutil.disk_usage(folder).free
-    if missing > free:
-        raise UserError(
-            f"{folder}: needs about {file_size(missing)} for the download, and as much again to unpack; "
-            f"{file_size(free)} are free. Free space there, or choose another folder"
-        )
+    require_room(folder, missing, f"{folder}, for the download (and as much again to unpack)")

@@ -16,9 +16,9 @@ from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from data_pipeline.doctor.quick import check_utterances
-from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 NUM_FILES = 500
 MOST_GROWTH_MB = 300

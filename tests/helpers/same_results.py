@@ -19,7 +19,7 @@ import numpy as np
 import requests
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 from helpers.servers import server_process
 from helpers.speech_sockets import funasr, vosk
 

@@ -13,7 +13,7 @@ from asr.server.asrt_grpc import AsrtGrpc
 from asr.server.limits import Limits
 from asr.server.service import RecognitionService
 from asr.server.serving import Server, address_of, listen, uvicorn_config
-from data_pipeline.labels import pinyin_of
+from data_pipeline.labels.from_text import pinyin_of
 
 LIMIT_S = 120  # far more than a busy machine needs
 

@@ -43,7 +43,7 @@ def align_command(arguments: argparse.Namespace) -> int:
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
     if Path(arguments.audio).resolve() in {path.resolve() for path, _ in outs}:
         raise UserError(f"--out {arguments.audio}: is the recording itself; choose another file")
-    from data_pipeline.aligned_text import text_of, written_tokens
+    from data_pipeline.labels.aligned_text import text_of, written_tokens
 
     text = text_of(arguments.text)
     from asr.audio.recording import read_audio

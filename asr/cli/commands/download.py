@@ -30,11 +30,9 @@ def download_command(arguments: argparse.Namespace) -> int:
         terms = " ".join(text for text in (corpus.licence, corpus.address) if text)
         print(f"{name}: {corpus.about} {f'({terms})' if terms else ''}".rstrip(), flush=True)
     with ProgressBars() as bars:
-        downloaded = download_corpus(name, arguments.dir, arguments.mirror, on_progress=bars)
-    if downloaded.archives:
-        print(
-            f"The archives ({file_size(downloaded.num_archive_bytes)}) are kept; they are unpacked, so "
-            "you can remove them."
-        )
+        archives = download_corpus(name, corpus, arguments.dir, arguments.mirror, on_progress=bars)
+    if archives:
+        size = file_size(sum(path.stat().st_size for path in archives))
+        print(f"The archives ({size}) are kept; they are unpacked, so you can remove them.")
     print(f"{name} is complete. Next: {asr_command()} prepare {name} {shlex.quote(str(arguments.dir))} OUT")
     return 0

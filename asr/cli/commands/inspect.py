@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from asr.cli.commands import default_page, refuse_overwriting
 
 if TYPE_CHECKING:
-    from data_pipeline.inspection import Inspection, Unseen
+    from data_pipeline.inspection.statistics import Inspection, Unseen
 
 NUM_SHOWN = 12
 DEFAULT_PAGE = "inspect.html"
@@ -34,8 +34,8 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def inspect_command(arguments: argparse.Namespace) -> int:
     """Print and draw statistics of manifests, and return the exit status."""
-    from data_pipeline.inspect_page import write_inspect_page
-    from data_pipeline.inspection import inspect_manifests
+    from data_pipeline.inspection.page import write_inspect_page
+    from data_pipeline.inspection.statistics import inspect_manifests
 
     if arguments.html:
         refuse_overwriting("--html", arguments.html, arguments.manifests)
@@ -63,7 +63,7 @@ def _print_unseen(inspection: Inspection, unseen: Unseen, train: str) -> None:
 
 def _print_inspection(inspection: Inspection) -> None:
     from asr.base.wording import counted, duration, listed
-    from data_pipeline.inspection import RARE, spread
+    from data_pipeline.inspection.statistics import RARE, spread
 
     shortest, middle, longest = spread(inspection.durations_s)
     slowest, usual, fastest = spread(inspection.tokens_per_s)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from asr.cli.logs import add_log_arguments
 
 if TYPE_CHECKING:
-    from data_pipeline.label_corrections import Correction
+    from data_pipeline.labels.corrections import Correction
 
 
 def add_labels_arguments(parser: argparse.ArgumentParser) -> None:

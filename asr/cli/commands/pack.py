@@ -21,8 +21,8 @@ def pack_command(arguments: argparse.Namespace) -> int:
     from multigpu.quiet import import_tensorflow
 
     import_tensorflow()
-    from data_pipeline.left_out import reason_lines
-    from data_pipeline.pack import pack_manifest
+    from data_pipeline.batches.pack import pack_manifest
+    from data_pipeline.manifests.left_out import reason_lines
 
     num_left_out = 0
     for manifest in arguments.manifests:

@@ -9,7 +9,7 @@ from typing import get_args
 
 from asr.base.errors import UserError
 from asr.cli.progress_bars import ProgressBars
-from data_pipeline.readings.tones import Tones
+from data_pipeline.labels.readings.tones import Tones
 
 
 def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +57,8 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     if not arguments.corpus:
         raise UserError("CORPUS: missing; `asr prepare --list` shows the known corpora")
     from data_pipeline.corpora import CORPORA, FORMS, find_corpus
-    from data_pipeline.labelling import Reading
-    from data_pipeline.prepare import prepare_corpus
+    from data_pipeline.preparation.labeller import ReadingOptions
+    from data_pipeline.preparation.prepare import prepare_corpus
 
     if Path(arguments.corpus).exists() and arguments.corpus not in {**CORPORA, **FORMS}:
         raise UserError(
@@ -79,7 +79,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             source[0] if source else "",
             Path(out),
             arguments.units,
-            reading=Reading(arguments.tones, arguments.readings, arguments.normalize),
+            reading=ReadingOptions(arguments.tones, arguments.readings, arguments.normalize),
             again=True,
             on_progress=bars,
         )

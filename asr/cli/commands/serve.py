@@ -97,7 +97,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     from asr.server.examples import example_calls
     from asr.server.service import RecognitionService
     from asr.server.serving import address_of, is_local, listen, serve
-    from data_pipeline.labels import pinyin_of
+    from data_pipeline.labels.from_text import pinyin_of
 
     limits = Limits(**{limit.name: getattr(arguments, limit.name) for limit in dataclasses.fields(Limits)})
     token = _token(arguments.token_file)

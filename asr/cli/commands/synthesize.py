@@ -25,7 +25,7 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
 
 def synthesize_command(arguments: argparse.Namespace) -> int:
     """Synthesize a corpus and return the exit status."""
-    from data_pipeline.synthesis import synthesize_corpus
+    from data_pipeline.recordings.synthesis import synthesize_corpus
 
     with ProgressBars() as bars:
         manifest = synthesize_corpus(

@@ -139,7 +139,7 @@ def _parsed(override: str) -> dict[str, Any]:
 def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
     from asr.cli.progress_bars import ProgressBars
     from asr.ctc.hot_words import HotWords
-    from data_pipeline.labels import pinyin_of
+    from data_pipeline.labels.from_text import pinyin_of
 
     with ProgressBars() as bars:
         hot_words = HotWords.load(path, vocabulary, pinyin_of, bars)

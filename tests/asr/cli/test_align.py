@@ -12,7 +12,7 @@ from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.aligned_text import text_of, written_tokens
+from data_pipeline.labels.aligned_text import text_of, written_tokens
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from asr.runs.resume_command import asr_command
 from asr.runs.run import Run
 from asr.training.trainer import Trainer
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 
 def one_line_error(capsys):

@@ -11,7 +11,7 @@ from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
 from asr.cli.main import main
-from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from multigpu.quiet import LOG_LEVEL
 
 

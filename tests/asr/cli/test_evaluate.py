@@ -18,7 +18,7 @@ from asr.ctc.hot_words import HotWords
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
-from data_pipeline.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 
 def evaluate(*arguments):

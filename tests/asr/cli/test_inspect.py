@@ -5,7 +5,7 @@ import pytest
 
 from asr.base.types import Utterance
 from asr.cli.main import main
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 
 def utterance(name, duration_s, tokens, speaker=""):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from asr.cli.main import main
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 # a count of one, then a plural; not a rate or a range, a verb, or a unit
 PLURAL = re.compile(r"(?<![\d.,:/-])1 (?!is\b|has\b|was\b|s\b|h\b)([a-z][a-z-]*s)\b(?!/s)")

@@ -12,7 +12,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.hot_words import HotWords
 from asr.ctc.prefixes import hot_word_step
-from data_pipeline.labels import pinyin_of
+from data_pipeline.labels.from_text import pinyin_of
 
 SYLLABLES = Vocabulary(["bei3", "da4", "hang2", "jing1", "xing2", "xue2", "yin2", "ying2"])
 

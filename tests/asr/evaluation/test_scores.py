@@ -21,7 +21,7 @@ from asr.evaluation.scores import (
     write_json,
 )
 from asr.report.evaluation_comparison_page import write_comparison
-from data_pipeline.prepared import LabelsDescription, write_prepared
+from data_pipeline.preparation.description import LabelsDescription, write_prepared
 
 GREEDY = {"beam": 1, "language_model": "", "lm_weight": 0.5}
 

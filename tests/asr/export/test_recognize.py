@@ -26,7 +26,7 @@ from asr.export import export
 from asr.export.folder import SCRIPTS, script_text
 from asr.language.hanzi.converter import Converter
 from asr.model.acoustic_model import make_acoustic_model
-from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from asr.model.listener import BATCH_SIGNATURE
 from asr.model.networks import make_network
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 from asr.model.networks.separable import Gate
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
 NUM_STEPS = 12

@@ -18,7 +18,7 @@ from asr.runs.origin import read_origin
 from asr.runs.progress import EpochMetrics, Progress
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 DEV_ERRORS = (0.9, 0.3, 0.5, 0.2, 0.4)
 

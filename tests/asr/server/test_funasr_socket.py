@@ -16,7 +16,7 @@ from asr.audio.opening import SURELY_WHOLE_S
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, resample
 from asr.ctc.hot_words import HotWords
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.labels import pinyin_of
+from data_pipeline.labels.from_text import pinyin_of
 
 
 @pytest.fixture(scope="module")

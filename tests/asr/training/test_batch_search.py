@@ -25,7 +25,7 @@ from asr.training.batch_search import (
     worst_batches,
 )
 from asr.training.batch_tuning import serve, tune_batch
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 PLENTY = 1e15
 

@@ -11,7 +11,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run
 from asr.training.data import make_vocabulary
 from asr.training.fine_tuning import load_matching
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # the size of theirs, other ids
 THEIRS = Vocabulary(["hao3", "an4", "ma1", "ni3", "bu4"])

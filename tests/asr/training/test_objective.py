@@ -24,8 +24,8 @@ from asr.training.objective import (
 )
 from asr.training.optimizer import make_optimizer
 from asr.training.step import make_step
-from data_pipeline.dataset import pad_batch
-from data_pipeline.manifest import write_manifest
+from data_pipeline.batches.dataset import pad_batch
+from data_pipeline.manifests.manifest import write_manifest
 from multigpu.engines import make_engine
 
 VOCABULARY = Vocabulary(["an4", "ma1", "ma3", "ni3"])

@@ -10,7 +10,7 @@ from asr.base.config import TrainConfig
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.training.out_of_memory import memory_errors_as_user_errors
-from data_pipeline.dataset import pad_batch
+from data_pipeline.batches.dataset import pad_batch
 
 CONFIG = TrainConfig(batch_s=30.0)
 
@@ -110,7 +110,7 @@ from asr.training.objective import make_objective
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.dataset import pad_batch
+from data_pipeline.batches.dataset import pad_batch
 
 model = make_acoustic_model(Config(), Vocabulary(["a"]))
 objective = make_objective(Config().train, None)

@@ -23,7 +23,7 @@ from asr.runs.run import Run
 from asr.training.schedule import plateau_factor
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.augment.augmenter import Augmenter
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
 CONFIG = Config(

@@ -21,7 +21,7 @@ from asr.runs.stage_record import StageRecord, read_stages, stage_rows, write_st
 from asr.training.observer import TrainingObserver
 from asr.training.stages import place_model
 from asr.training.trainer import Trainer, TrainingSetup
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 from multigpu.stages.engine import StagesEngine
 

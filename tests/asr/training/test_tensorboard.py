@@ -24,7 +24,7 @@ from asr.pages.pictures import spectrogram_picture
 from asr.runs.progress import EpochMetrics
 from asr.training.profiler import Profiler
 from asr.training.tensorboard import EPOCH_TAGS, TensorBoard, markdown_escaped, spread_over_lengths
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
 CONFIG = Config(

@@ -22,7 +22,7 @@ from asr.runs.run import Run
 from asr.training.objective import make_objective
 from asr.training.step import StepResult
 from asr.training.trainer import Trainer, TrainingSetup
-from data_pipeline.dataset import Dataset
+from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
 ONE_DEVICE = make_engine("", ["/CPU:0"])

@@ -8,7 +8,7 @@ from asr.base.errors import UserError
 from data_pipeline.doctor.clean_manifests import LEFT_OUT, clean_paths, write_clean
 from data_pipeline.doctor.diagnosis import Diagnosis, as_json
 from data_pipeline.doctor.findings import KINDS, sources_of
-from data_pipeline.manifest import read_manifest
+from data_pipeline.manifests.manifest import read_manifest
 
 # defects that are correctly reported twice
 ALSO = {

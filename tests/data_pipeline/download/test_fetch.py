@@ -15,7 +15,6 @@ import sys
 import tarfile
 import threading
 import time
-from email.utils import formatdate
 
 import pytest
 from helpers import ROOT
@@ -25,14 +24,14 @@ from asr.base.errors import UserError
 from asr.cli.commands.download import download_command
 from asr.cli.main import main
 from data_pipeline.corpora import CORPORA
-from data_pipeline.download.corpus import download_archives, refuse_without_archives
+from data_pipeline.download.corpus import download_corpus
 from data_pipeline.download.fetch import RetryPolicy, at_mirror, fetch
 from data_pipeline.types import Archive, Corpus, CorpusReading
 
 CONTENT = random.Random(1).randbytes(300_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
 HALF = len(CONTENT) // 2
-QUICK = RetryPolicy(timeout_s=60, first_wait_s=0.001, max_wait_s=0.01, max_tries=4)
+QUICK = RetryPolicy(timeout_s=60, first_wait_s=0.001, max_tries=4)
 IMPATIENT = dataclasses.replace(QUICK, timeout_s=1)
 
 
@@ -58,7 +57,7 @@ def ordinary(handler, num_bytes=None, declared=None, resumable=True, tag=True, s
     if wanted and resumable and unchanged:
         begin = int(wanted[1]) + shift
         if begin >= len(content):
-            return say(416, {"Content-Range": f"bytes */{len(content)}"})(handler)
+            return say(416, {"Content-Range": f"bytes */{len(content)}"}, b"no such range")(handler)
         handler.send_response(206)
         handler.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
     else:
@@ -181,9 +180,9 @@ def test_silent_server_is_retried_after_a_timeout(server, tmp_path, caplog):
 
 
 def test_server_that_sends_a_byte_now_and_then_is_given_up(server, tmp_path):
-    server.plan = [drip] * 1000
+    server.plan = [drip] * 10
     hasty = dataclasses.replace(QUICK, timeout_s=0.5, max_tries=3)
-    with pytest.raises(UserError, match=r"the server sent .*B in 0\.5 s; 3 tries without more"):
+    with pytest.raises(UserError, match=r"the server sent .*B in 0\.5 s; 3 tries without"):
         fetch(server.unchecked, tmp_path, hasty)
 
 
@@ -224,7 +223,7 @@ def test_server_without_ranges_is_read_from_the_beginning(server, tmp_path, capl
     interrupt(server, tmp_path, server.unchecked)
     server.plan = [cut(None, resumable=False)]
     assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
-    assert "cannot resume it there; starting from the beginning" in caplog.text
+    assert "starting from the beginning (150kB discarded)" in caplog.text
 
 
 def test_answer_at_a_wrong_offset_is_not_appended(server, tmp_path):
@@ -240,13 +239,20 @@ def test_part_longer_than_the_file_is_downloaded_again(server, tmp_path):
     assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("note", [None, "", "{}", "[]", '{"url": 1, "more": 2}'])
-def test_part_of_unknown_origin_is_not_resumed(server, tmp_path, note):
-    interrupt(server, tmp_path, server.archive)
-    path = tmp_path / "a.bin.part.json"
+@pytest.mark.parametrize("note", [None, "", 'http://another/a.bin\n"tag"'])
+def test_part_of_unknown_origin_is_not_resumed_without_a_checksum(server, tmp_path, note):
+    interrupt(server, tmp_path, server.unchecked)
+    path = tmp_path / "a.bin.part.note"
     path.unlink() if note is None else path.write_text(note)
     part_of(tmp_path).write_bytes(b"something else")
-    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+
+
+def test_complete_part_of_a_killed_run_is_not_downloaded_again(server, tmp_path):
+    interrupt(server, tmp_path, server.unchecked)
+    part_of(tmp_path).write_bytes(CONTENT)
+    assert fetch(server.unchecked, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == [len(CONTENT)]
 
 
 def test_resuming_without_tags_requires_a_checksum(server, tmp_path):
@@ -280,7 +286,7 @@ def test_mirror_is_a_host_or_an_address():
 
 
 def test_retry_after_of_a_busy_server_is_respected(server, tmp_path, caplog):
-    server.plan = [say(429, {"Retry-After": "1"}), say(503, {"Retry-After": formatdate(0)}), say(500)]
+    server.plan = [say(429, {"Retry-After": "1"}), say(503), say(500)]
     assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
     first, second, *_ = [time_s for *_, time_s in server.asked]
     assert second - first >= 1
@@ -302,7 +308,6 @@ def test_long_retry_after_is_an_error(server, tmp_path):
         (say(204), "status 204"),
         (say(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>log in"), "received a web page"),
         (say(302, {"Location": "file:///etc/passwd"}), "302"),
-        (say(302, {"Location": "ftp://127.0.0.1/a.bin"}), "unknown url type|http or https"),
     ],
 )
 def test_permanent_http_error_is_not_retried(server, tmp_path, act, message):
@@ -320,7 +325,7 @@ def test_redirection_is_followed(server, tmp_path):
 
 
 def test_download_shorter_than_its_declared_length_is_an_error(server, tmp_path):
-    server.plan = [cut(None, declared=len(CONTENT) + 10)] * 20
+    server.plan = [cut(None, declared=len(CONTENT) + 10, resumable=False)] * 20
     with pytest.raises(UserError, match=r"cut|cannot resume"):
         fetch(server.unchecked, tmp_path, QUICK)
     assert not (tmp_path / "a.bin").exists()
@@ -353,7 +358,7 @@ def test_existing_file_is_verified_and_not_downloaded(server, tmp_path):
 
 def test_file_larger_than_free_space_is_not_downloaded(server, tmp_path):
     server.plan = [cut(100, declared=1 << 60)]
-    with pytest.raises(UserError, match=r"1.15EB for a.bin, .* are free"):
+    with pytest.raises(UserError, match=r"a.bin.part: needs 1.15EB, .* are free"):
         fetch(server.archive, tmp_path, QUICK)
     assert part_of(tmp_path).stat().st_size == 0
 
@@ -366,10 +371,10 @@ def test_unreachable_host_is_named_in_the_error(server, tmp_path):
         (f"http://127.0.0.1:{port}/a.bin", "cannot reach 127.0.0.1 .Connection refused"),
         (
             "http://no-such-host.invalid/a.bin",
-            "cannot find the host no-such-host.invalid",
+            "cannot reach no-such-host.invalid",
         ),
-        (f"https://127.0.0.1:{server.server_port}/a.bin", "no secure connection to 127.0.0.1"),
-        ("ftp://127.0.0.1/a.bin", "expected an http or https address"),
+        (f"https://127.0.0.1:{server.server_port}/a.bin", "cannot reach 127.0.0.1"),
+        ("gopher://127.0.0.1/a.bin", "expected an http or https address"),
     ]:
         with pytest.raises(UserError, match=message):
             fetch(Archive(url), tmp_path, QUICK)
@@ -454,16 +459,16 @@ def test_download_command_fetches_and_unpacks_a_corpus_once(server, tmp_path, ca
         assert len(server.asked) == 1
     assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
     (tmp_path / "a.tgz").unlink()
-    download_archives(corpus, tmp_path, server.address, QUICK)
+    download_corpus("noise", corpus, tmp_path, server.address, QUICK)
     assert len(server.asked) == 1
 
 
 def test_corpus_with_missing_files_is_unpacked_again(server, tmp_path):
     server.content = tar_of(a=CONTENT)
     corpus = corpus_of(server.tar)
-    download_archives(corpus, tmp_path, None, QUICK)
+    download_corpus("noise", corpus, tmp_path, retries=QUICK)
     (tmp_path / "corpus" / "a").unlink()
-    download_archives(corpus, tmp_path, None, QUICK)
+    download_corpus("noise", corpus, tmp_path, retries=QUICK)
     assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
     assert len(server.asked) == 1
 
@@ -471,23 +476,17 @@ def test_corpus_with_missing_files_is_unpacked_again(server, tmp_path):
 @pytest.mark.parametrize("damage", [lambda whole: whole[:-9], lambda whole: whole[:500] + whole[501:]])
 def test_damaged_archive_without_a_checksum_is_set_aside_and_downloaded_again(server, tmp_path, damage):
     whole = tar_of(a=CONTENT)
+    corpus = corpus_of(server.tar)
     server.content = damage(whole)
     with pytest.raises(UserError, match=r"truncated or damaged.*renamed to a\.tgz\.wrong"):
-        fetch(server.tar, tmp_path, QUICK)
-    assert {path.name for path in tmp_path.glob("a.tgz*")} <= {"a.tgz.wrong", "a.tgz.part.json"}
+        download_corpus("noise", corpus, tmp_path, retries=QUICK)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["a.tgz.wrong"]
     server.content = tar_of()
     with pytest.raises(UserError, match="it is empty"):
-        fetch(server.tar, tmp_path, QUICK)
+        download_corpus("noise", corpus, tmp_path, retries=QUICK)
     server.content = whole
-    assert fetch(server.tar, tmp_path, QUICK).read_bytes() == whole
-
-
-def test_damaged_archive_that_is_there_already_is_downloaded_again(server, tmp_path):
-    (tmp_path / "a.tgz").write_bytes(server.content)
-    with pytest.raises(UserError, match=r"truncated or damaged.*a\.tgz\.wrong"):
-        fetch(server.tar, tmp_path, QUICK)
-    server.content = tar_of(a=CONTENT)
-    assert fetch(server.tar, tmp_path, QUICK).read_bytes() == server.content
+    assert download_corpus("noise", corpus, tmp_path, retries=QUICK) == [tmp_path / "a.tgz"]
+    assert (tmp_path / "corpus" / "a").read_bytes() == CONTENT
 
 
 def test_error_for_corpus_without_archives_says_where_to_get_it(tmp_path):
@@ -500,7 +499,7 @@ def test_error_for_corpus_without_archives_says_where_to_get_it(tmp_path):
         (corpus_of(needs_source=False), "part of this project"),
     ]:
         with pytest.raises(UserError, match=message):
-            refuse_without_archives("own", corpus, tmp_path)
+            download_corpus("own", corpus, tmp_path)
 
 
 def test_error_for_unknown_corpus_lists_known_ones(tmp_path):
@@ -509,18 +508,18 @@ def test_error_for_unknown_corpus_lists_known_ones(tmp_path):
 
 
 def test_corpus_larger_than_free_space_is_an_error_before_downloading(server, tmp_path):
-    with pytest.raises(UserError, match=r"about 1.00PB for the download"):
-        download_archives(corpus_of(server.archive, size_gb=1e6), tmp_path, None, QUICK)
+    with pytest.raises(UserError, match=r"for the download .*needs 1.00PB"):
+        download_corpus("noise", corpus_of(server.archive, size_gb=1e6), tmp_path, retries=QUICK)
     assert not server.asked
 
 
 DOWNLOAD = """
 import sys
 from pathlib import Path
-from data_pipeline.download.corpus import download_archives
+from data_pipeline.download.corpus import download_corpus
 from data_pipeline.types import Archive, Corpus
 corpus = Corpus(read=None, about="noise", archives=(Archive(sys.argv[1]),))
-download_archives(corpus, Path(sys.argv[2]))
+download_corpus("noise", corpus, Path(sys.argv[2]))
 """
 
 
@@ -530,7 +529,7 @@ def test_concurrent_download_is_an_error_and_interrupted_one_says_how_to_resume(
     part = part_of(tmp_path)
     until(lambda: part.exists() and part.stat().st_size == HALF, process)
     with pytest.raises(UserError, match="another asr download is running there"):
-        download_archives(corpus_of(server.unchecked), tmp_path, None, QUICK)
+        download_corpus("noise", corpus_of(server.unchecked), tmp_path, retries=QUICK)
     os.kill(process.pid, signal.SIGINT)
     assert f"{tmp_path}: the download so far is kept; the same command resumes" in process.communicate()[1]
     assert part.read_bytes() == CONTENT[:HALF]

@@ -16,7 +16,7 @@ from asr.runs.checkpoint import load_decoding_weights, read_checkpoint
 from asr.runs.run import Run
 from asr.training.fine_tuning import load_matching
 from asr.training.train import resume
-from data_pipeline.manifest import write_manifest
+from data_pipeline.manifests.manifest import write_manifest
 
 NUM_LINES = 1427
 SYLLABLES = ["a1", "lue4", "heng5", "ni3", "nue4", "hao3", "nve4", "heng5", "n2", "hm5", "n3", "ng3"]

@@ -13,7 +13,7 @@ from asr.language.hanzi.converter import Converter
 from asr.language.hanzi.packed import pack, unpack
 from asr.language.ngram.model import NGrams
 from asr.language.ngram.model_file import save_model
-from data_pipeline.corpora.mandarin_demo import ARCHIVE
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 
 SYLLABLES = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
 

@@ -1,0 +1,92 @@
+"""Compares training steps whose update of the weights XLA compiles with steps that update weight by weight.
+
+    python -m benchmarks.training.update
+
+Both are whole steps of training: features, SpecAugment, forward, CTC, backward, clipping, AdamW.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import keras
+import numpy as np
+
+from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.config import TrainConfig, load_config
+from asr.base.types import Batch
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.training.optimizer import make_optimizer
+from asr.training.step import make_step
+from benchmarks.common import compare, seconds, show
+from multigpu.devices import share_cpu
+from multigpu.engines import make_engine
+
+# size of the network: clips of a batch, seconds of each, outputs, labels of each
+SHAPES = {"xs": (12, 2.5, 322, 11), "s": (12, 2.5, 322, 11), "m": (8, 5.0, 1428, 18)}
+
+
+def main() -> None:
+    for size, (num_clips, clip_s, num_outputs, num_labels) in SHAPES.items():
+        batch = make_batch(num_clips, clip_s, num_outputs, num_labels)
+        steps = {compiled: training_step(size, num_outputs, batch, compiled) for compiled in (False, True)}
+        first_s = {compiled: seconds(step) for compiled, step in steps.items()}
+        compiled_s, plain_s, ratio = compare(steps[True], steps[False], runs=12 if size == "m" else 60)
+        show(
+            title_of(size, num_towers=1),
+            {
+                "compiled update": f"{compiled_s * 1000:.1f} ms, the first step {first_s[True]:.1f} s",
+                "weight by weight": f"{plain_s * 1000:.1f} ms, the first step {first_s[False]:.1f} s",
+                "ratio": f"{ratio:.3f}",
+            },
+        )
+
+
+def make_batch(num_clips: int, clip_s: float, num_outputs: int, num_labels: int) -> Batch:
+    rng = np.random.default_rng(0)
+    num_samples = round(clip_s * SAMPLE_RATE_HZ)
+    return Batch(
+        rng.normal(0, 3000, (num_clips, num_samples)).astype(np.int16),
+        np.full(num_clips, num_samples, np.int32),
+        rng.integers(1, num_outputs, (num_clips, num_labels)).astype(np.int32),
+        np.full(num_clips, num_labels, np.int32),
+    )
+
+
+def title_of(size: str, num_towers: int) -> str:
+    num_clips, clip_s, num_outputs, _ = SHAPES[size]
+    network = f"separable {size}, {num_clips} clips of {clip_s} s, {num_outputs} outputs"
+    return f"a training step, {network}, {num_towers} tower{'s' * (num_towers > 1)}"
+
+
+def sizes_and_towers(description: str) -> tuple[list[str], int]:
+    """Return what a benchmark of steps is to measure: sizes of networks, and towers that share the CPU."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("sizes", nargs="*", default=list(SHAPES), help="(default: %(default)s)")
+    parser.add_argument("--towers", type=int, default=TrainConfig().cpu_towers, help="(default: %(default)s)")
+    arguments = parser.parse_args()
+    return arguments.sizes, arguments.towers
+
+
+def training_step(
+    size: str, num_outputs: int, batch: Batch, compiled: bool, num_towers: int = 1
+) -> Callable[[], float]:
+    config = load_config("demo", [f"model.size={size}", "model.factored_output=false"])
+    engine = make_engine("", share_cpu(num_towers))
+    with engine.scope():
+        keras.utils.set_random_seed(1)
+        vocabulary = Vocabulary(f"t{index}" for index in range(num_outputs - 1))
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+        optimizer = make_optimizer(config.train, 1000, compiled)
+        optimizer.build(model.trainable_variables)
+    step = make_step(engine, model, optimizer, config.train)
+    return lambda: float(step(batch, len(batch.audio)).loss)
+
+
+if __name__ == "__main__":
+    main()

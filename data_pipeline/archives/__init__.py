@@ -1,1 +1,0 @@
-"""Unpacks archives safely: nothing is written outside of the folder, nor through a link."""

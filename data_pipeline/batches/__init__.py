@@ -1,0 +1,1 @@
+"""Utterances read as batches."""

@@ -1,0 +1,263 @@
+"""Read utterances as batches, ahead and in parallel, with tf.data."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
+from asr.base.config import AugmentConfig
+from asr.base.errors import UserError
+from asr.base.types import Batch, Utterance
+from asr.base.vocabulary import Vocabulary
+from data_pipeline.augment.augmenter import (
+    Augmenter,
+    num_samples_at,
+    pause_samples,
+    speed_factors,
+    uniform_numbers,
+    utterance_keys,
+)
+from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
+from data_pipeline.work import available_cores, one_ahead
+
+READ_AHEAD = 4  # batches
+KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
+# apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
+COPIES_APART, DRAWS_APART = 1 << 32, 1 << 48
+
+
+class _Clips(NamedTuple):
+    """The clips of an epoch, (C,) each.
+
+    Attributes:
+        places: of their utterances.
+        draws: stand for the epoch's number in what is drawn for a clip; a second copy has another one.
+        speeds: speed factors.
+        num_samples: lengths at these speeds, with their pauses.
+    """
+
+    places: npt.NDArray[np.int64]
+    draws: npt.NDArray[np.int64]
+    speeds: npt.NDArray[np.float64]
+    num_samples: npt.NDArray[np.int64]
+
+
+class DecodedRecordings:
+    """Reads recordings, and keeps in memory those that take long to decode, up to a limit.
+
+    What is kept stays, unlike in a `SoundCache`: an epoch needs every recording once, so whatever made room
+    for another would be needed again before that one.
+
+    Args:
+        limit: bytes of samples that may be kept.
+    """
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._room = limit
+        self._kept: dict[str, Waveform] = {}
+        self._lock = threading.Lock()
+
+    def read(self, path: str) -> Waveform:
+        """Return the (S,) int16 samples of a recording, read-only where it was kept; see `read_audio`."""
+        if path in self._kept:
+            return self._kept[path]
+        waveform = read_audio(path)
+        if Path(path).suffix.lower() != ".wav":  # a WAV is in the system's own cache
+            with self._lock:
+                if path not in self._kept and waveform.nbytes <= self._room:
+                    self._room -= waveform.nbytes
+                    self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
+                    self._kept[path].flags.writeable = False
+        return waveform
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Yields batches of utterances that have been checked.
+
+    Args:
+        utterances: read-only; the rows of a batch are indices into it.
+        vocabulary: turns tokens into ids; unknown tokens are left out of the labels.
+        batch_s: seconds of audio in a batch, padding included.
+        augmenter: changes clips in training; the default leaves them unchanged.
+        weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
+        recordings: reads the recordings of an epoch.
+    """
+
+    utterances: Sequence[Utterance]
+    vocabulary: Vocabulary
+    batch_s: float
+    augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(pauses=0.0), seed=0))
+    weights: Mapping[str, float] = field(default_factory=dict)
+    recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
+
+    @cached_property
+    def labels(self) -> list[list[int]]:
+        """Return the ids of each utterance's tokens."""
+        return [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
+
+    @cached_property
+    def num_samples(self) -> npt.NDArray[np.int64]:
+        """Return the length of each utterance, (N,)."""
+        durations_s = np.array([utterance.duration_s for utterance in self.utterances])
+        num_samples: npt.NDArray[np.int64] = np.rint(durations_s * SAMPLE_RATE_HZ).astype(np.int64)
+        return num_samples
+
+    @cached_property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Return the key of each utterance's random numbers, (N,)."""
+        return utterance_keys([utterance.id for utterance in self.utterances])
+
+    @property
+    def duration_s(self) -> float:
+        """Return the seconds of audio of an epoch; with fractional weights, of an epoch on average."""
+        weights = self.weights
+        return sum(weights.get(utterance.corpus, 1.0) * utterance.duration_s for utterance in self.utterances)
+
+    @property
+    def checksum(self) -> int:
+        """Return a checksum of the ids, durations and labels, and of their order."""
+        checksum = 0
+        for place, utterance in enumerate(self.utterances):
+            row = repr((utterance.id, utterance.duration_s, utterance.tokens))
+            line = f"\n{row}" if place else row
+            checksum = zlib.crc32(line.encode(errors="backslashreplace"), checksum)
+        return checksum
+
+    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+        """Return the rows of each batch, and the batches: every utterance once, not augmented."""
+        plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
+        return plan, self._batches(plan, self._read, self.labels.__getitem__)
+
+    def epoch(
+        self,
+        epoch: int,
+        seed: int,
+        fits: Callable[[int, list[int]], bool],
+        own_rows: Callable[[Sequence[int]], list[int]] = list,
+        first_batch: int = 0,
+    ) -> tuple[list[list[int]], Iterator[Batch]]:
+        """Return the rows of each batch, and the batches, of one epoch of training.
+
+        Args:
+            epoch: from 0.
+            seed: of the run.
+            fits: (num_samples, labels) -> whether a clip of this length has enough frames for these labels;
+                a clip that would be too short when sped up keeps its own speed.
+            own_rows: selects the rows of a batch to read, if several processes share them.
+            first_batch: where to resume an interrupted epoch; nothing before it is read.
+        """
+        clips, labels = self._clips(epoch, fits), self.labels  # computed before threads use them
+        budget = round(self.batch_s * SAMPLE_RATE_HZ)
+        plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
+
+        def read(number: int) -> Waveform:
+            place, speed = clips.places[number], float(clips.speeds[number])
+            draw, key = int(clips.draws[number]), int(self.keys[place])
+            waveform = self.recordings.read(self.utterances[place].audio_path)
+            return self.augmenter.apply(waveform, draw, key, speed)
+
+        def labels_of(number: int) -> Sequence[int]:
+            return labels[clips.places[number]]
+
+        places = [clips.places[numbers].tolist() for numbers in plan]
+        return places, self._batches([own_rows(numbers) for numbers in plan], read, labels_of)
+
+    def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
+        """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""
+        copies = list(self._copies(epoch))
+        draws = [epoch + copy * COPIES_APART for copy in range(len(copies))]
+        places = np.concatenate(copies)
+        config, seed = self.augmenter.config, self.augmenter.seed
+        speeds = np.concatenate(
+            [
+                speed_factors(config, seed, draw, self.keys[chosen])
+                for draw, chosen in zip(draws, copies, strict=True)
+            ]
+        )
+        pauses = [
+            pause_samples(config, seed, draw, self.keys[chosen]).sum(axis=1)
+            for draw, chosen in zip(draws, copies, strict=True)
+        ]
+        lengths = self.num_samples[places]
+        for clip, (own, speed) in enumerate(zip(lengths.tolist(), speeds.tolist(), strict=True)):
+            length = num_samples_at(own, speed)
+            if speed <= 1 or fits(length, self.labels[places[clip]]):
+                lengths[clip] = length
+            else:
+                speeds[clip] = 1.0
+        lengths += np.concatenate(pauses)
+        return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
+
+    def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""
+        if not self.weights:
+            yield np.arange(len(self.utterances))
+            return
+        weights = np.array([self.weights.get(utterance.corpus, 1.0) for utterance in self.utterances])
+        drawn = uniform_numbers(self.augmenter.seed, epoch + DRAWS_APART, self.keys)
+        num_copies = np.floor(weights + drawn).astype(np.int64)
+        for copy in range(int(num_copies.max())):
+            yield np.flatnonzero(num_copies > copy)
+
+    def _read(self, place: int) -> Waveform:
+        return read_audio(self.utterances[place].audio_path)
+
+    def _batches(
+        self,
+        plan: Sequence[Sequence[int]],
+        read: Callable[[int], Waveform],
+        labels_of: Callable[[int], Sequence[int]],
+    ) -> Iterator[Batch]:
+        """Yield batches of clips and labels, of which `plan` holds the numbers."""
+        failures: list[UserError] = []
+
+        def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+            clips = plan[int(number)]
+            try:
+                waveforms = [read(clip) for clip in clips]
+            except UserError as error:
+                failures.append(error)
+                raise
+            return pad_batch(waveforms, [labels_of(clip) for clip in clips])
+
+        def load_batch(number: Any) -> Any:
+            return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
+
+        dataset = tf.data.Dataset.range(len(plan)).map(
+            load_batch, num_parallel_calls=available_cores(), deterministic=True
+        )
+        options = tf.data.Options()
+        options.autotune.enabled = False  # its thread delays the end of every epoch by seconds
+        try:
+            # with all cores busy, TensorFlow takes a while to hand over even a finished batch
+            yield from one_ahead(
+                Batch(*batch) for batch in dataset.prefetch(READ_AHEAD).with_options(options)
+            )
+        except tf.errors.OpError:
+            if failures:  # the reader's own error, without TensorFlow's stack around it
+                raise failures[0] from None
+            raise
+
+
+def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
+    """Pad rows of different lengths with trailing zeros to one batch."""
+    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32))
+
+
+def _pad(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    lengths = np.array([len(row) for row in rows], np.int32)
+    padded = np.zeros((len(rows), max(1, padded_length(int(lengths.max())))), dtype)
+    for target, row in zip(padded, rows, strict=True):
+        target[: len(row)] = row
+    return padded, lengths

@@ -1,0 +1,1 @@
+"""Users' own lists and folders, in the formats of other toolkits."""

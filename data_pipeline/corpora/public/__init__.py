@@ -1,0 +1,1 @@
+"""The published corpora, one module each."""

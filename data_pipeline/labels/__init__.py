@@ -1,0 +1,1 @@
+"""Text -> labels: units of the vocabulary, hanzi by their readings."""

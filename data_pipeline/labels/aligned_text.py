@@ -1,0 +1,152 @@
+"""Split a text into tokens, each with the part of the text that it was written as."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asr.base.errors import UserError
+from asr.base.files import read_lines
+from asr.base.hanzi_text import is_hanzi
+from asr.base.pinyin import is_syllable
+from asr.base.units import Unit
+from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
+from asr.base.wording import counted, listed
+from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.from_text import APOSTROPHES, label
+from data_pipeline.labels.signs import DECORATION
+
+SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
+PART = re.compile(r"\S+\s*")
+OPENING = ("Ps", "Pi")  # opening punctuation belongs to the next word, other punctuation to the word before
+MAX_LISTED = 10
+TEXT_FILES = (".txt", ".text", ".lab", ".trn", ".srt", ".vtt", ".json", ".jsonl", ".tsv", ".csv", ".textgrid")
+LONGEST_DETAIL = 100  # characters of a text quoted in an error
+
+
+class WrittenToken(NamedTuple):
+    """Pairs a token with its part of the text.
+
+    Attributes:
+        token: of the vocabulary.
+        text: up to the begin of the next token's text.
+    """
+
+    token: str
+    text: str
+
+
+def text_of(argument: str) -> str:
+    """Return the argument as text, or the content of the UTF-8 file of this name.
+
+    Raises:
+        UserError: the text is empty, or the argument names a folder, or a file that is missing or unreadable.
+    """
+    path = Path(argument)
+    try:
+        is_file, is_folder = path.is_file(), bool(argument) and path.is_dir()
+    except (OSError, ValueError):  # too long for a name
+        is_file = is_folder = False
+    if is_folder:
+        raise UserError(f"{argument}: is a folder; give the text itself, or a UTF-8 file that holds it")
+    if not is_file and _looks_like_a_path(argument):
+        raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
+    text = "\n".join(read_lines(path, "text")) if is_file else argument
+    if not text.strip():
+        where = argument if is_file else "TEXT"
+        raise UserError(f"{where}: empty text; give what is said in the recording")
+    return text
+
+
+def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
+    """Return the tokens of a text: its parts if all of them are tokens, else labels as made for a corpus.
+
+    Raises:
+        UserError: a part of the text cannot be labelled, or has tokens that are not in the vocabulary.
+    """
+    unit = vocabulary.unit
+    parts = text.split()
+    given = [part in vocabulary for part in parts]
+    if all(given) or (unit == "syllables" and all(map(is_syllable, parts))):
+        tokens = [WrittenToken(part.rstrip(), part) for part in PART.findall(text)]
+    else:
+        # words of scripts other than hanzi are separated across sentences, too
+        sentences = SENTENCE.findall(text) if unit == "syllables" else [text]
+        sentences = [sentence for sentence in sentences if _is_spoken(sentence)]
+        tokens = [token for sentence in sentences for token in _labelled(sentence, unit)]
+    if not tokens:
+        raise UserError("TEXT: no spoken text in it; give what is said in the recording")
+    _refuse_unknown(tokens, vocabulary)
+    return tokens
+
+
+def _looks_like_a_path(argument: str) -> bool:
+    # a slash may also separate hanzi
+    return argument.lower().endswith(TEXT_FILES) or (argument.isascii() and "/" in argument)
+
+
+def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:
+    try:
+        tokens = label(sentence, unit)
+    except UnlabelledError as error:
+        detail = (
+            error.detail if len(error.detail) <= LONGEST_DETAIL else f"{error.detail[:LONGEST_DETAIL]}..."
+        )
+        raise UserError(
+            f"TEXT: {detail}: {error.reason}, or give the tokens themselves, separated by spaces"
+        ) from None
+    text = unicodedata.normalize("NFC", sentence)
+    starts = _starts(text, tokens, unit)
+    for place, (token, start) in enumerate(zip(tokens, starts, strict=True)):
+        end = starts[place + 1] if place + 1 < len(starts) else len(text)
+        yield WrittenToken(token, text[start:end])
+
+
+def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
+    """Return the position in the text at which each token's part begins."""
+    # labels are normalized, which may turn one character into several
+    chars, places = [], []
+    for place, char in enumerate(text):
+        normal = unicodedata.normalize("NFKC", char).translate(APOSTROPHES).lower()
+        chars += list(normal)
+        places += [place] * len(normal)
+    normal_text = "".join(chars)
+    starts = []
+    now = 0
+    for token in tokens:
+        if unit == "syllables":
+            found = next(i for i in range(now, len(chars)) if is_hanzi(chars[i]))
+            length = 1
+        elif token == WORD_BOUNDARY:
+            found, length = now, 0
+        else:
+            found, length = max(now, normal_text.find(token, now)), len(token)
+        opening = found
+        while opening > now and unicodedata.category(chars[opening - 1]) in OPENING:
+            opening -= 1
+        now = min(found + length, len(chars))
+        starts.append(places[opening] if opening < len(places) else len(text))
+    return starts
+
+
+def _is_spoken(sentence: str) -> bool:
+    return any(
+        unicodedata.category(char)[0] not in "PZC" and char not in DECORATION
+        for char in unicodedata.normalize("NFKC", sentence)
+    )
+
+
+def _refuse_unknown(tokens: Sequence[WrittenToken], vocabulary: Vocabulary) -> None:
+    unknown = dict.fromkeys(token for token in tokens if token.token not in vocabulary)
+    if not unknown:
+        return
+    names = [token if text.strip() == token else f"{token} ({text.strip()})" for token, text in unknown]
+    shown = listed(names, MAX_LISTED)
+    raise UserError(
+        f"TEXT: not in this model's vocabulary of {counted(len(vocabulary) - 1, 'token')}: {shown}; "
+        "replace them by tokens of the vocabulary, separated by spaces, or train with "
+        "the setting data.vocabulary=mandarin, or on text that contains them"
+    )

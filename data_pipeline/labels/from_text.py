@@ -1,0 +1,217 @@
+"""Convert text to units of the vocabulary: syllables, characters or words.
+
+The policy is the same for every corpus:
+
+- Full-width letters and digits become ordinary ones, compatibility characters their equivalents (Unicode
+  NFKC). White space, punctuation, emoji and the signs of chats (～, ^_^) are not spoken and are dropped,
+  and with them the marks on them; so are invisible code points, and marks on hanzi and digits.
+- What is spoken but not written as it sounds cannot be labelled and is rejected with a reason: digits (2019
+  has three readings) and Latin letters among syllables, signs such as % and + and the points in 3.14 and
+  12:30 with every unit.
+- Syllables are toned pinyin: each word with its own reading (银行 `yin2 hang2`, 长大 `zhang3 da4`) by
+  pypinyin's dictionary, corrected by the context (data_pipeline/labels/readings); ü is written v. Tones are
+  lexical: 一 is always `yi1`, 不 is always `bu4`, and the neutral tone, 5, is used where the dictionary has
+  it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
+  `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
+  jiao4`), and stay in the text as they are.
+- Characters are lower-cased, accents that no single letter includes are dropped; vowel signs and other marks
+  go with the character that they modify (नि); `▁` separates words that white space separates.
+- Words are separated by white space; longer texts of hanzi without any are rejected, because their word
+  boundaries are ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
+from asr.base.units import Unit, characters_in, is_mark
+from asr.base.vocabulary import WORD_BOUNDARY
+from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.readings.context import Draft
+from data_pipeline.labels.readings.sentence import in_context, read_by_dictionary
+from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
+from data_pipeline.labels.readings.traditional import simplified
+from data_pipeline.labels.readings.user_table import UserTable
+from data_pipeline.labels.signs import (
+    GENERAL_MARKS,
+    LONE_MARKS,
+    Kind,
+    kind_of,
+    read_with_number,
+    without_emoticons,
+    without_invisible,
+)
+
+# counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
+# 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染
+LABELS_VERSION = 5
+
+Result = TypeVar("Result")
+Tokens = TypeVar("Tokens", str, tuple[str, ...])
+
+BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
+IN_WORDS = "'-"  # don't, twenty-one
+WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
+INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
+REPLACED: dict[Kind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
+DIGITS = "expected only hanzi, found digits; write them out as spoken"
+SIGN_IN_NUMBER = "number with a sign in it; write it out"
+SIGN = "sign that is read aloud; write it out"
+CAN_BE_NORMALIZED = (DIGITS, SIGN_IN_NUMBER, SIGN)  # reasons
+LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
+APOSTROPHES = str.maketrans("’‘ʼ´`‐‑", "'''''--")
+
+
+@dataclass(frozen=True)
+class ReadingPolicy:
+    """Says how hanzi become syllables.
+
+    Attributes:
+        tones: "citation" for the tones of the dictionary; "spoken" for those of fluent speech, in which third
+            tones, 一 and 不 change before others.
+        table: the user's readings, which win over everything; None for none.
+    """
+
+    tones: Tones = "citation"
+    table: UserTable | None = None
+
+
+USUAL = ReadingPolicy()
+
+
+def label(text: str, unit: Unit, policy: ReadingPolicy = USUAL) -> tuple[str, ...]:
+    """Return the tokens of a text.
+
+    Args:
+        text: as written.
+        unit: of the tokens.
+        policy: how hanzi become syllables.
+
+    Raises:
+        UnlabelledError: the text holds what the policy above rejects, or has no tokens.
+    """
+    (tokens,) = label_all([text], unit, policy)
+    if isinstance(tokens, UnlabelledError):
+        raise tokens
+    return tokens
+
+
+def label_all(
+    texts: Sequence[str], unit: Unit, policy: ReadingPolicy = USUAL
+) -> list[tuple[str, ...] | UnlabelledError]:
+    """Return the tokens of each text, or why it has none; the arguments are those of `label`.
+
+    Syllables of some hundred texts together take less time than one by one.
+    """
+    if unit == "syllables":
+        return _syllables(texts, policy)
+    tokens_of = _LABELLERS[unit]
+    return [_attempt(lambda text: _not_empty(tokens_of(_spoken(text)), text), text) for text in texts]
+
+
+def pinyin_of(text: str) -> tuple[str, ...]:
+    """Return the toned syllables of a text, each word with its own reading: 银行 -> (`yin2`, `hang2`).
+
+    Raises:
+        UnlabelledError: the text holds anything spoken other than hanzi, or has no hanzi.
+    """
+    return label(text, "syllables")
+
+
+def _spoken(text: str) -> str:
+    """Remove what is not spoken from a text; words stay separate."""
+    text = unicodedata.normalize("NFKC", without_invisible(text.translate(APOSTROPHES)))
+    text = without_emoticons(LONE_MARKS.sub("", text))
+    inside = INSIDE_NUMBERS.search(text)
+    if sign := inside[0] if inside else read_with_number(text):
+        raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
+    try:
+        return "".join(map(_as_spoken, text))
+    except ValueError as error:
+        raise UnlabelledError(SIGN, f"{error} in {text!r}") from None
+
+
+def _as_spoken(char: str) -> str:
+    """Return what remains of a character; raise ValueError for a sign that is read aloud."""
+    kind = kind_of(char)
+    if kind == "read aloud":
+        raise ValueError(repr(char))
+    if kind == "spoken" or char in IN_WORDS:
+        return char
+    return REPLACED[kind]
+
+
+def _attempt(function: Callable[[str], Result], text: str) -> Result | UnlabelledError:
+    try:
+        return function(text)
+    except UnlabelledError as error:
+        return error
+
+
+def _not_empty(tokens: Tokens, text: str) -> Tokens:
+    if not tokens:
+        raise UnlabelledError("no spoken text", repr(text))
+    return tokens
+
+
+def _syllables(texts: Sequence[str], policy: ReadingPolicy) -> list[tuple[str, ...] | UnlabelledError]:
+    attempts = [_attempt(_drafted, text) for text in texts]
+    drafted = [found for found in attempts if not isinstance(found, UnlabelledError)]
+    syllables = iter(in_context([hanzi for hanzi, _ in drafted], [draft for _, draft in drafted]))
+    return [
+        found if isinstance(found, UnlabelledError) else _by_policy(found[0], next(syllables), policy)
+        for found in attempts
+    ]
+
+
+def _drafted(text: str) -> tuple[str, Draft]:
+    """Return simplified hanzi, and their readings by the dictionary."""
+    spoken = _spoken(text)
+    hanzi = "".join(char for char in spoken if not char.isspace() and char not in IN_WORDS)
+    if other := re.search(f"[^{HANZI}]", hanzi):
+        char = other[0]
+        what = "Latin letters" if char.isascii() else "other scripts"
+        reason = (
+            DIGITS if char.isnumeric() else f"expected only hanzi, found {what}; write them out as spoken"
+        )
+        raise UnlabelledError(reason, repr(text.strip()))
+    _not_empty(hanzi, text)
+    simple = simplified(spoken.translate(WITHOUT_MARKS))
+    return simple, read_by_dictionary(simple)
+
+
+def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple[str, ...]:
+    by_user = policy.table.find(hanzi) if policy.table else {}
+    for place, syllable in by_user.items():
+        syllables[place] = syllable
+    if policy.tones == "spoken":
+        syllables = spoken_tones(hanzi, syllables, by_user)
+    return tuple(syllables)
+
+
+def _characters(text: str) -> tuple[str, ...]:
+    spaced = GENERAL_MARKS.sub("", BETWEEN_HANZI.sub("", text.strip()).lower())
+    words = (word.strip(IN_WORDS) for word in spaced.split())
+    characters = characters_in(WORD_BOUNDARY.join(word for word in words if word))
+    # a mark on nothing is at the beginning of a word
+    whole = [WORD_BOUNDARY if character[0] == WORD_BOUNDARY else character for character in characters]
+    return tuple(whole[1:] if whole and is_mark(whole[0][0]) else whole)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    parts = [part.strip(IN_WORDS).lower() for part in text.split()]
+    longest = max((len(run) for run in HANZI_RUN.findall(text)), default=0)
+    if longest > LONGEST_WORD and not SPACES_BETWEEN_HANZI.search(text):
+        raise UnlabelledError("hanzi without spaces between words; add spaces", repr(text.strip()))
+    return tuple(part for part in parts if part)
+
+
+_LABELLERS: dict[Unit, Callable[[str], tuple[str, ...]]] = {
+    "characters": _characters,
+    "words": _words,
+}

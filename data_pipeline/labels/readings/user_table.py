@@ -1,0 +1,104 @@
+"""Read a user's own table of readings, which wins over the dictionary, the rules and the context.
+
+# a word and its syllables in each line; a comment begins with #
+单田芳	shan4 tian2 fang1
+朝阳门	cháo yáng mén
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from asr.base.errors import UserError
+from asr.base.files import read_lines
+from asr.base.hanzi_text import is_hanzi
+from asr.base.pinyin import mandarin_syllables, syllables_in
+from asr.base.wording import counted
+from data_pipeline.labels.readings.tones import PAUSE
+from data_pipeline.labels.readings.traditional import simplified
+
+COMMENT = "#"
+FORM = "expected a word in hanzi and a toned syllable for each hanzi, such as `银行 yin2 hang2`"
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """A user's readings.
+
+    Attributes:
+        readings: word in simplified hanzi -> a toned syllable for each hanzi.
+    """
+
+    readings: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def load(cls, path: Path) -> UserTable:
+        """Read a UTF-8 file with a word and its syllables in each line.
+
+        Raises:
+            UserError: the file is missing or unreadable, has no readings, or a line is broken.
+        """
+        readings: dict[str, tuple[str, ...]] = {}
+        line_of: dict[str, int] = {}
+        for number, line in enumerate(read_lines(path, "table of readings"), start=1):
+            written = line.partition(COMMENT)[0].split()
+            if not written:
+                continue
+            try:
+                word, syllables = _entry(written)
+            except ValueError as error:
+                raise UserError(
+                    f"{path}, line {number}: {FORM}, received {line.strip()!r}: {error}"
+                ) from None
+            if readings.setdefault(word, syllables) != syllables:
+                raise UserError(
+                    f"{path}, line {number}: {word} is read {' '.join(syllables)} here and "
+                    f"{' '.join(readings[word])} in line {line_of[word]}; remove one of the lines"
+                )
+            line_of.setdefault(word, number)
+        if not readings:
+            raise UserError(f"{path}: no readings; {FORM} in each line")
+        return cls(readings)
+
+    def find(self, text: str) -> dict[int, str]:
+        """Return the readings of the table's words in a text, by the place among its hanzi; longer words win.
+
+        Args:
+            text: simplified hanzi; words do not contain line ends, and other white space is ignored.
+        """
+        found: dict[int, str] = {}
+        place = 0
+        for phrase in text.split(PAUSE):
+            hanzi = "".join(phrase.split())
+            begin = 0
+            while begin < len(hanzi):
+                ends = range(min(len(hanzi), begin + self._longest), begin, -1)
+                word = next((hanzi[begin:end] for end in ends if hanzi[begin:end] in self.readings), "")
+                found.update(enumerate(self.readings.get(word, ()), start=place + begin))
+                begin += len(word) or 1
+            place += len(hanzi)
+        return found
+
+    @functools.cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.readings))
+
+
+def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the word and the syllables of a line; raise ValueError with what is wrong."""
+    word, syllables = simplified(written[0]), tuple(syllables_in(" ".join(written[1:])))
+    if not is_hanzi(word):
+        raise ValueError(f"{written[0]!r} is not hanzi")
+    if len(syllables) != len(word):
+        raise ValueError(f"{len(word)} hanzi, {counted(len(syllables), 'syllable')}")
+    if unknown := [syllable for syllable in syllables if syllable not in _known()]:
+        raise ValueError(f"{unknown[0]!r} is not a toned syllable of Mandarin")
+    return word, syllables
+
+
+@functools.cache
+def _known() -> frozenset[str]:
+    return frozenset(mandarin_syllables())

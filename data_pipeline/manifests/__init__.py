@@ -1,0 +1,1 @@
+"""Manifests, and lists of what is left out of them."""

@@ -1,0 +1,1 @@
+"""Corpora as downloaded -> manifests."""

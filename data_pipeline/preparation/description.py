@@ -1,0 +1,241 @@
+"""Describe a prepared corpus, also in prepared.json, which `asr prepare` writes beside the manifests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asr.base.errors import UserError
+from asr.base.files import whole_file
+from asr.base.wording import counted, duration
+from data_pipeline.corpora import find_corpus
+from data_pipeline.corpora.layout import PREPARED
+from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION
+from data_pipeline.labels.normalization import NormalizedText
+from data_pipeline.manifests.left_out import reason_lines
+from data_pipeline.types import LeftOut
+
+LEFT_OUT = "left_out.tsv"
+NORMALIZED = "normalized.tsv"
+OWN_UNITS = "its own"
+BEFORE_VERSIONS = 1  # of labels whose description does not name it
+LABELLED_BY_MAKERS = ("mandarin_demo", "thchs30", "asrt")  # unless other units are chosen
+
+
+@dataclass(frozen=True)
+class LabelsDescription:
+    """How syllables were made from text.
+
+    Attributes:
+        version: of the labels; see `data_pipeline.labels.from_text.LABELS_VERSION`.
+        tones: "citation" or "spoken".
+        readings: SHA-256 of the user's table of readings; empty for none.
+    """
+
+    version: int = LABELS_VERSION
+    tones: str = "citation"
+    readings: str = ""
+
+    @classmethod
+    def of(cls, tones: str, table: Path | None) -> LabelsDescription:
+        """Return the description of labels made now, with a user's table if there is one."""
+        return cls(tones=tones, readings=hashlib.sha256(table.read_bytes()).hexdigest() if table else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the description for JSON; `of_json` reads it."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_json(cls, read: Mapping[str, Any]) -> LabelsDescription:
+        """Return what `as_json` made; keys of later versions are ignored."""
+        return cls(**{key: type(default)(read[key]) for key, default in vars(cls()).items() if key in read})
+
+    def __str__(self) -> str:
+        """Return a phrase such as `version 2, citation tones`."""
+        parts = [f"version {self.version}", f"{self.tones} tones"]
+        parts += ["a table of readings"] * bool(self.readings)
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What an earlier command made in a folder.
+
+    Attributes:
+        manifests: by split, including those that it was about to write.
+        is_complete: whether it finished, and all manifests still exist.
+        labels: how its syllables were made from text; None if there are no manifests, or the corpus's makers
+            wrote the labels.
+    """
+
+    manifests: dict[str, Path]
+    is_complete: bool
+    labels: LabelsDescription | None = None
+
+
+def prepared_before(target: Path, origin: Mapping[str, str], *, other_units: bool) -> Before:
+    """Return what an earlier command made in this folder.
+
+    Args:
+        target: the folder.
+        origin: corpus, source and units, as `write_prepared` wrote them.
+        other_units: whether labels in other units may be replaced.
+
+    Raises:
+        UserError: it was made of another corpus or source, or with other units unless these are allowed.
+    """
+    try:
+        found = json.loads((target / PREPARED).read_text(encoding="utf-8"))
+        manifests = {split: target / file for split, file in found["manifests"].items()}
+        is_finished = bool(found["finished"])
+        labels = _labels_of(found)
+    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError, TypeError):
+        return Before({}, is_complete=False)
+    for key, wanted in origin.items():
+        if found.get(key) != wanted and not (other_units and key == "units"):
+            raise UserError(
+                f"{target}: prepared with {key} {found.get(key)!r}, expected {wanted!r}; remove this folder, "
+                "or choose another one (in a configuration: data.prepared_dir)"
+            )
+    return Before(manifests, is_finished and all(path.exists() for path in manifests.values()), labels)
+
+
+def labels_beside(manifest: Path) -> LabelsDescription | None:
+    """Return how the syllables of a manifest were made from text; None if that is not known.
+
+    Args:
+        manifest: made by `asr prepare`, or by anything else.
+    """
+    try:
+        found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
+        return _labels_of(found) if manifest.name in found["manifests"].values() else None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _labels_of(found: Mapping[str, Any]) -> LabelsDescription | None:
+    if "labels" in found:
+        return LabelsDescription.of_json(found["labels"]) if found["labels"] else None
+    units = found["units"]
+    if units == OWN_UNITS and found["corpus"] not in LABELLED_BY_MAKERS:
+        units = find_corpus(found["corpus"]).units
+    return LabelsDescription(BEFORE_VERSIONS) if units == "syllables" else None
+
+
+def write_prepared(
+    target: Path,
+    origin: Mapping[str, str],
+    manifests: Mapping[str, Path],
+    labels: LabelsDescription | None,
+    *,
+    finished: bool,
+) -> None:
+    """Write the description of a prepared corpus.
+
+    Args:
+        target: the folder.
+        origin: corpus, source and units.
+        manifests: by split.
+        labels: how syllables were made from text; None if none was.
+        finished: whether all manifests are written.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    described = {
+        **origin,
+        "labels": labels and labels.as_json(),
+        "manifests": {split: path.name for split, path in manifests.items()},
+        "finished": finished,
+    }
+    with whole_file(target / PREPARED, "description") as file:
+        file.write(
+            json.dumps(described, ensure_ascii=False, indent=2).encode(errors="backslashreplace") + b"\n"
+        )
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """The statistics of a manifest.
+
+    Attributes:
+        num_utterances: in the manifest.
+        duration_s: of all utterances.
+        num_speakers: whose names are known.
+    """
+
+    num_utterances: int
+    duration_s: float
+    num_speakers: int
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """The manifests of a prepared corpus, written now or before.
+
+    Attributes:
+        name: of the corpus or form.
+        folder: of the manifests.
+        manifests: by split.
+        splits: their statistics; empty if the manifests existed already.
+        split_note: how splits that the corpus lacks were made; empty if none was.
+        num_found: number of recordings, including those left out.
+        left_out: what could not be used; `left_out.tsv` in the folder lists it, too.
+        labels: how the syllables were made from text; None if none was, or that is not known.
+        labels_before: the same of manifests that were replaced; None if there were none.
+        normalized: texts whose digits or signs were written out; `normalized.tsv` lists them, too.
+    """
+
+    name: str
+    folder: Path
+    manifests: Mapping[str, Path]
+    splits: Mapping[str, SplitSummary] = field(default_factory=dict)
+    split_note: str = ""
+    num_found: int = 0
+    left_out: Sequence[LeftOut] = ()
+    labels: LabelsDescription | None = None
+    labels_before: LabelsDescription | None = None
+    normalized: Sequence[NormalizedText] = ()
+
+    @property
+    def num_to_normalize(self) -> int:
+        """Return how many recordings were left out for digits or signs, which can be written out."""
+        return sum(row.reason in CAN_BE_NORMALIZED for row in self.left_out)
+
+    def lines(self) -> list[str]:
+        """Return the summary for display; if the manifests existed already, only what is odd about them."""
+        if not self.splits:
+            return self._version_lines(self.labels, "prepare it again to label it by this version")
+        lines = [f"{self.name}: {self.folder}"]
+        lines += [
+            f"  {split:<8} {counted(of_split.num_utterances, 'utterance'):>18} "
+            f"{duration(of_split.duration_s):>14} {counted(of_split.num_speakers, 'speaker'):>15}"
+            for split, of_split in self.splits.items()
+        ]
+        if self.split_note:
+            lines.append(f"  {self.split_note}")
+        if self.labels:
+            lines.append(f"  syllables: {self.labels}")
+        lines += self._version_lines(self.labels_before, "labelled again")
+        if self.normalized:
+            first = self.normalized[0]
+            lines += [
+                f"  digits or signs written out: {counted(len(self.normalized), 'text')}, such as "
+                f"{first.written} -> {first.spoken}",
+                f"  to review: {self.folder / NORMALIZED}",
+            ]
+        if self.left_out:
+            lines.append(f"  left out: {len(self.left_out):,} of {self.num_found:,}")
+        return lines + reason_lines(self.left_out, self.folder / LEFT_OUT)
+
+    def _version_lines(self, labels: LabelsDescription | None, remedy: str) -> list[str]:
+        if labels is None or labels.version == LABELS_VERSION:
+            return []
+        return [
+            f"  {self.folder}: syllables were made from text by version {labels.version} of the labels, "
+            f"this is version {LABELS_VERSION}; {remedy}"
+        ]

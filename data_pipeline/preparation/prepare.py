@@ -1,0 +1,292 @@
+"""Prepare a corpus as downloaded: write manifests, and a list of everything that is left out.
+
+data/thchs30/train.jsonl, dev.jsonl, test.jsonl    usable recordings
+data/thchs30/left_out.tsv                          what cannot be used, with the reason; a line each
+data/thchs30/normalized.tsv                        texts whose digits or signs were written out
+data/thchs30/prepared.json                         source of the corpus, and whether preparation finished
+data/thchs30/audio/                                recordings that had to be cut or converted
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
+from asr.base.errors import UserError
+from asr.base.files import cannot_write, is_utf8
+from asr.base.lock import exclusive_lock
+from asr.base.paths import path_on_disk
+from asr.base.types import Utterance
+from asr.base.units import Unit
+from asr.base.work import OnProgress, ignore_progress, reported
+from data_pipeline.corpora import FORMS, find_corpus
+from data_pipeline.corpora.listed import DUPLICATE_ID
+from data_pipeline.labels.from_text import CAN_BE_NORMALIZED
+from data_pipeline.labels.normalization import NormalizedText, write_normalized
+from data_pipeline.manifests.left_out import Partition, partition, reason_lines, write_left_out
+from data_pipeline.manifests.manifest import write_manifest
+from data_pipeline.preparation.description import (
+    LEFT_OUT,
+    NORMALIZED,
+    OWN_UNITS,
+    Before,
+    LabelsDescription,
+    PreparedCorpus,
+    SplitSummary,
+    prepared_before,
+    write_prepared,
+)
+from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.preparation.splitting import complete_splits
+from data_pipeline.recordings.segments import cut_segments
+from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
+from data_pipeline.work import in_threads
+
+CANTONESE = ("zh-HK", "yue")
+CITATION = ReadingOptions()
+
+
+def prepare_corpus(
+    name: str,
+    source: str,
+    target: Path,
+    units: Unit | None = None,
+    *,
+    reading: ReadingOptions = CITATION,
+    again: bool = False,
+    on_progress: OnProgress = ignore_progress,
+) -> PreparedCorpus:
+    """Write a manifest for each split of a corpus, unless they exist already.
+
+    Args:
+        name: of a corpus or form in `data_pipeline.corpora`.
+        source: the corpus as downloaded; "" for a bundled corpus.
+        target: folder for the manifests and for audio that is cut or converted.
+        units: of the labels; None for the corpus's own labels if it has them, else for its default units.
+        reading: how syllables are made from text.
+        again: prepare even if that was done before.
+        on_progress: receives the progress of reading, labelling and measuring.
+
+    Raises:
+        UserError: the corpus or the source does not exist, the source has nothing usable, something else was
+            prepared in the target, or the table of readings is broken.
+    """
+    source = path_on_disk(source)
+    corpus, origin, before = _opened(name, source, target, units, again=again)
+    if before.is_complete and not again:
+        return PreparedCorpus(name, target, before.manifests, labels=before.labels)
+    labeller = Labeller.of(units, corpus.units, reading)
+    with exclusive_lock(target, "asr prepare"):
+        try:
+            return _prepare(corpus, Path(source), target, origin, before, labeller, on_progress)
+        except OSError as error:
+            path = Path(str(error.filename or target))
+            if error.filename and not path.resolve().is_relative_to(target.resolve()):
+                raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+            raise cannot_write(path, "corpus", error) from None
+
+
+def refuse_missing_source(
+    name: str, source: str, target: Path, units: Unit | None = None, *, listed_as: str = ""
+) -> None:
+    """Raise what `prepare_corpus` would raise before it reads anything; of several corpora, ask this first.
+
+    Args:
+        name: of a corpus or form.
+        source: as in `prepare_corpus`.
+        target: as in `prepare_corpus`; a corpus that was prepared here does not need its source.
+        units: as in `prepare_corpus`.
+        listed_as: name among several corpora, for errors; "" for a single corpus.
+
+    Raises:
+        UserError: the corpus or the source does not exist, or something else was prepared in the target.
+    """
+    _opened(name, path_on_disk(source), target, units, listed_as=listed_as)
+
+
+def _opened(
+    name: str, source: str, target: Path, units: Unit | None, *, again: bool = False, listed_as: str = ""
+) -> tuple[Corpus, dict[str, str], Before]:
+    """Return a corpus, what identifies its preparation, and what an earlier one made."""
+    corpus = find_corpus(name)
+    origin = {
+        "corpus": name,
+        "source": str(Path(source).resolve()) if corpus.needs_source else "",
+        "units": units or OWN_UNITS,
+    }
+    before = prepared_before(target, origin, other_units=again)
+    is_needed = corpus.needs_source and (again or not before.is_complete)
+    if is_needed and not (source and Path(source).exists()):
+        setting = f'"{listed_as}=FOLDER"' if listed_as else "FOLDER"
+        missing = f"no folder {source!r}" if source else f"no folder given; set data.source={setting}"
+        called = name if listed_as in ("", name) else f"{listed_as} ({name})"
+        raise UserError(f"{called}: {missing}; {how_to_get(name, corpus)}")
+    return corpus, origin, before
+
+
+def how_to_get(name: str, corpus: Corpus) -> str:
+    """Return instructions to get a corpus, for an error."""
+    layout = f"the folder must hold {corpus.layout}" if corpus.layout else ""
+    if corpus.archives:
+        how = f"`asr download {name} FOLDER` downloads the corpus"
+    else:
+        how = f"get the corpus from {corpus.address}" if corpus.address else ""
+    return "; ".join(filter(None, [how, layout])) or f"expected {corpus.about}"
+
+
+def _prepare(
+    corpus: Corpus,
+    source: Path,
+    target: Path,
+    origin: dict[str, Any],
+    before: Before,
+    labeller: Labeller,
+    on_progress: OnProgress,
+) -> PreparedCorpus:
+    name = origin["corpus"]
+    reading = corpus.read(source, target, on_progress)
+    splits, split_note = complete_splits(reading.splits, may_cut_train=name in FORMS)
+    by_split, duplicates = _with_unique_ids(splits)
+    split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
+    recordings = [recording for rows in by_split.values() for recording in rows]
+    if labeller.units == "syllables" and reading.language in CANTONESE:
+        raise UserError(
+            f"{source}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
+            "label it by units=characters, or write jyutping as tokens into a manifest of your own"
+        )
+    labels = labeller.description(recordings)
+    usable = _usable_utterances(recordings, labeller, target / "audio", on_progress)
+    if usable.left_out:  # splits are of what can be used
+        place_of = {recording.id: _place(recording) for recording in recordings}
+        places = {place_of[utterance.id] for utterance in usable.kept}
+        kept = {
+            split: [row for row in rows if _place(row) in places] for split, rows in reading.splits.items()
+        }
+        splits, split_note = complete_splits(kept, may_cut_train=name in FORMS)
+        split_at = {_place(row): split for split in reversed(_by_rank(splits)) for row in splits[split]}
+        split_of = {utterance.id: split_at[place_of[utterance.id]] for utterance in usable.kept}
+    as_written = {recording.id: recording.text for recording in recordings}
+    normalized = [
+        NormalizedText(utterance.audio_path, as_written[utterance.id], utterance.text)
+        for utterance in usable.kept
+        if utterance.text != as_written[utterance.id]
+    ]
+    write_normalized(target / NORMALIZED, normalized)
+    left_out = [*reading.left_out, *duplicates, *usable.left_out]
+
+    write_left_out(target / LEFT_OUT, left_out)
+    if not usable.kept:
+        reasons = reason_lines(left_out, target / LEFT_OUT)
+        can_normalize = any(row.reason in CAN_BE_NORMALIZED for row in left_out)
+        remedy = ["  `normalize` writes out digits and signs"] * can_normalize
+        raise UserError("\n".join([f"{source}: no usable recording", *reasons, *remedy]))
+    found: dict[str, list[Utterance]] = collections.defaultdict(list)
+    for utterance in usable.kept:
+        found[split_of[utterance.id]].append(utterance)
+    found = {split: found[split] for split in splits if split in found}
+    return PreparedCorpus(
+        name,
+        target,
+        _write_manifests(target, origin, before.manifests, found, labels),
+        {split: _summary(utterances) for split, utterances in found.items()},
+        split_note,
+        sum(map(len, reading.splits.values())) + len(reading.left_out),
+        left_out,
+        labels,
+        before.labels,
+        normalized,
+    )
+
+
+def _usable_utterances(
+    recordings: Sequence[Recording], labeller: Labeller, folder: Path, on_progress: OnProgress
+) -> Partition[Utterance]:
+    """Label, cut and measure recordings."""
+    clips = reported(recordings, "labelling", "clips", on_progress)
+    labelled = partition(labeller.label_all(clips))
+    cut = partition(cut_segments(labelled.kept, folder, on_progress))
+    measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
+    return Partition(measured.kept, labelled.left_out + cut.left_out + measured.left_out)
+
+
+def _write_manifests(
+    target: Path,
+    origin: dict[str, str],
+    before: dict[str, Path],
+    usable: dict[str, list[Utterance]],
+    labels: LabelsDescription | None,
+) -> dict[str, Path]:
+    """Write a manifest for each split, replacing only manifests that were made here before."""
+    manifests = {split: target / f"{split}.jsonl" for split in usable}
+    for path in manifests.values():
+        if path.exists() and path not in before.values():
+            raise UserError(
+                f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
+            )
+    write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
+    for split, path in manifests.items():
+        write_manifest(path, usable[split])
+    for stale in set(before.values()) - set(manifests.values()):
+        stale.unlink(missing_ok=True)  # of a split that no longer exists
+    write_prepared(target, origin, manifests, labels, finished=True)
+    return manifests
+
+
+def _with_unique_ids(
+    splits: Mapping[str, Sequence[Recording]],
+) -> tuple[dict[str, list[Recording]], list[LeftOut]]:
+    """Return recordings with ids that are unique across splits, and the duplicates left out.
+
+    Test splits come first. Of one recording in two splits the first is kept; a different recording with the
+    same id gets its split's name as a prefix.
+    """
+    seen: dict[str, Recording] = {}
+    unique: dict[str, list[Recording]] = {}
+    left_out: list[LeftOut] = []
+    for split in _by_rank(splits):
+        unique[split] = []
+        for recording in splits[split]:
+            other = seen.get(recording.id)
+            if other and _place(other) != _place(recording):
+                recording = dataclasses.replace(recording, id=f"{split}-{recording.id}")
+            if recording.id in seen:
+                left_out.append(LeftOut(recording.audio_path, DUPLICATE_ID, recording.id))
+            else:
+                seen[recording.id] = recording
+                unique[split].append(recording)
+    return unique, left_out
+
+
+def _by_rank(splits: Iterable[str]) -> list[str]:
+    return sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
+
+
+def _place(recording: Recording) -> tuple[str, float, float | None]:
+    return recording.audio_path, recording.begin_s, recording.end_s
+
+
+def _measured(recording: Recording) -> Utterance | LeftOut:
+    path = recording.audio_path
+    if not (is_utf8(path) and is_utf8(recording.id)):
+        return LeftOut(path, "name is not UTF-8; rename it")
+    try:
+        refuse_pipe(path)
+        duration_s = audio_duration_s(path)
+    except UserError as error:
+        reason = UNREADABLE_AUDIO if Path(path).exists() else "no such audio file"
+        return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
+    if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
+        return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")
+    return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
+
+
+def _summary(utterances: Sequence[Utterance]) -> SplitSummary:
+    return SplitSummary(
+        len(utterances),
+        sum(utterance.duration_s for utterance in utterances),
+        len({utterance.speaker for utterance in utterances} - {""}),
+    )

@@ -1,0 +1,1 @@
+"""Audio files: converted, cut, joined and synthesized."""

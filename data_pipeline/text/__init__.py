@@ -1,0 +1,1 @@
+"""Running text, segmented into words for language models."""

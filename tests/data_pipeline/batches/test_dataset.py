@@ -1,0 +1,245 @@
+import collections
+import dataclasses
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
+from asr.base.config import AugmentConfig
+from asr.base.errors import UserError
+from asr.base.vocabulary import Vocabulary
+from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
+from data_pipeline.batches.batching import padded_length
+from data_pipeline.batches.dataset import Dataset, DecodedRecordings
+
+FASTER = AugmentConfig(speed_min=0.8, speed_max=1.25)
+ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25, pauses=0.0)
+NOISY = AugmentConfig(
+    speed_min=0.9, speed_max=1.1, noise="coloured", reverb="rooms", gain_db_min=-6.0, gain_db_max=3.0
+)
+
+
+@pytest.fixture
+def dataset(clips):
+    return augmented(Dataset(clips, Vocabulary.of_utterances(clips), batch_s=5.0), AugmentConfig(pauses=0.0))
+
+
+def augmented(dataset, config, seed=1):
+    return dataclasses.replace(dataset, augmenter=Augmenter.load(config, seed))
+
+
+def anything_fits(num_samples, labels):
+    return True
+
+
+def rows(plan, batches):
+    """Return each utterance's samples and labels by its index; the padding is checked and removed."""
+    found = {}
+    for places, batch in zip(plan, batches, strict=True):
+        audio, num_samples, labels, num_labels = (np.asarray(part) for part in batch)
+        for row, place in enumerate(places):
+            assert not audio[row, num_samples[row] :].any()
+            assert not labels[row, num_labels[row] :].any()
+            assert place not in found
+            found[place] = audio[row, : num_samples[row]], labels[row, : num_labels[row]].tolist()
+    return found
+
+
+def test_batches_contain_the_samples_and_labels_of_the_files(dataset, clips):
+    found = rows(*dataset.in_order())
+    assert len(found) == len(clips)
+    for place, (audio, labels) in found.items():
+        np.testing.assert_array_equal(audio, read_audio(clips[place].audio_path))
+        assert dataset.vocabulary.decode(labels) == clips[place].tokens
+
+
+def test_augmented_epoch_is_reproducible_and_the_next_one_differs(dataset, clips):
+    def epoch(number):
+        return rows(*augmented(dataset, NOISY).epoch(number, 1, anything_fits))
+
+    first, again, second = epoch(0), epoch(0), epoch(1)
+    assert len(first) == len(clips)
+    for place in first:
+        np.testing.assert_array_equal(first[place][0], again[place][0])
+        assert len(first[place][0]) != len(second[place][0])
+
+
+def test_noise_differs_in_every_epoch(dataset):
+    def epoch(number):
+        config = AugmentConfig(noise="coloured", noise_probability=1.0, pauses=0.0)
+        return rows(*augmented(dataset, config).epoch(number, 1, anything_fits))
+
+    first, second = epoch(0), epoch(1)
+    for place, (audio, _) in first.items():
+        assert np.any(audio != second[place][0])
+
+
+def test_interrupted_epoch_resumes_at_any_batch(dataset):
+    noisy = augmented(dataset, NOISY)
+    plan, batches = noisy.epoch(1, 1, anything_fits)
+    whole = [tuple(map(np.asarray, batch)) for batch in batches]
+    assert len(plan) > 3
+    for first in (1, len(plan) - 1, len(plan)):
+        rest, batches = noisy.epoch(1, 1, anything_fits, first_batch=first)
+        assert rest == plan[first:]
+        left = [tuple(map(np.asarray, batch)) for batch in batches]
+        assert len(left) == len(whole) - first
+        for there, here in zip(whole[first:], left, strict=True):
+            for a, b in zip(there, here, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_resumed_epoch_reads_nothing_before_its_first_batch(dataset, clips, tmp_path):
+    plan, _ = dataset.epoch(0, 1, anything_fits)
+    gone = [
+        dataclasses.replace(clip, audio_path=str(tmp_path / "gone.wav")) if place in plan[0] else clip
+        for place, clip in enumerate(clips)
+    ]
+    _, batches = dataclasses.replace(dataset, utterances=gone).epoch(0, 1, anything_fits, first_batch=1)
+    assert len(list(batches)) == len(plan) - 1
+
+
+def test_workers_share_one_plan_and_read_their_own_rows(dataset, clips):
+    plan, _ = dataset.epoch(0, 1, anything_fits)
+    seen = []
+    for worker in (0, 1):
+        own_rows = functools.partial(every_other, worker)
+        own_plan, batches = dataset.epoch(0, 1, anything_fits, own_rows)
+        assert own_plan == plan
+        for places, batch in zip(plan, batches, strict=True):
+            own = own_rows(places)
+            seen += own
+            lengths = [len(read_audio(clips[place].audio_path)) for place in own]
+            assert np.asarray(batch.num_samples).tolist() == lengths
+    assert set(seen) == set(range(len(clips)))
+
+
+def every_other(worker, places):
+    return places[worker::2] or places[:1]
+
+
+def test_planned_lengths_include_speed_and_pauses(dataset):
+    config = dataclasses.replace(FASTER, pauses=1.0)
+    varied = augmented(dataset, config)
+    found = rows(*varied.epoch(0, 1, anything_fits))
+    speeds = speed_factors(config, 1, 0, dataset.keys)
+    pauses = pause_samples(config, 1, 0, dataset.keys).sum(axis=1)
+    assert pauses.any()
+    for place, (audio, _) in found.items():
+        assert len(audio) == num_samples_at(int(dataset.num_samples[place]), speeds[place]) + pauses[place]
+    for places, batch in zip(*varied.epoch(0, 1, anything_fits), strict=True):
+        assert len(places) == 1 or batch.audio.shape[1] * len(places) <= dataset.batch_s * SAMPLE_RATE_HZ
+
+
+def test_batches_come_in_few_shapes(dataset):
+    faster = augmented(dataset, FASTER)
+    for epoch in range(3):
+        for batch in faster.epoch(epoch, 1, anything_fits)[1]:
+            longest = int(np.max(batch.num_samples))
+            assert batch.audio.shape[1] == padded_length(longest)
+            assert batch.labels.shape[1] == padded_length(int(np.max(batch.num_labels)))
+
+
+def test_clip_too_short_for_its_labels_when_sped_up_keeps_its_speed(dataset, clips):
+    crowded = dataset.labels[3]
+    found = rows(*augmented(dataset, ALL_FASTER).epoch(0, 1, lambda n, labels: labels != crowded))
+    for place, (audio, _) in found.items():
+        unchanged = len(read_audio(clips[place].audio_path))
+        assert len(audio) == unchanged if place == 3 else len(audio) < unchanged
+
+
+def test_missing_file_raises_the_reader_s_own_error(dataset, clips, tmp_path):
+    gone = dataclasses.replace(clips[0], id="gone", audio_path=str(tmp_path / "gone.wav"))
+    _, batches = Dataset([*clips[:3], gone], dataset.vocabulary, 5.0).in_order()
+    with pytest.raises(UserError, match=r"gone\.wav: cannot read this file"):
+        list(batches)
+
+
+def counts(dataset, epoch):
+    plan, _ = dataset.epoch(epoch, 1, anything_fits)
+    return collections.Counter(place for places in plan for place in places)
+
+
+@pytest.fixture
+def joint(dataset):
+    """Return a data set whose utterances are of two corpora in turn."""
+    clips = [
+        dataclasses.replace(clip, corpus="ab"[place % 2]) for place, clip in enumerate(dataset.utterances)
+    ]
+    return dataclasses.replace(augmented(dataset, FASTER), utterances=clips)
+
+
+def test_weights_say_how_often_an_epoch_has_a_clip(joint):
+    twice = dataclasses.replace(joint, weights={"a": 2.0})
+    for epoch in (0, 1):
+        assert counts(twice, epoch) == {place: 2 - place % 2 for place in range(len(joint.utterances))}
+    own_s = [sum(u.duration_s for u in joint.utterances if u.corpus == name) for name in "ab"]
+    assert twice.duration_s == pytest.approx(2 * own_s[0] + own_s[1])
+
+
+def test_fractions_of_a_weight_are_drawn_in_every_epoch(joint):
+    some = dataclasses.replace(joint, weights={"b": 1.5})
+    epochs = [counts(some, epoch) for epoch in range(40)]
+    assert epochs[3] == counts(some, 3)
+    assert len({tuple(sorted(epoch.items())) for epoch in epochs}) > 1
+    for place in range(len(joint.utterances)):
+        found = [epoch[place] for epoch in epochs]
+        assert set(found) == ({1, 2} if place % 2 else {1})
+        assert not place % 2 or 1.25 < np.mean(found) < 1.75
+
+
+def test_copies_of_a_clip_are_varied_differently(joint):
+    plan, batches = dataclasses.replace(joint, weights={"a": 3.0}).epoch(0, 1, anything_fits)
+    lengths = collections.defaultdict(set)
+    for places, batch in zip(plan, batches, strict=True):
+        for place, num_samples, labels in zip(
+            places, batch.num_samples.numpy(), batch.labels.numpy(), strict=True
+        ):
+            lengths[place].add(int(num_samples))
+            assert labels[: len(joint.labels[place])].tolist() == joint.labels[place]
+    assert all(len(lengths[place]) == (1 if place % 2 else 3) for place in lengths)
+
+
+def test_weights_of_one_change_nothing(joint):
+    weighted = dataclasses.replace(joint, weights={"a": 1.0})
+    assert weighted.epoch(2, 1, anything_fits)[0] == joint.epoch(2, 1, anything_fits)[0]
+
+
+@pytest.fixture
+def compressed(clips, tmp_path):
+    """Return clips as FLAC, which may be removed."""
+    utterances = []
+    for clip in clips[:4]:
+        path = tmp_path / f"{clip.id}.flac"
+        soundfile.write(path, read_audio(clip.audio_path), SAMPLE_RATE_HZ, subtype="PCM_16")
+        utterances.append(dataclasses.replace(clip, audio_path=str(path)))
+    return utterances
+
+
+def test_compressed_recordings_are_decoded_in_the_first_epoch_alone(compressed, clips):
+    dataset = augmented(Dataset(compressed, Vocabulary.of_utterances(compressed), 5.0), NOISY)
+    rows(*dataset.epoch(0, 1, anything_fits))
+    for utterance in compressed:
+        Path(utterance.audio_path).unlink()
+    unpacked = augmented(Dataset(clips[:4], dataset.vocabulary, 5.0), NOISY)
+    for epoch in (1, 2):
+        found, expected = (rows(*each.epoch(epoch, 1, anything_fits)) for each in (dataset, unpacked))
+        assert found.keys() == expected.keys()
+        for place, (audio, labels) in expected.items():
+            np.testing.assert_array_equal(found[place][0], audio)
+            assert found[place][1] == labels
+
+
+def test_no_more_recordings_are_kept_than_the_limit_allows(compressed):
+    first, second = (utterance.audio_path for utterance in compressed[:2])
+    waveforms = [read_audio(path) for path in (first, second)]
+    recordings = DecodedRecordings(limit=waveforms[0].nbytes + waveforms[1].nbytes - 1)
+    for path in (first, second):
+        recordings.read(path)
+        Path(path).unlink()
+    np.testing.assert_array_equal(recordings.read(first), waveforms[0])
+    with pytest.raises(UserError, match="cannot read this file"):
+        recordings.read(second)

@@ -1,0 +1,221 @@
+import dataclasses
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import tensorflow as tf
+from helpers import ROOT
+
+from asr.audio import recording
+from asr.audio.recording import audio_header, piece_of_file, read_audio
+from asr.base.config import AugmentConfig
+from asr.base.errors import UserError
+from asr.base.lock import exclusive_lock
+from asr.base.vocabulary import Vocabulary
+from asr.cli.main import main
+from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.batches import pack
+from data_pipeline.batches.dataset import Dataset
+from data_pipeline.batches.pack import pack_manifest
+from data_pipeline.doctor.quick import check_audio
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
+
+
+@pytest.fixture(scope="module")
+def mixed(clips, tmp_path_factory):
+    """Return a manifest of several containers and sample rates."""
+    folder = tmp_path_factory.mktemp("mixed")
+    rows = list(clips)
+    for place, (suffix, rate_hz) in enumerate([(".flac", 16000), (".mp3", 22050), (".wav", 8000)]):
+        path = folder / f"x{suffix}"
+        soundfile.write(path, np.random.default_rng(place).normal(0, 0.1, (rate_hz, 2)), rate_hz)
+        rows[place] = dataclasses.replace(rows[place], audio_path=str(path), duration_s=1.0)
+    write_manifest(folder / "train.jsonl", rows[::-1])
+    return folder / "train.jsonl"
+
+
+@pytest.fixture(scope="module")
+def packed(mixed, tmp_path_factory):
+    return pack_manifest(mixed, tmp_path_factory.mktemp("packed"), shard_bytes=100_000)
+
+
+def test_batches_of_a_packed_corpus_equal_the_original_bit_for_bit(mixed, packed):
+    batches = []
+    for manifest in (mixed, packed.manifest):
+        utterances = read_manifest(manifest)
+        augmenter = Augmenter.load(AugmentConfig(speed_min=0.9, speed_max=1.1), 1)
+        data = Dataset(utterances, Vocabulary.of_utterances(utterances), 5.0, augmenter)
+        plan, found = data.epoch(0, 1, lambda num_samples, labels: True)
+        batches.append((plan, [list(map(np.asarray, batch)) for batch in found]))
+    (plan, one), (packed_plan, other) = batches
+    assert plan == packed_plan
+    for a, b in zip(one, other, strict=True):
+        for left, right in zip(a, b, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
+    shards = sorted(packed.manifest.parent.glob("*.tfrecord"))
+    assert len(shards) == packed.num_files > 3
+    features = {
+        name: tf.io.FixedLenFeature([], tf.string) for name in ("audio", "id", "text", "tokens", "speaker")
+    }
+    found = {}
+    for record in tf.data.TFRecordDataset(list(map(str, shards))):
+        example = tf.io.parse_single_example(record, features)
+        found[example["id"].numpy().decode()] = (example, example["audio"].numpy())
+    for utterance in read_manifest(mixed):
+        example, audio = found[utterance.id]
+        assert example["text"].numpy().decode() == utterance.text
+        assert example["tokens"].numpy().decode().split() == list(utterance.tokens)
+        np.testing.assert_array_equal(read_audio(io.BytesIO(audio)), read_audio(utterance.audio_path))
+        if utterance.audio_path.endswith(".flac"):
+            assert audio == Path(utterance.audio_path).read_bytes()
+        else:
+            waveform, rate_hz = tf.audio.decode_wav(audio)
+            assert (rate_hz, waveform.shape[1]) == (16000, 1)
+
+
+def test_packed_clips_are_sorted_by_length(packed):
+    def place(utterance):
+        file, _, rest = utterance.audio_path.partition("@")
+        return file, int(rest.split("+")[0])
+
+    durations = [u.duration_s for u in sorted(packed.utterances, key=place)]
+    assert durations == sorted(durations)
+
+
+def test_audio_header_and_doctor_accept_packed_recordings(packed):
+    assert not any(check_audio(read_manifest(packed.manifest)))
+    header = audio_header(packed.utterances[0].audio_path)
+    assert (header.rate_hz, header.num_channels, header.container) == (16000, 1, "WAV")
+
+
+def test_reading_from_a_truncated_or_missing_pack_raises(mixed, tmp_path):
+    packed = pack_manifest(mixed, tmp_path, shard_bytes=1)
+    last = packed.utterances[-1].audio_path
+    shard = tmp_path / Path(last.partition("@")[0]).name
+    shard.write_bytes(shard.read_bytes()[:-5000])
+    with pytest.raises(UserError, match=r"tfrecord.*the file ends before"):
+        read_audio(last)
+    shard.unlink()
+    with pytest.raises(UserError, match=r"tfrecord.*No such file"):
+        read_audio(last)
+
+
+def test_unreadable_recording_is_listed_and_the_others_are_packed(clips, tmp_path, capsys):
+    gone = dataclasses.replace(clips[0], audio_path=str(tmp_path / "gone.wav"))
+    write_manifest(tmp_path / "m.jsonl", [gone, *clips[1:3]])
+    assert main(["pack", str(tmp_path / "m.jsonl"), str(tmp_path / "out")]) == 2
+    assert [u.id for u in read_manifest(tmp_path / "out" / "m.jsonl")] == [u.id for u in clips[1:3]]
+    assert "gone.wav" in (tmp_path / "out" / "m.left_out.tsv").read_text("utf-8")
+    assert "gone.wav" in capsys.readouterr().out
+
+
+def test_repeated_pack_keeps_finished_files_and_replaces_partial_ones(mixed, clips, tmp_path):
+    write_manifest(tmp_path / "dev.jsonl", clips[:3])
+    first = pack_manifest(mixed, tmp_path / "out")
+    when = [path.stat().st_mtime_ns for path in sorted((tmp_path / "out").glob("train*"))]
+    (tmp_path / "out" / "dev.jsonl-00000.tfrecord").write_bytes(b"half a file")
+    assert main(["pack", str(mixed), str(tmp_path / "dev.jsonl"), str(tmp_path / "out")]) == 0
+    assert [path.stat().st_mtime_ns for path in sorted((tmp_path / "out").glob("train*"))] == when
+    assert pack_manifest(mixed, tmp_path / "out").utterances == read_manifest(first.manifest)
+    for utterance in read_manifest(tmp_path / "out" / "dev.jsonl"):
+        read_audio(utterance.audio_path)
+
+
+@pytest.mark.parametrize("damage", ["", "cut", "other"])
+def test_interrupted_pack_keeps_complete_files_and_ends_as_if_uninterrupted(
+    mixed, packed, tmp_path, monkeypatch, damage
+):
+    added = []
+
+    def add(shards, *arguments):
+        if len(added) == 6:
+            raise KeyboardInterrupt
+        added.append(arguments)
+        return original(shards, *arguments)
+
+    original = pack._Shards.add
+    monkeypatch.setattr(pack._Shards, "add", add)
+    with pytest.raises(KeyboardInterrupt):
+        pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+    monkeypatch.undo()
+    shards = sorted(tmp_path.glob("*.tfrecord"))
+    assert len(shards) > 1
+    when = [path.stat().st_mtime_ns for path in shards]
+    if damage == "cut":
+        shards[1].write_bytes(shards[1].read_bytes()[:-100])
+    elif damage == "other":
+        shards[1].write_bytes(shards[1].read_bytes().replace(b"demo-", b"omed-"))
+    again = pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+    assert again.num_files == packed.num_files
+    for name in ("train.jsonl", *(path.name for path in packed.manifest.parent.glob("*.tfrecord"))):
+        assert (tmp_path / name).read_bytes() == packed.manifest.with_name(name).read_bytes()
+    kept = [path.stat().st_mtime_ns == before for path, before in zip(shards, when, strict=True)]
+    assert kept == [True] + [not damage] * (len(shards) - 1)
+
+
+def test_pack_stays_open_between_two_recordings(packed, monkeypatch):
+    opened = []
+    monkeypatch.setattr(recording, "open", lambda *a, **k: opened.append(a) or open(*a, **k), raising=False)  # noqa: PTH123, SIM115
+    recording._opened_once.cache_clear()
+    for utterance in packed.utterances:
+        read_audio(utterance.audio_path)
+    assert len(opened) == packed.num_files < len(packed.utterances)
+
+
+def test_packing_over_other_utterances_raises(packed, clips, tmp_path):
+    write_manifest(tmp_path / "train.jsonl", [*clips[:2][::-1], dataclasses.replace(clips[2], id="new")])
+    before = packed.manifest.read_bytes()
+    with pytest.raises(UserError, match="contains other utterances"):
+        pack_manifest(tmp_path / "train.jsonl", packed.manifest.parent)
+    assert packed.manifest.read_bytes() == before
+
+
+def test_manifests_with_the_same_stem_get_separate_files(mixed, clips, tmp_path):
+    write_manifest(tmp_path / "train.json", clips[:2])
+    for manifest in (mixed, tmp_path / "train.json"):
+        pack_manifest(manifest, tmp_path / "out")
+    for packed in (tmp_path / "out" / mixed.name, tmp_path / "out" / "train.json"):
+        for utterance in read_manifest(packed):
+            read_audio(utterance.audio_path)
+
+
+def test_concurrent_packing_into_one_folder_raises(mixed, tmp_path):
+    with exclusive_lock(tmp_path, "asr pack"), pytest.raises(UserError, match="another asr pack"):
+        pack_manifest(mixed, tmp_path)
+
+
+def test_packing_into_the_folder_of_the_manifest_raises(mixed):
+    with pytest.raises(UserError, match="folder of the manifest itself"):
+        pack_manifest(mixed, mixed.parent)
+
+
+def test_reading_beyond_the_end_of_a_pack_raises_before_allocating(packed):
+    with pytest.raises(UserError, match="the file ends before"):
+        read_audio(piece_of_file(packed.manifest.parent / "train.jsonl-00000.tfrecord", 0, 10**15))
+
+
+def test_packing_into_an_unwritable_folder_raises(mixed, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write this folder"):
+        pack_manifest(mixed, tmp_path / "file" / "out")
+
+
+def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, tmp_path):
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
+        "from asr.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, "pack", mixed, tmp_path], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 2, result.stderr
+    assert "cannot write packed files" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [".asr-pack.lock"]

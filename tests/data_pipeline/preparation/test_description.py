@@ -1,0 +1,202 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+from helpers.corpora.chinese import build_thchs30
+
+from asr.base.errors import UserError
+from asr.cli.main import main
+from data_pipeline.labels.from_text import LABELS_VERSION
+from data_pipeline.labels.normalization import Normalizer, has_numbers
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.preparation.description import LabelsDescription, labels_beside
+from data_pipeline.preparation.prepare import prepare_corpus
+
+SENTENCES = ["你好", "一定不是", "行长你好", "我们也很好", "再见", "谢谢"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Return a folder with a transcript beside each clip."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    noise = np.random.default_rng(0).normal(0, 0.1, 16000)
+    for number, sentence in enumerate(SENTENCES):
+        soundfile.write(folder / f"c{number}.wav", noise, 16000)
+        (folder / f"c{number}.txt").write_text(sentence, encoding="utf-8")
+    return folder
+
+
+def labels_in(out):
+    """Return the syllables of each sentence as one string."""
+    return {u.text: " ".join(u.tokens) for path in out.glob("*.jsonl") for u in read_manifest(path)}
+
+
+def rewrite(out, **changes):
+    """Change what the description of a prepared corpus says; None removes a key."""
+    path = out / "prepared.json"
+    described = {**json.loads(path.read_text("utf-8")), **changes}
+    path.write_text(
+        json.dumps({key: value for key, value in described.items() if value is not None}), "utf-8"
+    )
+
+
+def test_tones_and_table_make_the_labels_and_are_recorded(source, tmp_path, capsys):
+    table, out = tmp_path / "own.txt", tmp_path / "out"
+    table.write_text("行长 xing2 zhang3\n", encoding="utf-8")
+    options = ["--tones", "spoken", "--readings", str(table)]
+    assert main(["prepare", "folder", str(source), str(out), *options]) == 0
+    labels = labels_in(out)
+    assert labels["一定不是"] == "yi2 ding4 bu2 shi4"
+    assert labels["行长你好"] == "xing2 zhang3 ni2 hao3"
+    assert "spoken tones, a table of readings" in capsys.readouterr().out
+    description = labels_beside(next(out.glob("*.jsonl")))
+    assert description.tones == "spoken"
+    assert description.version == LABELS_VERSION
+    assert len(description.readings) == 64
+
+
+def test_corpus_labelled_by_another_version_is_reported_and_labelled_again(source, tmp_path, capsys):
+    out = tmp_path / "out"
+    prepare_corpus("folder", str(source), out)
+    rewrite(out, labels={"version": LABELS_VERSION - 1, "tones": "citation"})
+    before = prepare_corpus("folder", str(source), out)
+    assert any(f"version {LABELS_VERSION - 1}" in line for line in before.lines())
+    assert before.manifests
+    assert main(["prepare", "folder", str(source), str(out)]) == 0
+    assert f"version {LABELS_VERSION - 1}" in capsys.readouterr().out
+    assert not prepare_corpus("folder", str(source), out).lines()
+
+
+def test_corpus_prepared_before_versions_is_usable_and_reported(source, tmp_path):
+    out = tmp_path / "out"
+    made = prepare_corpus("folder", str(source), out)
+    rewrite(out, labels=None)
+    before = prepare_corpus("folder", str(source), out)
+    assert before.manifests == made.manifests
+    assert any("version 1" in line for line in before.lines())
+    assert labels_beside(made.manifests["train"]) == LabelsDescription(version=1)
+
+
+def test_labels_by_the_makers_have_no_version(tmp_path):
+    source, out = build_thchs30(tmp_path / "in"), tmp_path / "out"
+    made = prepare_corpus("thchs30", str(source), out)
+    assert labels_beside(made.manifests["train"]) is None
+    rewrite(out, labels=None)
+    assert not prepare_corpus("thchs30", str(source), out).lines()
+
+
+@pytest.mark.parametrize(
+    "options", [["--units", "characters"], []], ids=["characters", "labels of the makers"]
+)
+def test_tones_of_labels_that_are_not_made_from_text_raise(options, tmp_path, capsys):
+    source, out = build_thchs30(tmp_path / "in"), tmp_path / "out"
+    assert main(["prepare", "thchs30", str(source), str(out), "--tones", "spoken", *options])
+    error = capsys.readouterr().err
+    assert "--tones" in error
+    assert "--units syllables" in error
+    assert not list(out.glob("*.jsonl"))
+
+
+def test_broken_table_is_reported_with_its_line_before_anything_is_written(source, tmp_path, capsys):
+    table = tmp_path / "own.txt"
+    table.write_text("银行 yin2 hang2\n行长 hang2\n", encoding="utf-8")
+    assert main(["prepare", "folder", str(source), str(tmp_path / "out"), "--readings", str(table)])
+    assert "own.txt, line 2" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"manifests": 1}', '{"manifests": {"a": "m.jsonl"}}'])
+def test_labels_beside_a_manifest_of_unknown_origin_are_not_known(content, tmp_path):
+    (tmp_path / "prepared.json").write_text(content, encoding="utf-8")
+    assert labels_beside(tmp_path / "m.jsonl") is None
+    assert labels_beside(tmp_path / "none" / "m.jsonl") is None
+
+
+def test_unusable_table_is_a_mistake_of_the_user(source, tmp_path):
+    from data_pipeline.preparation.labeller import ReadingOptions
+
+    with pytest.raises(UserError, match=r"none\.txt: cannot read"):
+        prepare_corpus(
+            "folder", str(source), tmp_path / "out", reading=ReadingOptions(readings=tmp_path / "none.txt")
+        )
+
+
+@pytest.fixture
+def with_digits(source):
+    """Return the folder with texts that hold digits, signs and Latin letters."""
+    for number, text in enumerate(["2019年", "涨了3.5%", "12:30", "T恤3号"]):
+        (source / f"c{number}.txt").write_text(text, encoding="utf-8")
+    return source
+
+
+@pytest.mark.parametrize("units", ["syllables", "characters"])
+def test_normalized_texts_are_labelled_and_listed(units, with_digits, tmp_path, capsys):
+    pytest.importorskip("wetext")
+    out = tmp_path / "out"
+    options = ["--normalize", "--units", units]
+    assert main(["prepare", "folder", str(with_digits), str(out), *options]) == 0
+    labels = labels_in(out)
+    assert {"二零一九年", "涨了百分之三点五", "十二点三十分", "再见", "谢谢"} <= labels.keys()
+    if units == "syllables":
+        assert labels["二零一九年"] == "er4 ling2 yi1 jiu3 nian2"
+        assert "found Latin letters" in (out / "left_out.tsv").read_text("utf-8")
+    rows = [line.split("\t") for line in (out / "normalized.tsv").read_text("utf-8").splitlines()]
+    assert ("2019年", "二零一九年") in {(written, spoken) for _, written, spoken in rows}
+    assert all(written != spoken and path.endswith(".wav") for path, written, spoken in rows)
+    assert "normalized.tsv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("吃了½个", "吃了二分之一个"),
+        ("2¾小时", "二又四分之三小时"),
+        ("第Ⅳ章", "第四章"),
+        ("①号", "一号"),
+        ("５～6个", "五到六个"),
+        ("5〜6个", "五到六个"),
+        ("涨了50％", "涨了百分之五十"),
+        ("二十一人", "二十一人"),
+    ],
+)
+def test_wide_circled_and_roman_numbers_and_fractions_are_written_out(written, spoken):
+    pytest.importorskip("wetext")
+    assert Normalizer()(written) == spoken
+    assert has_numbers(written) == (written != spoken)
+
+
+def test_digits_are_left_out_with_the_remedy(with_digits, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["prepare", "folder", str(with_digits), str(out)]) == 0
+    assert "2019年" not in labels_in(out)
+    assert not (out / "normalized.tsv").exists()
+    output = capsys.readouterr().out
+    assert "found digits" in output
+    assert "--normalize" in output
+
+
+def test_stale_list_of_normalized_texts_is_removed(with_digits, tmp_path):
+    pytest.importorskip("wetext")
+    out = tmp_path / "out"
+    assert main(["prepare", "folder", str(with_digits), str(out), "--normalize"]) == 0
+    assert main(["prepare", "folder", str(with_digits), str(out)]) == 0
+    assert not (out / "normalized.tsv").exists()
+
+
+def test_corpus_of_digits_alone_is_refused_with_the_remedy(source, tmp_path, capsys):
+    for text in source.glob("*.txt"):
+        text.write_text("2019", encoding="utf-8")
+    assert main(["prepare", "folder", str(source), str(tmp_path / "out")])
+    assert "--normalize" in capsys.readouterr().err
+
+
+def test_missing_package_is_named_with_how_to_install_it(source, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wetext", None)
+    assert main(["prepare", "folder", str(source), str(tmp_path / "out"), "--normalize"])
+    error = capsys.readouterr().err
+    assert "polyphone[normalize]" in error
+    assert "--normalize" in error
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,41 @@
+import numpy as np
+import soundfile
+
+from asr.audio.recording import read_audio
+from data_pipeline.recordings.segments import cut_segments, file_name
+from data_pipeline.types import LeftOut, Recording
+
+
+def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
+    rng = np.random.default_rng(0)
+    soundfile.write(tmp_path / "long.flac", rng.normal(0, 0.1, 32000), 16000)
+    whole = read_audio(tmp_path / "long.flac")
+    long = str(tmp_path / "long.flac")
+    rows = [
+        Recording("all", long, "全", begin_s=0.0, end_s=1.98),
+        Recording("a/1", long, "甲", begin_s=0.5, end_s=1.25),
+        Recording("a_1", long, "乙", begin_s=1.25),
+        Recording("whole", long, "丙"),
+        Recording("beyond", long, "丁", begin_s=1.0, end_s=3.0),
+        Recording("backwards", long, "戊", begin_s=1.0, end_s=0.5),
+        Recording("gone", "gone.wav", "己", begin_s=1.0),
+    ]
+    results = list(cut_segments(rows, tmp_path / "audio"))
+    kept = {r.id: r for r in results if isinstance(r, Recording)}
+    assert set(kept) == {"a/1", "a_1", "whole", "all"}
+    assert kept["whole"] == rows[3]
+    assert kept["all"].audio_path == long  # the whole file is not copied
+    assert all(recording.begin_s == 0 and recording.end_s is None for recording in kept.values())
+    np.testing.assert_array_equal(read_audio(kept["a/1"].audio_path), whole[8000:20000])
+    np.testing.assert_array_equal(read_audio(kept["a_1"].audio_path), whole[20000:])
+    left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
+    assert set(left_out) == {"beyond", "backwards", "gone"}
+    assert "outside" in left_out["beyond"]
+
+
+def test_file_names_are_portable_and_unique():
+    ids = ["a", "a/b", "a_b", "a:b", "..", "中文", "x" * 300, "x" * 299, "长" * 200]
+    names = [file_name(each) for each in ids]
+    assert len(set(names)) == len(ids)
+    assert names[0] == "a"
+    assert all("/" not in name and not name.startswith(".") and len(name.encode()) < 200 for name in names)
