@@ -22,6 +22,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from queue import SimpleQueue
 from signal import Signals
 from typing import IO, Any, TypeAlias
@@ -132,6 +133,21 @@ def answers_in_order(children: Sequence[ChildProcess], requests: Iterable[Any]) 
         yield from answers
     for child in busy:
         yield child.receive()
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident size of this process since it began to run this program."""
+    try:
+        # not getrusage's, which counts the process that this one was forked from
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def main() -> None:

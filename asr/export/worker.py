@@ -8,13 +8,12 @@ with RuntimeProcess("asr.export.onnx.runtime:OnnxRuntime", folder) as process:
 from __future__ import annotations
 
 import importlib
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asr.base.child_process import ChildEndedError, ChildProcess
+from asr.base.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.errors import UserError
 from asr.export.format import Outputs, Waveform
 
@@ -73,19 +72,4 @@ def serve(requests: Iterator[list[Waveform]], runtime: str, folder: Path) -> Ite
     yield time.perf_counter() - began, bool(running.takes_batches)
     for waveforms in requests:
         began = time.perf_counter()
-        yield (running.run(waveforms), time.perf_counter() - began) if waveforms else _peak_memory_bytes()
-
-
-def _peak_memory_bytes() -> int:
-    """Return the largest resident size of this process since it began to run this program."""
-    try:
-        # not getrusage's, which counts the process that this one was forked from
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        yield (running.run(waveforms), time.perf_counter() - began) if waveforms else peak_memory_bytes()
