@@ -21,7 +21,6 @@ import numpy.typing as npt
 import soundfile
 
 from asr.audio.containers import cut_off_reason, whole_audio, without_tags
-from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
@@ -277,8 +276,7 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
         raise UserError(f"{name}: {reason}")
     whole.seek(0)
     try:
-        with decoder_notes_logged():
-            file = soundfile.SoundFile(_Decoded(whole))
+        file = soundfile.SoundFile(_Decoded(whole))
     except (soundfile.LibsndfileError, TypeError) as error:
         raise UserError(
             f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
@@ -335,15 +333,13 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
 
 def _frames(file: Any, num_frames: int, dtype: str) -> npt.NDArray[Any]:
     """Read the next (S, channels) samples, at most `num_frames` of each channel."""
-    with decoder_notes_logged():
-        samples: npt.NDArray[Any] = file.read(num_frames, dtype=dtype, always_2d=True)
+    samples: npt.NDArray[Any] = file.read(num_frames, dtype=dtype, always_2d=True)
     return samples
 
 
 def _refuse_missing_end(file: Any, name: str, duration_s: float) -> None:
     try:
-        with decoder_notes_logged():
-            file.seek(file.frames - WINDOW_SAMPLES)
+        file.seek(file.frames - WINDOW_SAMPLES)
         num_read = len(_frames(file, WINDOW_SAMPLES, "float32"))
     except (soundfile.LibsndfileError, ValueError):
         num_read = 0

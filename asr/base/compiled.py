@@ -3,22 +3,20 @@
 @compiled
 def total(values: Float32) -> float: ...
 
-Numba's own cache is invalidated only when the file that holds the function changes. But what the function
-calls, and the constants that it reads, may be in other files: here a change to any of them recompiles all.
+The cache is in `~/.cache/polyphone`, or in the folder `polyphone` of XDG_CACHE_HOME or NUMBA_CACHE_DIR.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
-import re
+import logging
+import os
 import shutil
-import threading
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy.typing as npt
@@ -26,110 +24,52 @@ import numpy.typing as npt
 F = TypeVar("F", bound=Callable[..., object])
 Array = npt.NDArray[Any]
 
-HERE = Path(__file__).parent
-PACKAGE = HERE.parent
-IMPORT = re.compile(rb"^(?:from|import) (asr[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
+PACKAGE = Path(__file__).parent.parent
+ROOMS = ("base", "ctc", "language")  # all compiled loops, and all that these import
 STALE_S = 7 * 86_400.0  # a process that started earlier may still use an old cache
+
+logger = logging.getLogger(__name__)
+
+
+def sources() -> list[Path]:
+    """Return the files that contain compiled functions, and all files that these import."""
+    return sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+
+
+def _choose_folder() -> bool:
+    """Set numba's cache to a folder for the present sources; return whether it can be written.
+
+    Numba alone invalidates a function when its own file changes, but not when one does that it calls into.
+    """
+    digest = hashlib.sha256()
+    for path in sources():
+        digest.update(path.read_bytes())
+    caches = numba.config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        folder = Path(caches).expanduser() / "polyphone" / f"compiled-{digest.hexdigest()[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+        logger.warning("%s; loops are compiled again in each process: set NUMBA_CACHE_DIR to a folder", error)
+        return False
+    for other in folder.parent.glob("compiled-*"):
+        if other != folder and time.time() - other.stat().st_mtime > STALE_S:
+            shutil.rmtree(other, ignore_errors=True)
+    numba.config.CACHE_DIR = str(folder)
+    return True
+
+
+_OPTIONS = {"cache": _choose_folder(), "nogil": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
     """Compile a function that does not need the interpreter; it releases the GIL while it runs."""
-    return _compiled(function)
+    return cast(F, numba.njit(**_OPTIONS)(function))
 
 
 def compiled_inline(function: F) -> F:
     """Compile a small function as `compiled` does, inlined where it is called."""
-    return _compiled(function, inline="always")
-
-
-def _compiled(function: F, **options: str) -> F:
-    found = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _folder()  # looked up now, not when the function is called
-    try:
-        decorated: F = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
-    finally:
-        numba.config.CACHE_DIR = found
-    compile_or_load = decorated.compile  # type: ignore[attr-defined]
-
-    @functools.wraps(compile_or_load)
-    def compile_once(argument_types: tuple[Any, ...]) -> object:
-        with _other_processes_waiting():
-            # numba compiles again for every constant that a caller passes
-            return compile_or_load(tuple(numba.types.unliteral(one) for one in argument_types))
-
-    decorated.compile = compile_once  # type: ignore[attr-defined]
-    return decorated
-
-
-@contextlib.contextmanager
-def _other_processes_waiting() -> Iterator[None]:
-    """Let processes that need the same function wait until this one has compiled it, and then load it.
-
-    Without flock(2), each of them compiles it.
-    """
-    with contextlib.ExitStack() as held:
-        if not _waiting.depth:
-            with contextlib.suppress(ImportError, OSError):
-                import fcntl
-
-                folder = Path(_folder())
-                folder.mkdir(parents=True, exist_ok=True)
-                file = held.enter_context((folder / ".lock").open("a+"))
-                fcntl.flock(file, fcntl.LOCK_EX)
-        _waiting.depth += 1
-        try:
-            yield
-        finally:
-            _waiting.depth -= 1
-
-
-class _Waiting(threading.local):
-    """Counts the compilations in progress in a thread: a function compiles those that it calls."""
-
-    depth = 0
-
-
-_waiting = _Waiting()
-
-
-def sources(package: Path = PACKAGE) -> list[Path]:
-    """Return the files that contain compiled functions, and all files that these import.
-
-    Args:
-        package: the folder of asr.
-    """
-    texts = {path: path.read_bytes() for path in package.rglob("*.py")}
-    left = [path for path, text in texts.items() if b"from asr.base.compiled import" in text]
-    found: set[Path] = set()
-    while left:
-        path = left.pop()
-        if path in texts and path not in found:
-            found.add(path)
-            left += _imported(texts[path], package)
-    return sorted(found)
-
-
-def _imported(text: bytes, package: Path) -> Iterator[Path]:
-    """Yield the files that a module may import at its top; some of the names are not modules."""
-    for module, names in IMPORT.findall(text):
-        folder = package.parent.joinpath(*module.decode().split("."))
-        yield folder.with_suffix(".py")
-        yield folder / "__init__.py"
-        yield from (folder / f"{name.decode()}.py" for name in re.findall(rb"\w+", names))
-
-
-@functools.cache
-def _folder() -> str:
-    """Return the cache folder for the present sources; numba chooses another if it is not writable."""
-    digest = hashlib.sha256()
-    for path in sources():
-        digest.update(path.read_bytes())
-    folder = HERE / "__pycache__" / f"compiled-{digest.hexdigest()[:16]}"
-    if not folder.exists():
-        for other in folder.parent.glob("compiled-*"):
-            if time.time() - other.stat().st_mtime > STALE_S:
-                shutil.rmtree(other, ignore_errors=True)
-    return str(folder)
+    return cast(F, numba.njit(**_OPTIONS, inline="always")(function))
 
 
 @compiled_inline

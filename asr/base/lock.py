@@ -1,4 +1,4 @@
-"""A lock file lets one command at a time work in a folder, and shows others whether one does.
+"""Locks between processes: of a folder, in which one command at a time works, and of an open file.
 
 This module calls flock(2) itself, because checking needs a shared lock and filelock's locks are exclusive:
 a check through filelock could keep a command out for a moment, and two checks could each mistake the other
@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from asr.base.errors import UserError
 from asr.base.files import cannot_write
@@ -73,6 +73,27 @@ def is_locked(folder: Path, command: str) -> bool:
     with contextlib.suppress(OSError), path.open() as file, contextlib.ExitStack() as held:
         return _is_held(file) if _has_flock() else not _acquire_on_windows(path, held)
     return False
+
+
+def lock_file(file: IO[Any], wait: bool = False) -> bool:
+    """Lock an open file until it is closed; it stays unlocked where the system or its disk has no locks.
+
+    Args:
+        file: of which no process calls `exclusive_lock`.
+        wait: until no other process holds the lock.
+
+    Returns:
+        False if another process holds the lock.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        pass
+    return True
 
 
 def _lock_path(folder: Path, command: str) -> Path:

@@ -1,37 +1,29 @@
 """Find the largest and the fastest batch size that fits the devices: `asr tune-batch` prints the result.
 
-sizes = tune_batch(load_config("demo"), devices="0,1", on_trial=print)
-print(sizes.largest.batch_s, sizes.fastest.batch_s)
+trials = tune_batch(load_config("demo"), Devices("0,1"), on_trial=print)
+print(max(trial.batch_s for trial in trials if not trial.failure))
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
+import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from asr.base.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
-from asr.model.devices import ONE_DEVICE, Devices
-from asr.training.batch_search import (
-    USABLE_SHARE,
-    Started,
-    Trial,
-    Worker,
-    available_bytes,
-    reason_to_stop,
-    search,
-    worst_batches,
-)
+from asr.model.devices import Devices
 from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
@@ -40,116 +32,154 @@ if TYPE_CHECKING:
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
 
+FIRST_S = 60.0  # the first size is at most this, and the configured size divided by a power of two
+PRECISION = 1.12  # the search ends when the smallest size that fails is this many times one that fits
+FEW_BATCHES = 4  # in an epoch: larger ones make too few steps to learn from
+USABLE_SHARE = 0.8  # of the machine's free memory; with all of it, the machine would swap
 TIMED_S = 1.0  # each size is timed for at least this long
 NUM_TYPICAL = 3  # batches that are timed in addition to the worst
 
 
 @dataclass(frozen=True)
-class BatchSizes:
-    """The results of all trials.
+class Trial:
+    """The result of trying one batch size.
 
     Attributes:
-        config: the configuration that was tried, with its manifests.
-        trials: in the order in which they were made.
-        longest: the longest clip of the training set.
-        total_s: seconds of audio in the training set.
+        batch_s: seconds of audio in a batch, including padding.
+        num_batches: in an epoch.
+        num_rows: clips in the batch with the most of them; 0 if unknown.
+        audio_s_per_s: seconds of audio trained on per second; 0 if not measured.
+        peak_bytes: peak memory of the device, or of the process if the device is the CPU.
+        failure: why the size does not fit; empty if it fits.
     """
 
-    config: Config
-    trials: Sequence[Trial]
-    longest: Utterance
-    total_s: float
-
-    @property
-    def fitting(self) -> list[Trial]:
-        """Return the trials that fit, the smallest batch first."""
-        return sorted((trial for trial in self.trials if not trial.failure), key=lambda trial: trial.batch_s)
-
-    @property
-    def largest(self) -> Trial:
-        """Return the trial of the largest batch that fits."""
-        return self.fitting[-1]
-
-    @property
-    def fastest(self) -> Trial:
-        """Return the trial with the highest throughput."""
-        return max(self.fitting, key=lambda trial: trial.audio_s_per_s)
-
-    @property
-    def why_no_larger(self) -> str:
-        """Return why larger batches were not tried if all that were tried fit; else an empty string."""
-        return reason_to_stop(self.fitting, self.total_s) if len(self.fitting) == len(self.trials) else ""
-
-    @property
-    def learning_rates(self) -> tuple[float, float]:
-        """Return the learning rates for the fastest size: scaled by the square root, and linearly.
-
-        The square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017).
-        """
-        times = self.fastest.batch_s / self.config.train.batch_s
-        rate = self.config.train.learning_rate
-        return rate * math.sqrt(times), rate * times
+    batch_s: float
+    num_batches: int = 0
+    num_rows: int = 0
+    audio_s_per_s: float = 0.0
+    peak_bytes: int = 0
+    failure: str = ""
 
 
 def tune_batch(
     config: Config,
-    devices: Devices = ONE_DEVICE,
-    *,
-    limit_bytes: float | None = None,
-    on_data: Callable[[str, int, float], None] = lambda *_: None,
+    devices: Devices,
     on_trial: Callable[[Trial], None] = lambda _: None,
     on_progress: OnProgress = ignore_progress,
-) -> BatchSizes:
-    """Try batch sizes, each in a process that may run out of memory.
+) -> list[Trial]:
+    """Try batch sizes, each in a process that may run out of memory, and return the trials.
 
     Args:
         config: to be trained.
-        devices: on which to train; any engine but multi-worker.
-        limit_bytes: memory that may be used if the device is the CPU; None for most of the free memory.
-        on_data: receives the training manifest, its number of utterances and its seconds of audio.
+        devices: the devices, and how they share the work; all engines but multi-worker.
         on_trial: receives each trial when it is done.
         on_progress: receives how far the preparation of a corpus has come.
 
     Raises:
-        UserError: the configuration or a device cannot be used.
+        UserError: the configuration or a device cannot be used, or no size fits.
     """
     if devices.engine == "multi-worker":
         raise UserError("`engine=multi-worker`: tune one machine's share with `engine=mirrored` instead")
     config = with_manifests(config, on_progress)
-    utterances = _trainable_utterances(config)
-    total_s = sum(utterance.duration_s for utterance in utterances)
-    on_data(config.data.train, len(utterances), total_s)
-    limit_bytes = USABLE_SHARE * available_bytes() if limit_bytes is None else limit_bytes
     trials = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Worker(serve, config, devices, folder, limit_bytes=limit_bytes) as worker,
-    ):
-        for trial in search(worker.try_size, config.train.batch_s, total_s):
+    with tempfile.TemporaryDirectory() as folder, Attempts(serve, config, devices, Path(folder)) as attempts:
+        for trial in search(attempts.try_size, config.train.batch_s):
             on_trial(trial)
             trials.append(trial)
-    longest = max(utterances, key=lambda utterance: utterance.duration_s)
-    return BatchSizes(config, trials, longest, total_s)
+    if all(trial.failure for trial in trials):
+        longest = max(_trainable_utterances(config), key=lambda utterance: utterance.duration_s)
+        raise UserError(
+            f"no batch size fits; the longest clip alone is {longest.duration_s:.1f} s ({longest.id}, "
+            f"{longest.audio_path}): leave out clips of this length, or choose a smaller model.size"
+        )
+    return trials
 
 
-def serve(connection: Connection, config: Config, devices: Devices, folder: str) -> None:
-    """Try the sizes that the connection sends, until one fails; runs in a process of its own."""
-    with contextlib.suppress(BrokenPipeError, EOFError):  # the parent has ended
-        _serve(connection, config, devices, Path(folder))
+def search(attempt: Callable[[float], Trial], configured_s: float) -> Iterator[Trial]:
+    """Try sizes: double the size while it fits, then bisect between the last that fits and the first failure.
+
+    Args:
+        attempt: tries a size.
+        configured_s: the configured size, which is one of those tried.
+    """
+    size = configured_s / 2.0 ** max(0, math.ceil(math.log2(configured_s / FIRST_S)))
+    fits = 0.0
+    while not (trial := attempt(size)).failure:
+        yield trial
+        if trial.num_batches <= FEW_BATCHES:
+            return
+        fits, size = size, 2 * size
+    yield trial
+    fails = size
+    while fails > PRECISION * fits:
+        if not fits and (trial.num_rows == 1 or fails <= 1):  # no batch is smaller than a single clip
+            return
+        size = float(f"{math.sqrt(fits * fails):.2g}") if fits else fails / 2
+        if not fits < size < fails:
+            return
+        yield (trial := attempt(size))
+        fits, fails = (fits, size) if trial.failure else (size, fails)
 
 
-def _serve(connection: Connection, config: Config, devices: Devices, folder: Path) -> None:
-    try:
-        trainer, data = _make_trainer(config, devices, folder)
-    except UserError as error:
-        connection.send(error)
-        return
-    connection.send(Started(on_cpu=not _gpus(trainer), base_bytes=_peak_bytes(trainer)))
-    failed = False
-    while not failed:
-        trial = _attempt(trainer, data, connection.recv())
-        connection.send(trial)
-        failed = bool(trial.failure)
+class Attempts:
+    """Tries sizes in a process, and in another one after each failure, which leaves memory behind.
+
+    Args:
+        serve: see `ChildProcess`; answers each size with a `Trial`.
+        arguments: for `serve`.
+    """
+
+    def __init__(self, serve: Callable[..., Iterator[Trial]], *arguments: Any) -> None:
+        self._start = functools.partial(ChildProcess, serve, *arguments)
+        self._child: ChildProcess | None = None
+
+    def __enter__(self) -> Attempts:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._child:
+            self._child.kill()
+
+    def try_size(self, batch_s: float) -> Trial:
+        """Try a batch size in the process."""
+        child = self._child = self._child or self._start()
+        child.send(batch_s)
+        try:
+            trial: Trial = child.receive()
+        except ChildEndedError as end:
+            if not end.signal:
+                raise UserError(
+                    "the process that tries batches has failed; its own error message is above"
+                ) from None
+            cause = f"its process was killed by {end}, which usually means too little memory"
+            trial = Trial(batch_s, failure=cause)
+        if trial.failure:
+            child.kill()
+            self._child = None
+        return trial
+
+
+def serve(requests: Iterator[float], config: Config, devices: Devices, folder: Path) -> Iterator[Trial]:
+    """Yield a trial of each batch size; runs in a process of its own."""
+    trainer, data = _make_trainer(config, devices, folder)
+    if not _gpus(trainer):
+        limit_memory()
+    for batch_s in requests:
+        yield _attempt(trainer, data, batch_s)
+
+
+def limit_memory(usable_share: float = USABLE_SHARE) -> None:
+    """Let this process allocate only a share of the memory that is free, where the system states it."""
+    with contextlib.suppress(ImportError, OSError):
+        import resource
+
+        free = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        used = re.search(r"VmData:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        if free and used:
+            limits = resource.getrlimit(resource.RLIMIT_DATA)
+            wanted = 1024 * round(int(used[1]) + usable_share * int(free[1]))
+            lowest = min(limit for limit in (wanted, *limits) if limit != resource.RLIM_INFINITY)
+            resource.setrlimit(resource.RLIMIT_DATA, (lowest, limits[1]))
 
 
 def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Trainer, Dataset]:
@@ -170,8 +200,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_clips_s, augmenter)
     run = Run(folder)
     placed = place_model(engine, model, data.utterances, config.train.batch_clips_s, run)
-    setup = TrainingSetup(config, vocabulary, model, data, data, placed=placed)
-    return Trainer(engine, setup, run), data
+    return Trainer(engine, TrainingSetup(config, vocabulary, model, data, data, placed=placed), run), data
 
 
 def _trainable_utterances(config: Config) -> list[Utterance]:
@@ -194,12 +223,12 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     plan, _ = data.epoch(0, trainer.config.train.seed, trainer.model.fits)
     padded = [padded_length(length) for length in lengths]
     worst = worst_batches(plan, padded, [len(labels) for labels in data.labels])
-    numbers = [*worst, *range(0, len(plan), max(1, len(plan) // NUM_TYPICAL))]
+    tried = [*worst, *range(0, len(plan), max(1, len(plan) // NUM_TYPICAL))]
     trial = Trial(batch_s, len(plan), max(map(len, plan)))
-    for device in _gpus(trainer):
-        tf.config.experimental.reset_memory_stats(device.strip("/"))
+    for gpu in _gpus(trainer):
+        tf.config.experimental.reset_memory_stats(gpu)
     try:
-        batches = [_noise_batch(data, plan[number], lengths) for number in dict.fromkeys(numbers)]
+        batches = [_noise_batch(data, plan[number], lengths) for number in dict.fromkeys(tried)]
         for batch in batches:
             _step(trainer, batch)
         audio_s, elapsed_s = 0.0, 0.0
@@ -215,6 +244,22 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     return dataclasses.replace(trial, audio_s_per_s=audio_s / elapsed_s, peak_bytes=_peak_bytes(trainer))
 
 
+def worst_batches(
+    plan: Sequence[Sequence[int]], num_samples: Sequence[int], num_labels: Sequence[int]
+) -> list[int]:
+    """Return which batches have the most samples, the longest clip, and the most labels, each with padding.
+
+    Args:
+        plan: indices of the clips in each batch.
+        num_samples: that each clip is padded to.
+        num_labels: of each clip.
+    """
+    longest = [max(num_samples[index] for index in rows) for rows in plan]
+    samples = [length * len(rows) for length, rows in zip(longest, plan, strict=True)]
+    labels = [max(num_labels[index] for index in rows) * len(rows) for rows in plan]
+    return list(dict.fromkeys(sizes.index(max(sizes)) for sizes in (samples, longest, labels)))
+
+
 def _lengths(data: Dataset) -> list[int]:
     """Return the number of samples of each clip in the first epoch, at its speed and with its pauses."""
     from data_pipeline.augment.augmenter import num_samples_at, pause_samples, speed_factors
@@ -225,15 +270,15 @@ def _lengths(data: Dataset) -> list[int]:
     return [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
 
 
-def _noise_batch(data: Dataset, places: list[int], lengths: list[int]) -> Batch:
+def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
     from data_pipeline.batches.dataset import pad_batch
 
-    rng = np.random.default_rng(len(places))
-    audio = [rng.integers(-3000, 3000, lengths[place], dtype=np.int16) for place in places]
-    return pad_batch(audio, [data.labels[place] for place in places])
+    rng = np.random.default_rng(len(rows))
+    audio = [rng.integers(-3000, 3000, lengths[index], dtype=np.int16) for index in rows]
+    return pad_batch(audio, [data.labels[index] for index in rows])
 
 
 def _step(trainer: Trainer, batch: Batch) -> float:
@@ -245,17 +290,12 @@ def _step(trainer: Trainer, batch: Batch) -> float:
 
 
 def _gpus(trainer: Trainer) -> list[str]:
-    return [device for device in trainer.engine.devices if "GPU" in device.upper()]
+    return [device.strip("/") for device in trainer.engine.devices if "GPU" in device.upper()]
 
 
 def _peak_bytes(trainer: Trainer) -> int:
     """Return the peak memory of the fullest GPU, or of this process if it trains on the CPU."""
-    import resource
-    import sys
-
     import tensorflow as tf
 
-    if gpus := _gpus(trainer):
-        return max(int(tf.config.experimental.get_memory_info(gpu.strip("/"))["peak"]) for gpu in gpus)
-    peak = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return peak if sys.platform == "darwin" else peak * 1024
+    peaks = [int(tf.config.experimental.get_memory_info(gpu)["peak"]) for gpu in _gpus(trainer)]
+    return max(peaks, default=0) or peak_memory_bytes()

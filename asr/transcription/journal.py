@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.files import cannot_write
+from asr.base.lock import lock_file
 from asr.base.version import __version__
 from asr.base.wording import counted
 from asr.transcription.files import STANDARD_INPUT
@@ -166,7 +167,10 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
     except OSError as error:
         raise cannot_write(out, FILE_KIND, error) from None
     try:
-        _lock(file, path)
+        if not lock_file(file):
+            raise UserError(
+                f"{path}: another `asr transcribe` is writing this file; wait for it, or choose another file"
+            )
         journal = Journal(file, path, model, sources)
         try:
             yield journal
@@ -220,17 +224,3 @@ def _parse_row(line: bytes) -> Row | None:
         return Row(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    """Lock the file until it is closed, where the system supports locks."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(
-            f"{path}: another `asr transcribe` is writing this file; wait for it, or choose another file"
-        ) from None
-    except (ImportError, OSError):
-        return

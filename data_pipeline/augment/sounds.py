@@ -16,7 +16,6 @@ import numpy.typing as npt
 import scipy.signal
 import soundfile
 
-from asr.audio.decoder_notes import decoder_notes_logged
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.recording import (
     INT16_SCALE,
@@ -202,7 +201,7 @@ def read_response(piece: Piece) -> npt.NDArray[np.float32]:
 def _read(piece: Piece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
     """Return the samples of a piece, (S, channels), and their rate in Hz."""
     try:
-        with decoder_notes_logged(), soundfile.SoundFile(piece.path) as file:
+        with soundfile.SoundFile(piece.path) as file:
             rate_hz = int(file.samplerate)
             file.seek(round(piece.begin_s * rate_hz))
             samples = file.read(round(longest_s * rate_hz), dtype="float32", always_2d=True)

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from asr.audio.recording import PIECE
 from asr.base.errors import UserError
 from asr.base.files import whole_file
+from asr.base.lock import lock_file
 
 logger = logging.getLogger(__name__)
 
@@ -70,14 +71,16 @@ class CheckedFiles:
         if not self._added:
             return
         added = np.array([(key, *values) for key, values in self._added.items()], ROW)
+        manifest = path.with_name(path.name.removesuffix(SUFFIX))
         try:
-            with _turn_to_write(path):
+            with manifest.open("rb") as locked:
+                lock_file(locked, wait=True)
                 known = CheckedFiles.load(path)._rows
                 kept = known[~np.isin(known["key"], added["key"])]
                 rows = np.sort(np.concatenate([kept, added]), order="key")
                 with whole_file(path, "list of checked recordings") as file:
                     np.savez(file, version=np.array(VERSION), rows=rows)
-        except UserError as error:
+        except (OSError, UserError) as error:
             logger.debug("%s", error)
 
     def duration_s(self, audio_path: str) -> float | None:
@@ -119,18 +122,6 @@ def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
     finally:
         if path:
             files.save(path)
-
-
-@contextmanager
-def _turn_to_write(path: Path) -> Iterator[None]:
-    """Wait until no other process writes the file of a manifest, where the disk has locks."""
-    manifest = path.with_name(path.name.removesuffix(SUFFIX))
-    with ExitStack() as held:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(held.enter_context(manifest.open("rb")), fcntl.LOCK_EX)
-        yield
 
 
 def _key(audio_path: str) -> int:

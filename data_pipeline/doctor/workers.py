@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
+import math
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from asr.base.child_process import ChildEndedError, ChildProcess, Inbox
 from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 
 LIMIT_S = 30.0  # for one file; the longest file takes a few seconds
-START_LIMIT_S = 120.0
 FILES_AT_ONCE = 64  # sent in one message, because a message costs as much as a file
 REPORT_EVERY_S = 0.1
-MAX_WORKERS = 60  # Windows cannot wait for more
 
 
 def check_recordings(
@@ -36,19 +33,33 @@ def check_recordings(
         limit_s: time limit of one file in seconds.
     """
     waiting = deque(enumerate(paths))
-    most = min(MAX_WORKERS, -(-len(waiting) // FILES_AT_ONCE))
-    workers = [_Worker(limit_s) for _ in range(min(num_workers or available_cores(), most))]
+    num_chunks = -(-len(waiting) // FILES_AT_ONCE)
+    inbox: Inbox = SimpleQueue()
+    workers = [_Worker(limit_s, inbox) for _ in range(min(num_workers or available_cores(), num_chunks))]
     try:
         while busy := [worker for worker in workers if worker.todo or worker.take(waiting)]:
-            ready = wait([worker.connection for worker in busy], timeout=min(1.0, limit_s))
+            answers = _answers(inbox, min(1.0, limit_s))
+            stuck = [worker for worker in busy if worker.child not in answers and worker.is_stuck()]
             for worker in busy:
-                if worker.connection in ready:
-                    yield from worker.receive()
-                elif worker.is_stuck():
-                    yield from worker.replace(f"the decoder did not end within {limit_s:g} s")
+                for answer in answers.get(worker.child, ()):
+                    yield from worker.receive(answer)
+            for worker in stuck:
+                yield from worker.replace(f"the decoder did not end within {limit_s:g} s")
     finally:
         for worker in workers:
-            worker.kill()
+            worker.child.kill()
+
+
+def _answers(inbox: Inbox, timeout_s: float) -> dict[ChildProcess, list[Any]]:
+    """Return the answers that have arrived, by child; wait for one if there is none."""
+    answers: dict[ChildProcess, list[Any]] = {}
+    try:
+        child, answer = inbox.get(timeout=timeout_s)
+        while True:
+            answers.setdefault(child, []).append(answer)
+            child, answer = inbox.get_nowait()
+    except Empty:
+        return answers
 
 
 class _Worker:
@@ -59,12 +70,13 @@ class _Worker:
 
     Attributes:
         todo: indices and paths of the files without a checkup so far, in the process's order.
-        connection: connection to the process.
+        child: the process.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, inbox: Inbox) -> None:
         self.todo: deque[tuple[int, str]] = deque()
-        self._limit_s, self._since, self._one_by_one = limit_s, 0.0, False
+        self._limit_s, self._inbox = limit_s, inbox
+        self._one_by_one = False
         self._start()
 
     def take(self, waiting: deque[tuple[int, str]]) -> bool:
@@ -76,18 +88,13 @@ class _Worker:
             self._send()
         return bool(self.todo)
 
-    def receive(self) -> Iterator[tuple[int, Checkup]]:
-        """Yield the checkups that the process has sent."""
-        try:
-            checkups: list[Checkup] = self.connection.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            status = self._process.exitcode or 0
-            name = signal.Signals(-status).name if status < 0 else f"status {status}"
-            yield from self.replace(f"the decoder crashed ({name})")
+    def receive(self, answer: Sequence[Checkup] | ChildEndedError) -> Iterator[tuple[int, Checkup]]:
+        """Yield the checkups that the process has sent, or continue in another process at its end."""
+        if isinstance(answer, ChildEndedError):
+            yield from self.replace(f"the decoder crashed ({answer})")
             return
         self._since = time.monotonic()
-        for checkup in checkups:
+        for checkup in answer:
             yield self.todo.popleft()[0], checkup
 
     def is_stuck(self) -> bool:
@@ -96,49 +103,33 @@ class _Worker:
 
     def replace(self, reason: str) -> Iterator[tuple[int, Checkup]]:
         """Continue in another process, without the file at which this one failed, if it is known."""
+        assert self._since != math.inf, f"a process that checks recordings did not start: {reason}"
         if self._one_by_one:
             yield self.todo.popleft()[0], Checkup("decoder-stopped", reason)
         self._one_by_one = True
-        self.kill()
+        self.child.kill()
         self._start()
         if self.todo:
             self._send()
 
-    def kill(self) -> None:
-        """End the process immediately, whatever it does."""
-        self._process.kill()
-        self._process.join()
-        self.connection.close()
-
     def _start(self) -> None:
-        # forked from a clean process, since this one may hold locks and TensorFlow's threads
-        methods = multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-        context.set_forkserver_preload([_serve.__module__])  # loaded once for all
-        self.connection, theirs = context.Pipe()
-        self._process: Any = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        assert self.connection.poll(START_LIMIT_S), "a worker process did not start"
-        self.connection.recv()
+        self._since = math.inf  # until it has started
+        self.child = ChildProcess(_serve, inbox=self._inbox)
 
     def _send(self) -> None:
-        self._since = time.monotonic()
-        with contextlib.suppress(OSError):  # it has died, which `receive` will notice
-            self.connection.send(([path for _, path in self.todo], self._one_by_one))
+        if self._since != math.inf:
+            self._since = time.monotonic()
+        self.child.send(([path for _, path in self.todo], self._one_by_one))
 
 
-def _serve(connection: Connection) -> None:
-    """Check the recordings of each list of paths received, until the connection is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process kills this one
+def _serve(requests: Iterator[tuple[list[str], bool]]) -> Iterator[list[Checkup]]:
+    """Yield the checkups of each list of paths: those of the moment, or of each path as it is checked."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # decoders print warnings there, into the progress bar
-    connection.send("ready")
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            paths, one_by_one = connection.recv()
-            checkups, reported_s = [], time.monotonic()
-            for place, path in enumerate(paths, start=1):
-                checkups.append(check_recording(path))
-                if one_by_one or place == len(paths) or time.monotonic() - reported_s > REPORT_EVERY_S:
-                    connection.send(checkups)
-                    checkups, reported_s = [], time.monotonic()
+    yield []  # it has started
+    for paths, one_by_one in requests:
+        checkups, reported_s = [], time.monotonic()
+        for place, path in enumerate(paths, start=1):
+            checkups.append(check_recording(path))
+            if one_by_one or place == len(paths) or time.monotonic() - reported_s > REPORT_EVERY_S:
+                yield checkups
+                checkups, reported_s = [], time.monotonic()

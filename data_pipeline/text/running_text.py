@@ -15,21 +15,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import multiprocessing
-import os
 import re
-import signal
-import threading
 import unicodedata
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence, Set
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing.connection import wait
-from typing import Literal, NamedTuple, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.child_process import ChildProcess, answers_in_order
 from asr.base.hanzi_text import HANZI, is_hanzi
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
@@ -41,6 +36,8 @@ from data_pipeline.work import available_cores
 
 Spacing: TypeAlias = Literal["none", "words", "hanzi"]
 Reading: TypeAlias = tuple[str, ...]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Int32 = npt.NDArray[np.int32]
 
 WORD_END = " "
@@ -62,7 +59,6 @@ HANZI_PAIR = re.compile(f"(?<=[{HANZI}])( *)(?=[{HANZI}])")
 SPACED_WORDS, SPACED_HANZI = 0.3, 0.95  # of all pairs of hanzi; two in five if words are separated
 SAMPLE_CHARS = 100_000
 SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
-MAX_PENDING = 3  # two being processed, one waiting
 
 
 class SpokenWord(NamedTuple):
@@ -97,37 +93,45 @@ class _TextPiece(NamedTuple):
     num_bytes: int
 
 
-def segment_files(sources: Sequence[str], pool: ProcessPoolExecutor | None) -> Iterator[SegmentedBlock]:
+def segment_files(sources: Sequence[str], children: Sequence[ChildProcess]) -> Iterator[SegmentedBlock]:
     """Return an iterator over the sentences of files, in order.
 
     Args:
         sources: see `text_files.read_blocks`.
-        pool: segments in parallel; None to segment in this process.
+        children: segment in parallel; none to segment in this process.
 
     Raises:
         UserError: a file cannot be read.
     """
     pieces = _joined(itertools.chain.from_iterable(map(_pieces, sources)))
-    return map(_segment, pieces) if pool is None else _in_order(pool, pieces)
+    return map_in(children, _segment, pieces)
 
 
 @contextlib.contextmanager
-def processes(num_bytes: int | None) -> Iterator[ProcessPoolExecutor | None]:
-    """Provide two processes that end with this one; None for a small text, done before they would start.
+def processes(num_bytes: int | None) -> Iterator[Sequence[ChildProcess]]:
+    """Provide two processes for `map_in`; none for a small text, done before they would start.
 
     Args:
         num_bytes: size of the text; None if it is unknown.
     """
-    if num_bytes is not None and num_bytes <= SOLE_PROCESS_BYTES:
-        yield None
-        return
-    pool = ProcessPoolExecutor(
-        min(2, available_cores()), multiprocessing.get_context("spawn"), _end_with_parent
-    )
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    is_small = num_bytes is not None and num_bytes <= SOLE_PROCESS_BYTES
+    with contextlib.ExitStack() as stack:
+        num = 0 if is_small else min(2, available_cores())
+        yield [stack.enter_context(ChildProcess(_serve)) for _ in range(num)]
+
+
+def map_in(
+    children: Sequence[ChildProcess], function: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Yield the result of a function for each item, in order; without children, this process computes it."""
+    if not children:
+        return map(function, items)
+    return answers_in_order(children, ((function, item) for item in items))
+
+
+def _serve(requests: Iterator[tuple[Callable[[Any], Any], Any]]) -> Iterator[Any]:
+    for function, item in requests:
+        yield function(item)
 
 
 def default_readings(words: Sequence[str]) -> list[Reading]:
@@ -138,29 +142,6 @@ def default_readings(words: Sequence[str]) -> list[Reading]:
 def segment_text(text: str) -> SegmentedBlock:
     """Segment a short text into sentences."""
     return _segment(_TextPiece(text, "none", False, len(text.encode())))
-
-
-def _in_order(pool: ProcessPoolExecutor, pieces: Iterable[_TextPiece]) -> Iterator[SegmentedBlock]:
-    """Yield each piece segmented, in order; only a few are read ahead."""
-    pending: deque[Future[SegmentedBlock]] = deque()
-    for piece in pieces:
-        pending.append(pool.submit(_segment, piece))
-        if len(pending) > MAX_PENDING:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
-def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _pieces(source: str) -> Iterator[_TextPiece]:

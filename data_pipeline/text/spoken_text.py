@@ -6,12 +6,11 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 
+from asr.base.child_process import ChildEndedError, ChildProcess
 from asr.base.errors import UserError
 from asr.base.files import cannot_write
 from asr.base.units import Unit
@@ -25,6 +24,7 @@ from data_pipeline.text.running_text import (
     SegmentedBlock,
     SpokenWord,
     default_readings,
+    map_in,
     processes,
     segment_files,
 )
@@ -67,10 +67,10 @@ class SpokenText:
             raise cannot_write(folder, "temporary file", error) from None
         try:
             num_bytes = _size_of(self.sources)
-            with processes(num_bytes) as pool:
-                self._read(pool, num_bytes)
-                self._usual = self._usual_readings(pool)
-        except BrokenProcessPool:
+            with processes(num_bytes) as children:
+                self._read(children, num_bytes)
+                self._usual = self._usual_readings(children)
+        except ChildEndedError:
             raise UserError(
                 "a process that segments text was killed, most likely because memory ran out; "
                 "free memory and try again"
@@ -111,12 +111,12 @@ class SpokenText:
             return (spoken.word,)
         return spoken.word if unit == "characters" else spoken.reading or self._usual[spoken.word]
 
-    def _read(self, pool: ProcessPoolExecutor | None, num_bytes: int | None) -> None:
+    def _read(self, children: Sequence[ChildProcess], num_bytes: int | None) -> None:
         num_read = 0
         manifests = [source for source in self.sources if source.endswith(manifest_text.SUFFIX)]
         texts = [source for source in self.sources if source not in manifests]
         labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
-        for block in itertools.chain(segment_files(texts, pool), *labelled):
+        for block in itertools.chain(segment_files(texts, children), *labelled):
             self._take(block)
             num_read += block.num_bytes
             self._on_progress(Work("reading", num_read, num_bytes, "bytes"))
@@ -153,12 +153,11 @@ class SpokenText:
             yield tokens[:end]
             kept = tokens[end:]
 
-    def _usual_readings(self, pool: ProcessPoolExecutor | None) -> dict[str, Reading]:
+    def _usual_readings(self, children: Sequence[ChildProcess]) -> dict[str, Reading]:
         words = list(dict.fromkeys(one.word for one in self._spoken()))
         slices = [words[begin : begin + WORDS_AT_ONCE] for begin in range(0, len(words), WORDS_AT_ONCE)]
-        found = map(default_readings, slices) if pool is None else pool.map(default_readings, slices)
         readings: list[Reading] = []
-        for of_slice in found:
+        for of_slice in map_in(children, default_readings, slices):
             readings.extend(of_slice)
             self._on_progress(Work("looking up words", len(readings), len(words), "words"))
         return dict(zip(words, readings, strict=True))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asr.base.wording import counted, duration
-from asr.cli.commands import EXIT_MISTAKE, add_override_argument
+from asr.base.wording import counted
+from asr.cli.commands import add_override_argument
 from asr.cli.options.devices import add_device_arguments, add_engine_arguments, chosen_devices
 
 if TYPE_CHECKING:
-    from asr.training.batch_search import Trial
-    from asr.training.batch_tuning import BatchSizes
+    from asr.base.config import TrainConfig
+    from asr.training.batch_tuning import Trial
 
 HEADER = f"{'train.batch_s':>13}  {'batches':>8}  {'most clips':>10}  {'audio s/s':>9}  {'memory':>8}"
 
@@ -31,20 +33,13 @@ def tune_batch_command(arguments: argparse.Namespace) -> int:
     from asr.training.batch_tuning import tune_batch
 
     config = load_config(arguments.config, arguments.overrides)
-    with ProgressBars() as bars:
-        sizes = tune_batch(
-            config,
-            chosen_devices(arguments),
-            on_data=_print_head,
-            on_trial=lambda trial: print(_row(trial), flush=True),
-            on_progress=bars,
-        )
-    return _print_conclusion(sizes)
-
-
-def _print_head(manifest: str, num_utterances: int, total_s: float) -> None:
-    print(f"{manifest}: {counted(num_utterances, 'utterance')}, {duration(total_s)}")
     print(HEADER, flush=True)
+    with ProgressBars() as bars:
+        trials = tune_batch(
+            config, chosen_devices(arguments), lambda trial: print(_row(trial), flush=True), bars
+        )
+    _print_conclusion(trials, config.train)
+    return 0
 
 
 def _row(trial: Trial) -> str:
@@ -56,28 +51,25 @@ def _row(trial: Trial) -> str:
     )
 
 
-def _print_conclusion(sizes: BatchSizes) -> int:
-    if not sizes.fitting:
-        longest = sizes.longest
-        print(
-            f"\nNo batch size fits; the longest clip alone is {longest.duration_s:.1f} s ({longest.id}, "
-            f"{longest.audio_path}): leave out clips of this length, or choose a smaller model.size"
-        )
-        return EXIT_MISTAKE
-    largest, fastest, reason = sizes.largest, sizes.fastest, sizes.why_no_larger
-    print(f"\nLarger batches were not tried: {reason}." if reason else "")
+def _print_conclusion(trials: Sequence[Trial], train: TrainConfig) -> None:
+    fitting = [trial for trial in trials if not trial.failure]
+    largest = max(fitting, key=lambda trial: trial.batch_s)
+    fastest = max(fitting, key=lambda trial: trial.audio_s_per_s)
+    all_fit = len(fitting) == len(trials)
+    if all_fit:
+        num_batches = counted(largest.num_batches, "batch", "batches")
+        print(f"\nLarger batches were not tried: an epoch has only {num_batches}.")
     print(
-        f"The largest batch that {'was tried' if reason else 'fits'} is {largest.batch_s:g} s, the fastest "
-        f"{fastest.batch_s:g} s, with {fastest.audio_s_per_s:,.0f} seconds of audio per second:\n\n"
+        f"\nThe largest batch that {'was tried' if all_fit else 'fits'} is {largest.batch_s:g} s, the "
+        f"fastest {fastest.batch_s:g} s, with {fastest.audio_s_per_s:,.0f} seconds of audio per second:\n\n"
         f"    [train]\n    batch_s = {float(fastest.batch_s)}"
     )
-    train = sizes.config.train
     if fastest.batch_s != train.batch_s:
-        by_root, in_proportion = sizes.learning_rates
+        times, rate = fastest.batch_s / train.batch_s, train.learning_rate
+        # the square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017)
         print(
-            f"\nThat is {fastest.batch_s / train.batch_s:.3g} times the current {train.batch_s:g} s, "
+            f"\nThat is {times:.3g} times the current {train.batch_s:g} s, "
             f"{counted(fastest.num_batches, 'step')} per epoch. Scale train.learning_rate with it: from "
-            f"{train.learning_rate:g} to {by_root:.2g} by the square root, which suits Adam, or to "
-            f"{in_proportion:.2g} linearly, which suits sgd."
+            f"{rate:g} to {rate * math.sqrt(times):.2g} by the square root, which suits Adam, or to "
+            f"{rate * times:.2g} linearly, which suits sgd."
         )
-    return 0

@@ -97,6 +97,14 @@ def test_tags_in_front_and_between_joined_files_are_skipped(tmp_path):
     assert all_lengths_s(tmp_path / "a.mp3", joined) == pytest.approx((12, 12), abs=0.5)
 
 
+def test_decoder_writes_nothing_about_a_sound_mp3_with_tags(tmp_path, capfd):
+    front = b"ID3\4\0\0\0\0\x40\0" + b"\xff\xfb" * 4096
+    path = tmp_path / "a.mp3"
+    path.write_bytes(front + mp3() + TAGS_BEHIND["ID3v1"])
+    assert len(read_audio(path)) == pytest.approx(64_000, abs=16)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_an_mp3_with_fewer_frames_than_stated_is_cut_off(tmp_path, share):
     data = mp3()

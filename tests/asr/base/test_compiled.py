@@ -15,75 +15,82 @@ CALLER = (
     "from asr.base.compiled import compiled\nfrom asr.language.hanzi.callee import amount\n\n"
     "@compiled\ndef twice(x):\n    return 2 * amount(x)\n"
 )
-
-
 PROGRAM = "from asr.language.hanzi.caller import twice; print(twice(3), sum(twice.stats.cache_hits.values()))"
 
 
 @pytest.fixture
-def hanzi(tmp_path):
-    """Return the folder of a package with one compiled function in `caller.py`; `callee.py` is missing."""
-    asr = tmp_path / "asr"
-    hanzi, base = asr / "language" / "hanzi", asr / "base"
-    for package in (hanzi, base):
-        package.mkdir(parents=True)
-    for package in (asr, base, hanzi.parent, hanzi):
-        (package / "__init__.py").touch()
+def package(tmp_path):
+    """Return the folder that has a package with one compiled function in `caller.py`, whose callee adds 1."""
+    hanzi, base = (tmp_path / "asr" / room for room in ("language/hanzi", "base"))
+    for folder in (hanzi, base):
+        folder.mkdir(parents=True)
     shutil.copy(ROOT / "asr" / "base" / "compiled.py", base)
     (hanzi / "caller.py").write_text(CALLER, encoding="utf-8")
-    return hanzi
-
-
-def run_both_at_once(program, folder):
-    """Return what each of two processes prints that run the same program on a package."""
-    # bytecode is as old as a source of the same length that was written in the same second
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-c", program]
-    started = [subprocess.Popen(command, env=environment, cwd=folder, **pipes) for _ in range(2)]
-    printed = []
-    for process in started:
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors
-        printed.append(output.split())
-    return printed
-
-
-def test_change_in_a_called_file_recompiles_the_caller(hanzi, tmp_path):
-    def run(amount):
-        (hanzi / "callee.py").write_text(CALLEE.format(amount), encoding="utf-8")
-        return run_both_at_once(PROGRAM, tmp_path)
-
-    assert sorted(run(1)) == [["8", "0"], ["8", "1"]]  # one process waits for the other's function
-    assert run(1) == [["8", "1"]] * 2  # not compiled again
-    assert sorted(run(5)) == [["16", "0"], ["16", "1"]]
-
-
-def test_constants_of_callers_do_not_multiply_compilations(hanzi, tmp_path):
     (hanzi / "callee.py").write_text(CALLEE.format(1), encoding="utf-8")
-    caller = "@compiled\ndef total(x):\n    return amount(1) + amount(2) + amount(x)\n"
-    (hanzi / "caller.py").write_text(CALLER + caller, encoding="utf-8")
-    program = "from asr.language.hanzi.caller import *; print(total(3), len(amount.signatures))"
-    assert sorted(run_both_at_once(program, tmp_path)) == [["9", "0"], ["9", "1"]]  # one loads `total` alone
+    return tmp_path
 
 
-def test_sources_are_the_compiled_loops_and_all_that_they_import(tmp_path):
-    asr = tmp_path / "asr"
-    modules = {
-        "language/loops.py": "from asr.base.compiled import compiled\nfrom asr.audio import sizes\n",
-        "audio/sizes.py": "from asr.base.units import (\n    SIZE,\n)\n",
-        "base/units.py": "SIZE = 3\n",
-        "base/compiled.py": "",
-        "base/other.py": "from asr.language.loops import work\n",
-        "audio/__init__.py": "",
-    }
-    for name, text in modules.items():
-        (asr / name).parent.mkdir(parents=True, exist_ok=True)
-        (asr / name).write_text(text, encoding="utf-8")
-    assert sources(asr) == sorted(asr / name for name in modules if name != "base/other.py")
+def start(package, cache):
+    """Start a process that prints what the compiled function returns, and how often it was in the cache."""
+    # bytecode is as old as a source of the same length that was written in the same second
+    environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"NUMBA_CACHE_DIR": str(cache)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, cwd=package, **pipes)
+
+
+def finish(process):
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return output.split(), errors
+
+
+def run(package, cache):
+    return finish(start(package, cache))[0]
+
+
+def test_next_process_loads_what_one_has_compiled(package, tmp_path):
+    assert run(package, tmp_path / "cache") == ["8", "0"]
+    assert run(package, tmp_path / "cache") == ["8", "1"]
+
+
+def test_two_processes_at_once_compile_the_same(package, tmp_path):
+    both = [start(package, tmp_path / "cache") for _ in range(2)]
+    assert [finish(process)[0][0] for process in both] == ["8", "8"]
+    assert run(package, tmp_path / "cache") == ["8", "1"]
+
+
+def test_change_in_a_called_file_recompiles_the_caller(package, tmp_path):
+    run(package, tmp_path / "cache")
+    callee = package / "asr" / "language" / "hanzi" / "callee.py"
+    callee.write_text(CALLEE.format(5), encoding="utf-8")
+    assert run(package, tmp_path / "cache") == ["16", "0"]
+
+
+def test_nothing_is_written_into_the_installation(package, tmp_path):
+    before = sorted((package / "asr").rglob("*"))
+    run(package, tmp_path / "cache")
+    assert sorted((package / "asr").rglob("*")) == before
+
+
+def test_loops_run_where_no_cache_can_be_written(package, tmp_path):
+    (tmp_path / "file").touch()
+    printed, errors = finish(start(package, tmp_path / "file"))
+    assert printed == ["8", "0"]
+    assert "NUMBA_CACHE_DIR" in errors
 
 
 def test_sources_contain_every_module_with_compiled_loops():
     with_loops = {path for path in PACKAGE.rglob("*.py") if "\n@compiled" in path.read_text(encoding="utf-8")}
     assert len(with_loops) > 10
     assert with_loops <= set(sources())
+
+
+def test_sources_import_no_other_room():
+    names = {
+        line.split(".")[1]
+        for path in sources()
+        for line in path.read_text("utf-8").split("\n")
+        if line.strip().startswith("from asr.")
+    }
+    assert {name.split()[0] for name in names} <= {"base", "ctc", "language"}

@@ -9,7 +9,7 @@ from helpers import ROOT
 
 from asr.base import lock
 from asr.base.errors import UserError
-from asr.base.lock import exclusive_lock, is_locked
+from asr.base.lock import exclusive_lock, is_locked, lock_file
 
 HOLD_LOCK = """
 import sys
@@ -129,3 +129,12 @@ def test_a_second_command_is_kept_out_without_flock(tmp_path, monkeypatch):
                 pass
             assert is_locked(tmp_path, "asr work")
         assert not is_locked(tmp_path, "asr work")
+
+
+def test_file_is_locked_by_one_process_until_it_closes_the_file(tmp_path):
+    path = tmp_path / "a"
+    with path.open("w") as one, path.open("rb") as other:
+        assert lock_file(one)
+        assert not lock_file(other)
+        one.close()
+        assert lock_file(other, wait=True)

@@ -259,7 +259,7 @@ def test_interrupted_lm_train_leaves_no_model_and_no_process(number, tmp_path):
             assert byte, output.decode()
             output += byte
         children = children_of(process.pid)
-        assert len(children) >= 2
+        assert children
         process.send_signal(number)
         assert process.wait(LIMIT_S) in (-signal.SIGKILL, 128 + signal.SIGTERM)
     finally:

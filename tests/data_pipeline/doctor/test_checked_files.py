@@ -24,6 +24,7 @@ def corpus(tmp_path):
         soundfile.write(path, rng.normal(0, 0.1, 8000), 16000)
         made_old(path)
         utterances.append(Utterance(name, str(path), 0.5, "", ("a1",)))
+    (tmp_path / "train.jsonl").touch()
     return tmp_path / "train.jsonl", utterances
 
 
@@ -169,6 +170,7 @@ def test_workers_share_the_first_check(corpus, monkeypatch):
 
 
 def test_what_two_processes_find_is_kept(tmp_path):
+    (tmp_path / "train.jsonl").touch()
     path = tmp_path / "train.jsonl.checked"
     found = [CheckedFiles.load(path) for _ in range(2)]
     for files, name in zip(found, "ab", strict=True):

@@ -1,5 +1,3 @@
-import multiprocessing
-import multiprocessing.connection
 import os
 import random
 import shutil
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from helpers.corpora.defects import noise
+from helpers.processes import children_of, wait_until_ended
 
 from data_pipeline.doctor.checkup import check_recording
 from data_pipeline.doctor.findings import KINDS
@@ -88,12 +87,12 @@ def terminal(tmp_path):
     """Return the path of a terminal where nobody types, which reading waits for."""
     if not Path("/proc/self/fd").exists():
         pytest.skip("needs Linux's list of open files")
-    ends = os.openpty()
+    ours, theirs = os.openpty()
     path = tmp_path / "waits.wav"
-    path.symlink_to(os.ttyname(ends[1]))
+    path.symlink_to(os.ttyname(theirs))
+    os.close(theirs)  # only a process that reads the file has it open
     yield path
-    for end in ends:
-        os.close(end)
+    os.close(ours)
 
 
 def test_hanging_file_is_reported_and_others_are_checked(recordings, terminal):
@@ -102,7 +101,7 @@ def test_hanging_file_is_reported_and_others_are_checked(recordings, terminal):
     assert checkups[1].problem == "decoder-stopped"
     assert "did not end within 1.5 s" in checkups[1].detail
     assert [checkups[place].problem for place in (0, 2, 3)] == ["", "", ""]
-    assert not multiprocessing.active_children()
+    assert not children_of(os.getpid())
 
 
 @pytest.mark.parametrize("num_deaths", [1, 2])
@@ -126,17 +125,17 @@ def kill_while_reading(terminal, whole, num_deaths):
     """Kill the process that reads a terminal; if only once, put a recording in its place for the next one."""
     opened = terminal.resolve()
     for _ in range(num_deaths):
-        while not (children := [one for one in multiprocessing.active_children() if has_open(one, opened)]):
+        while not (children := [one for one in children_of(os.getpid()) if has_open(one, opened)]):
             time.sleep(0.01)
         if num_deaths == 1:
             terminal.unlink()
             shutil.copy(whole, terminal)
-        os.kill(children[0].pid, signal.SIGKILL)
-        multiprocessing.connection.wait([children[0].sentinel])
+        os.kill(children[0], signal.SIGKILL)
+        wait_until_ended(children)
 
 
-def has_open(process, path):
+def has_open(pid, path):
     try:
-        return any(file.resolve() == path for file in Path(f"/proc/{process.pid}/fd").iterdir())
+        return any(file.resolve() == path for file in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:  # it has ended
         return False

@@ -24,7 +24,7 @@ def sentences_of(tmp_path, text, encoding="utf-8"):
     path = tmp_path / "text.txt"
     path.write_bytes(text.encode(encoding))
     sentences, left_out = [[]], {}
-    for block in segment_files([str(path)], None):
+    for block in segment_files([str(path)], []):
         left_out |= block.left_out
         for token in block.tokens:
             if token == 0:
@@ -196,23 +196,23 @@ def test_occasional_white_space_does_not_replace_word_segmentation(tmp_path):
     assert sentences == [["中国人民银行", "今天", "宣布"] * 2]
 
 
-def test_segmenting_in_a_pool_equals_segmenting_in_one_process(tmp_path, monkeypatch):
+def test_segmenting_in_several_processes_equals_segmenting_in_one(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "BLOCK_BYTES", 10_000)
     path = tmp_path / "text.txt"
     path.write_text(NEWS * 300, encoding="utf-8")
 
-    def all_of(pool):
-        return [(b.spoken, b.tokens.tolist(), b.left_out) for b in segment_files([str(path)], pool)]
+    def all_of(children):
+        return [(b.spoken, b.tokens.tolist(), b.left_out) for b in segment_files([str(path)], children)]
 
-    with processes(None) as pool:
-        assert pool is not None
-        assert all_of(pool) == all_of(None)
+    with processes(None) as children:
+        assert children
+        assert all_of(children) == all_of([])
 
 
 def test_many_small_files_are_joined_to_one_block_with_separate_sentences(tmp_path):
     for number in range(50):
         (tmp_path / f"{number}.txt").write_text("银行", encoding="utf-8")  # no line end
-    (block,) = segment_files(find_text_files([str(tmp_path)]), None)
+    (block,) = segment_files(find_text_files([str(tmp_path)]), [])
     assert [block.spoken[token].word for token in block.tokens] == ["银行", SENTENCE_END] * 50
 
 

@@ -10,32 +10,31 @@ import pytest
 from helpers import ROOT
 from helpers.processes import LIMIT_S, children_of, wait_until_ended
 
+from asr.base.child_process import ChildProcess
 from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.cli.main import main
-from asr.model.devices import ONE_DEVICE
-from asr.training.batch_search import (
-    Started,
+from asr.model.devices import Devices
+from asr.training.batch_tuning import (
+    Attempts,
     Trial,
-    Worker,
-    available_bytes,
-    predicted_bytes,
-    reason_to_stop,
+    limit_memory,
     search,
+    serve,
+    tune_batch,
     worst_batches,
 )
-from asr.training.batch_tuning import serve, tune_batch
 from data_pipeline.manifests.manifest import write_manifest
 
-PLENTY = 1e15
+ONE_DEVICE = Devices()
 
 
 def fits_up_to(limit_s, num_rows=10):
     return lambda size: Trial(size, 100, num_rows, size, failure="" if size <= limit_s else "too large")
 
 
-def tried(attempt, configured_s, total_s=1e6):
-    return [(trial.batch_s, not trial.failure) for trial in search(attempt, configured_s, total_s)]
+def tried(attempt, configured_s):
+    return [(trial.batch_s, not trial.failure) for trial in search(attempt, configured_s)]
 
 
 def test_batch_search_doubles_sizes_and_then_bisects():
@@ -60,24 +59,8 @@ def test_batch_search_stops_at_a_single_clip():
     assert tried(fits_up_to(0, num_rows=1), 40.0) == [(40, False)]
 
 
-def test_batch_search_stops_at_the_size_of_the_training_set():
-    assert tried(fits_up_to(1e9), 30.0, total_s=100.0)[-1] == (120, True)
-    assert "whole training set" in reason_to_stop([Trial(30, num_batches=1)], 100.0)
-
-
-def test_batch_search_stops_when_throughput_no_longer_grows():
-    slow = [Trial(size, 10, audio_s_per_s=500.0) for size in (100.0, 200.0)]
-    assert reason_to_stop(slow, total_s=1000.0) == ""
-    assert "29% of the training set" in reason_to_stop(slow, total_s=700.0)
-    faster = [slow[0], dataclasses.replace(slow[1], audio_s_per_s=900.0)]
-    assert reason_to_stop(faster, total_s=700.0) == ""
-
-
-def test_memory_is_predicted_from_the_steeper_slope():
-    trials = [Trial(10, peak_bytes=1000), Trial(20, peak_bytes=1500)]
-    assert predicted_bytes(trials, base_bytes=800, batch_s=40) == 1500 + 20 * 50
-    assert predicted_bytes(trials[:1], base_bytes=800, batch_s=20) == 1000 + 10 * 20
-    assert predicted_bytes([], base_bytes=800, batch_s=20) == 0
+def test_batch_search_stops_when_an_epoch_has_only_a_handful_of_batches():
+    assert tried(lambda size: Trial(size, num_batches=round(1000 / size)), 30.0)[-1] == (240, True)
 
 
 def test_worst_batches_are_the_largest_the_longest_and_the_most_labelled():
@@ -86,49 +69,52 @@ def test_worst_batches_are_the_largest_the_longest_and_the_most_labelled():
     assert worst_batches(plan, padded, [1, 1, 1, 5, 5, 5, 1]) == [0, 1, 2]
 
 
-def test_available_memory_is_less_than_the_machine_has():
-    assert 0 < available_bytes() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def serve_until_killed(connection, fatal_s, on_cpu=True):
+def serve_until_killed(requests, fatal_s):
     """Kill this process in the middle of a batch, as a system out of memory does."""
-    connection.send(Started(on_cpu, base_bytes=0))
-    while True:
-        try:
-            size = connection.recv()
-        except EOFError:
-            return
+    for size in requests:
         if size > fatal_s:
             os.kill(os.getpid(), signal.SIGKILL)
-        connection.send(Trial(size, 100, 10, 1.0, peak_bytes=int(size)))
+        yield Trial(size, 100, 10, 1.0)
 
 
-def test_killed_worker_counts_as_a_size_that_does_not_fit():
-    with Worker(serve_until_killed, 50.0, limit_bytes=PLENTY) as worker:
-        trials = list(search(worker.try_size, 30.0, 1e6))
+def test_killed_process_counts_as_a_size_that_does_not_fit():
+    with Attempts(serve_until_killed, 50.0) as attempts:
+        trials = list(search(attempts.try_size, 30.0))
     failed = [trial for trial in trials if trial.failure]
     assert "SIGKILL" in failed[0].failure
     assert max(trial.batch_s for trial in trials if not trial.failure) > 50 / 1.12
 
 
-def test_size_that_needs_too_much_memory_is_not_tried():
-    with Worker(serve_until_killed, 50.0, limit_bytes=45.0) as worker:
-        trials = list(search(worker.try_size, 30.0, 1e6))
-    assert [trial.failure.startswith("not tried") for trial in trials if trial.failure] == [True] * sum(
-        trial.batch_s > 45 for trial in trials
-    )
-
-
-def serve_with_a_bug(connection):
+def serve_with_a_bug(requests):
+    yield from ()
     raise RuntimeError("a bug")
 
 
-def test_bug_in_a_worker_is_not_taken_for_lack_of_memory():
+def test_bug_in_a_process_is_not_taken_for_lack_of_memory():
     with (
-        Worker(serve_with_a_bug, limit_bytes=PLENTY) as worker,
+        Attempts(serve_with_a_bug) as attempts,
         pytest.raises(UserError, match="its own error message is above"),
     ):
-        worker.try_size(30.0)
+        attempts.try_size(30.0)
+
+
+def serve_blocks(requests, usable_share):
+    """Return whether this process, of a limited memory, can allocate a block of each size."""
+    limit_memory(usable_share)
+    for size in requests:
+        try:
+            yield len(bytearray(size)) == size
+        except MemoryError:
+            yield False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
+def test_memory_that_a_process_may_use_is_limited():
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    with ChildProcess(serve_blocks, 0.01) as child:
+        for size, fits in ((1 << 20, True), (half, False)):
+            child.send(size)
+            assert child.receive() == fits
 
 
 @pytest.mark.slow
@@ -136,7 +122,7 @@ def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config,
     before = sorted(separable_config.parent.rglob("*"))
     assert main(["tune-batch", str(separable_config), "--set", "train.batch_s=200.0"]) == 0
     said = capsys.readouterr().out
-    assert "the whole training set is one batch" in said
+    assert "an epoch has only 1 batch." in said
     assert "[train]\n    batch_s = 50.0" in said  # the whole training set in a batch, so none is faster
     assert "from 0.002 to" in said
     assert sorted(separable_config.parent.rglob("*")) == before
@@ -144,15 +130,15 @@ def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config,
 
 @pytest.mark.slow
 def test_tune_batch_tries_larger_batches_while_they_fit(separable_config):
-    tried = tune_batch(load_config(separable_config, ["train.batch_s=4.0"])).trials
-    assert [trial.batch_s for trial in tried][:2] == [4.0, 8.0]
+    tried = tune_batch(load_config(separable_config, ["train.batch_s=1.0"]), ONE_DEVICE)
+    assert [trial.batch_s for trial in tried][:2] == [1.0, 2.0]
     assert not any(trial.failure for trial in tried)
     assert tried[0].num_batches > tried[-1].num_batches
 
 
-def serve_in_little_memory(connection, *arguments):
+def serve_in_little_memory(requests, *arguments):
     resource.setrlimit(resource.RLIMIT_DATA, (1_500_000_000,) * 2)
-    serve(connection, *arguments)
+    yield from serve(requests, *arguments)
 
 
 @pytest.mark.slow
@@ -161,10 +147,10 @@ def test_batch_search_continues_after_out_of_memory(clips, separable_config, tmp
     manifest = tmp_path / "long.jsonl"
     write_manifest(manifest, [dataclasses.replace(clip, duration_s=100.0) for clip in clips])  # never read
     config = load_config(separable_config, [f"data.train={manifest}", "model.size=s"])
-    with Worker(serve_in_little_memory, config, ONE_DEVICE, str(tmp_path), limit_bytes=PLENTY) as worker:
-        trial = worker.try_size(1800.0)
+    with Attempts(serve_in_little_memory, config, ONE_DEVICE, tmp_path) as attempts:
+        trial = attempts.try_size(1800.0)
         assert "memory" in trial.failure
-        assert not worker.try_size(110.0).failure
+        assert not attempts.try_size(110.0).failure
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -185,9 +171,9 @@ def test_interrupted_tune_batch_leaves_no_process(separable_config, end):
     assert program.stdout is not None
     assert any("train.batch_s" in line for line in program.stdout)
     deadline = time.monotonic() + LIMIT_S
-    while len(children := children_of(program.pid)) < 2 and time.monotonic() < deadline:
+    while not (children := children_of(program.pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(children) == 2  # the worker, and Python's resource tracker
+    assert children
     if end == signal.SIGINT:
         os.killpg(program.pid, end)  # as a terminal does
     else:
