@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from asr.base.units import Unit
+from asr.base.text.units import Unit
 from asr.base.work import OnProgress
 
 UNREADABLE_AUDIO = "unreadable audio"  # the reason for leaving a recording out, in any corpus

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multigpu.devices import available_devices, parse_devices, simulate_devices
     from multigpu.errors import DeviceError
-    from multigpu.keras2 import multi_gpu_model
-    from multigpu.parallel_model import ParallelModel
+    from multigpu.keras_models.keras2 import multi_gpu_model
+    from multigpu.keras_models.parallel_model import ParallelModel
+    from multigpu.replication.towers import data_parallelism
     from multigpu.stages.staged_model import StagedModel
-    from multigpu.towers import data_parallelism
 
 ENGINES = ("single", "parallel-model", "mirrored", "multi-worker", "stages")
 """The names that `multigpu.engines.make_engine` takes."""

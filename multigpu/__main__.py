@@ -11,7 +11,7 @@ from multigpu.errors import DeviceError
 from multigpu.quiet import start_devices
 
 if TYPE_CHECKING:
-    from multigpu.check import Check
+    from multigpu.checking.check import Check
     from multigpu.stages.check import StagesCheck
 
 
@@ -59,7 +59,7 @@ def _check(spec: str, simulate: bool) -> int:
         raise DeviceError(
             f"expected at least 2 devices, received {devices[0]} alone; try `--gpus 2 --simulate`"
         )
-    from multigpu.check import check_devices
+    from multigpu.checking.check import check_devices
 
     print(f"{', '.join(devices)}: running a small network on one device and on all ...", flush=True)
     found = check_devices(devices)

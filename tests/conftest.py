@@ -17,7 +17,7 @@ from filelock import FileLock
 from helpers.tiny import TINY, register_tiny
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
-from asr.base.interrupt import HANG_UP
+from asr.base.system.interrupt import HANG_UP
 from asr.base.types import Utterance
 from asr.cli.main import main
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE

@@ -93,7 +93,7 @@ NO_FIGURES = {
     "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
     "音节开始后 0.4 秒": "a constant, asr/transcription/recognized.py",
-    "请求体停顿 20 秒": "a constant, asr/server/receiving.py",
+    "请求体停顿 20 秒": "a constant, asr/server/requests/receiving.py",
     "0.7 秒没有音节": "a constant, asr/transcription/segmented_stream.py",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",
@@ -333,7 +333,7 @@ def folder(tmp_path_factory, clips):
 
 def accept_a_correction(folder):
     """Write the review that a reader of the report would have filled in."""
-    from asr.evaluation.review_file import ReviewRow, write_review
+    from asr.evaluation.labels.review_file import ReviewRow, write_review
     from data_pipeline.manifests.manifest import read_manifest
 
     first = read_manifest(folder / "data/mine/test.jsonl")[0]
@@ -344,7 +344,7 @@ def accept_a_correction(folder):
 
 def lay_down_asrt(folder):
     """Write what a reader has of ASRT; of its networks the smallest, which is trained in less time."""
-    from asr.base.pinyin import mandarin_syllables
+    from asr.base.text.pinyin import mandarin_syllables
 
     weights = folder / "ASRT/save_models/SpeechModel251bn.model.h5"
     weights.parent.mkdir(parents=True)

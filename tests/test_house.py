@@ -14,20 +14,20 @@ MAX_NAMES = 14  # modules, data and folders of one folder
 LIGHT = [
     "asr",
     "asr.base.config",
-    "asr.base.lock",
+    "asr.base.system.lock",
     "asr.base.vocabulary",
     "asr.cli.main",
     "asr.evaluation.comparison",
-    "asr.evaluation.metrics",
+    "asr.evaluation.errors.metrics",
     "asr.evaluation.scores",
-    "asr.evaluation.significance",
+    "asr.evaluation.errors.significance",
     "asr.evaluation.tables",
     "asr.evaluation.written_text",
     "asr.export",
     "asr.export.format",
-    "asr.export.onnx.format",
-    "asr.export.onnx.recognizer",
-    "asr.export.sherpa.format",
+    "asr.export.runtimes.onnx.format",
+    "asr.export.runtimes.onnx.recognizer",
+    "asr.export.runtimes.sherpa.format",
     "asr.export.worker",
     "asr.model.devices",
     "asr.pages.pictures",
@@ -100,8 +100,8 @@ def test_planted_violation_of_each_import_rule_is_found(tmp_path):
         "data_pipeline/corpora/one.py": "import data_pipeline.download.two",
         "data_pipeline/download/two.py": "from asr.ctc import loss",
         "data_pipeline/download/three.py": "import data_pipeline.corpora.one",
-        "asr/ctc/loss.py": "import multigpu.towers",
-        "multigpu/towers.py": "",
+        "asr/ctc/loss.py": "import multigpu.replication.towers",
+        "multigpu/replication/towers.py": "",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).parent.joinpath("__init__.py").touch()
@@ -109,7 +109,7 @@ def test_planted_violation_of_each_import_rule_is_found(tmp_path):
     planted = house.import_graph(tmp_path)
     assert house.upward_imports(planted) == ["asr.base.types imports asr.cli.console"]
     assert set(house.foreign_imports(planted)) == {
-        "asr.ctc.loss imports multigpu.towers",
+        "asr.ctc.loss imports multigpu.replication.towers",
         "data_pipeline.download.two imports asr.ctc.loss",
     }
     assert house.import_cycles(planted) == [

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import rjieba
 
-from asr.base.hanzi_text import is_hanzi
-from asr.base.pinyin import syllable_of_reading
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pinyin import syllable_of_reading
 from benchmarks.accuracy.labels import HELD_OUT, MARK, NUM_PARTS, spelled
 from tools.general_hanzi import is_simplified, lines_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from asr.base.hanzi_text import is_hanzi
-from asr.base.pinyin import syllable_of_reading
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pinyin import syllable_of_reading
 from data_pipeline.labels.readings.context import AROUND, NUM_SPECIAL_IDS, encode, windows_around
 from tools.polyphone_examples import Example
 from tools.polyphone_teacher import Teacher

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.hanzi_text import is_hanzi
+from asr.base.text.hanzi_text import is_hanzi
 from benchmarks.accuracy.labels import spelled
 
 Float32 = npt.NDArray[np.float32]

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from tqdm import tqdm
 
-from asr.base.hanzi_text import is_hanzi
+from asr.base.text.hanzi_text import is_hanzi
 from benchmarks.accuracy.labels import (
     Sentence,
     cpp_sentences,

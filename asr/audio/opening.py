@@ -12,7 +12,7 @@ import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_header, read_audio
 from asr.audio.voice_activity import speech_pieces
-from asr.base.paths import path_on_disk
+from asr.base.system.paths import path_on_disk
 
 LONG_S = 60.0  # longer files are not read into memory as a whole
 # clips are not cut up to SURELY_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S

@@ -25,7 +25,7 @@ from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
-from asr.base.paths import path_on_disk
+from asr.base.system.paths import path_on_disk
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame

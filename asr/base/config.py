@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
-from asr.base.files import is_utf8, read_lines
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
+from asr.base.system.files import is_utf8, read_lines
 
 Settings = TypeVar("Settings", bound=Any)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from asr.base.config import Range, read_toml, replaced, toml_lines
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 
 GENERAL = "general"  # names the built-in hanzi model, where a folder may be given
 

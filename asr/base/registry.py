@@ -16,7 +16,7 @@ Parts: TypeAlias = Mapping[str, str]
 # of `model.family`; subclasses of asr.model.networks.network.Network
 NETWORKS: Parts = {
     "separable": "asr.model.networks.separable:Separable",
-    "conformer": "asr.model.networks.conformer:Conformer",
+    "conformer": "asr.model.networks.conformers.conformer:Conformer",
     "dcnn251bn": "asr.model.networks.dcnn:Dcnn",
     "dcnn251": "asr.model.networks.dcnn:Dcnn",
     "dcnn25": "asr.model.networks.dcnn:Dcnn",
@@ -36,10 +36,10 @@ FEATURE_KINDS: Parts = {
 
 # of `asr export`; each is an asr.export.format.Format
 EXPORT_FORMATS: Parts = {
-    "onnx": "asr.export.onnx.format:ONNX",
-    "sherpa": "asr.export.sherpa.format:SHERPA",
-    "litert": "asr.export.litert.format:LITERT",
-    "saved_model": "asr.export.saved_model.format:SAVED_MODEL",
+    "onnx": "asr.export.runtimes.onnx.format:ONNX",
+    "sherpa": "asr.export.runtimes.sherpa.format:SHERPA",
+    "litert": "asr.export.runtimes.litert.format:LITERT",
+    "saved_model": "asr.export.runtimes.saved_model.format:SAVED_MODEL",
 }
 
 

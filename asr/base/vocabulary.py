@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines, whole_file
-from asr.base.pinyin import is_syllable, split_syllable
+from asr.base.system.files import read_lines, whole_file
+from asr.base.text.pinyin import is_syllable, split_syllable
+from asr.base.text.units import TOKEN_NAMES, Unit, is_character, unit_of
+from asr.base.text.wording import counted
 from asr.base.types import Utterance
-from asr.base.units import TOKEN_NAMES, Unit, is_character, unit_of
-from asr.base.wording import counted
 
 BLANK_ID = 0
 BLANK = "<blank>"

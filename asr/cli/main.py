@@ -16,31 +16,31 @@ from signal import SIGINT
 from typing import NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.interrupt import Interrupted
-from asr.base.paths import path_on_disk
+from asr.base.system.interrupt import Interrupted
+from asr.base.system.paths import path_on_disk
 from asr.base.version import __version__
 from asr.cli.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
-from asr.cli.commands.align import add_align_arguments, align_command
-from asr.cli.commands.augment import add_augment_arguments, augment_command
-from asr.cli.commands.average import add_average_arguments, average_command
-from asr.cli.commands.compare import add_compare_arguments, compare_command
-from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
-from asr.cli.commands.download import add_download_arguments, download_command
-from asr.cli.commands.evaluate import add_evaluate_arguments, evaluate_command
-from asr.cli.commands.export import add_export_arguments, export_command
-from asr.cli.commands.import_asrt import add_import_asrt_arguments, import_asrt_command
-from asr.cli.commands.inspect import add_inspect_arguments, inspect_command
-from asr.cli.commands.labels import add_labels_arguments, labels_command
-from asr.cli.commands.lm import add_lm_arguments, lm_command
-from asr.cli.commands.pack import add_pack_arguments, pack_command
-from asr.cli.commands.prepare import add_prepare_arguments, prepare_command
-from asr.cli.commands.runs import add_runs_arguments, runs_command
-from asr.cli.commands.serve import add_serve_arguments, serve_command
-from asr.cli.commands.synthesize import add_synthesize_arguments, synthesize_command
-from asr.cli.commands.train import add_train_arguments, train_command
-from asr.cli.commands.transcribe import add_transcribe_arguments, transcribe_command
-from asr.cli.commands.tune_batch import add_tune_batch_arguments, tune_batch_command
-from asr.cli.commands.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
+from asr.cli.commands.data.augment import add_augment_arguments, augment_command
+from asr.cli.commands.data.doctor import add_doctor_arguments, doctor_command
+from asr.cli.commands.data.download import add_download_arguments, download_command
+from asr.cli.commands.data.inspect import add_inspect_arguments, inspect_command
+from asr.cli.commands.data.labels import add_labels_arguments, labels_command
+from asr.cli.commands.data.pack import add_pack_arguments, pack_command
+from asr.cli.commands.data.prepare import add_prepare_arguments, prepare_command
+from asr.cli.commands.data.synthesize import add_synthesize_arguments, synthesize_command
+from asr.cli.commands.language.lm import add_lm_arguments, lm_command
+from asr.cli.commands.speech.align import add_align_arguments, align_command
+from asr.cli.commands.speech.serve import add_serve_arguments, serve_command
+from asr.cli.commands.speech.transcribe import add_transcribe_arguments, transcribe_command
+from asr.cli.commands.training.average import add_average_arguments, average_command
+from asr.cli.commands.training.compare import add_compare_arguments, compare_command
+from asr.cli.commands.training.evaluate import add_evaluate_arguments, evaluate_command
+from asr.cli.commands.training.export import add_export_arguments, export_command
+from asr.cli.commands.training.import_asrt import add_import_asrt_arguments, import_asrt_command
+from asr.cli.commands.training.runs import add_runs_arguments, runs_command
+from asr.cli.commands.training.train import add_train_arguments, train_command
+from asr.cli.commands.training.tune_batch import add_tune_batch_arguments, tune_batch_command
+from asr.cli.commands.training.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
 from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
 from asr.cli.terminal import outlive_terminal

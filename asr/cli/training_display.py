@@ -10,14 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from asr.base.columns import align_columns
+from asr.base.text.columns import align_columns
+from asr.base.text.wording import counted, duration, short_number
 from asr.base.types import EditCounts
-from asr.base.wording import counted, duration, short_number
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
 from asr.runs.stage_record import StageRecord, stage_rows
-from asr.training.observer import TrainingObserver, TrainingStart
+from asr.training.monitoring.observer import TrainingObserver, TrainingStart
 
 SMOOTHING = 0.95
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from asr.base.compiled import compiled, copy_into
 from asr.base.errors import UserError
+from asr.base.text.wording import counted
 from asr.base.vocabulary import BLANK_ID
-from asr.base.wording import counted
 from asr.ctc.loss import frames_needed
 
 Float32 = npt.NDArray[np.float32]

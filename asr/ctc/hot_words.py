@@ -19,11 +19,11 @@ from typing import TypeAlias
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.pinyin import is_syllable
-from asr.base.units import characters_in
+from asr.base.system.files import read_lines
+from asr.base.text.pinyin import is_syllable
+from asr.base.text.units import characters_in
+from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress, reported
 from asr.ctc.prefixes import HotWordTables
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
-from asr.base.files import refuse_existing
+from asr.base.system.files import refuse_existing
 from asr.base.work import OnProgress, ignore_progress
 from asr.runs.average import Average, average_best, write_average
 from asr.runs.origin import AverageOrigin, write_origin

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from asr.base.errors import UserError
 from asr.base.types import EditCounts, Utterance
-from asr.evaluation.metrics import measures
+from asr.evaluation.errors.metrics import measures
+from asr.evaluation.errors.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
 from asr.evaluation.scores import EvaluationRecord
-from asr.evaluation.significance import LEVEL, NUM_DRAWS, PairedTest, blocks_of, paired_test
 from asr.transcription.transcript import Segment
 
 

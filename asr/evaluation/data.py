@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
-from asr.base.units import MIN_SHARE, unit_of
+from asr.base.text.units import MIN_SHARE, unit_of
+from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:

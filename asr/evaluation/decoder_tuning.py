@@ -19,15 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.text.wording import counted
 from asr.base.types import EditCounts, Logits
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.word_rescoring import rescore_by_words
+from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.evaluator import EvaluationData
-from asr.evaluation.metrics import total_edits
 from asr.model.listener import Listener, log_probs_of
 from asr.runs.run import Run
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from asr.base.interrupt import StopRequest
+from asr.base.system.interrupt import StopRequest
 from asr.base.types import Batch, EditCounts, Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
 from asr.ctc.search import Reduced
-from asr.evaluation.metrics import mean_loss, total_edits
+from asr.evaluation.errors.metrics import mean_loss, total_edits
 from asr.model.listener import BATCH_SIGNATURE, Listener
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment

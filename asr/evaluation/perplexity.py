@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.units import Unit, unit_of
+from asr.base.text.units import Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
 from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.work import OnProgress, ignore_progress
 from asr.evaluation.comparison import hypotheses_for
-from asr.evaluation.label_review import Candidate, review_candidates
+from asr.evaluation.labels.label_review import Candidate, review_candidates
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
@@ -24,7 +24,7 @@ from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
-    from asr.base.interrupt import StopRequest
+    from asr.base.system.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
     from data_pipeline.batches.dataset import Dataset
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines, whole_file
+from asr.base.system.files import read_lines, whole_file
 from asr.base.types import EditCounts, Utterance
 from asr.base.version import __version__
-from asr.evaluation.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
-from asr.evaluation.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
+from asr.evaluation.errors.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
+from asr.evaluation.errors.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
 from asr.transcription.transcript import Segment
 from asr.transcription.transcript_json import (
     KEY,
@@ -60,7 +60,7 @@ class Score:
 
 
 def scores_of(utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str = "") -> list[Score]:
-    """Compute every rate of `asr.evaluation.metrics.measures`, with its interval."""
+    """Compute every rate of `asr.evaluation.errors.metrics.measures`, with its interval."""
     blocks = blocks_of([utterance.speaker for utterance in utterances])
     return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses, token)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from asr.evaluation.comparison import Comparison
-from asr.evaluation.metrics import TEXT_POLICY, is_converted, without_text
+from asr.evaluation.errors.metrics import TEXT_POLICY, is_converted, without_text
 from asr.evaluation.scores import EvaluationRecord, Score
 
 
@@ -29,7 +29,7 @@ def rate_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
 
 def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
     """Return notes that explain a table of error rates."""
-    from asr.evaluation.significance import NUM_DRAWS, blocks_of  # loads numpy
+    from asr.evaluation.errors.significance import NUM_DRAWS, blocks_of  # loads numpy
 
     speakers = [utterance.speaker for utterance in record.utterances]
     blocks, num_speakers = blocks_of(speakers), len(set(speakers) - {""})

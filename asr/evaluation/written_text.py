@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from asr.base.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
-from asr.base.units import characters_in
+from asr.base.text.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
+from asr.base.text.units import characters_in
 
 SPOKEN_SIGNS = "%‰&@#°"  # punctuation or symbols by Unicode, but spoken: 50% and 50 are read differently
 SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, accents alone, pictures

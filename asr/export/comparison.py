@@ -16,7 +16,7 @@ from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.greedy import collapse
-from asr.evaluation.metrics import count_edits
+from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.written_text import characters_of
 from asr.export.format import Outputs, Waveform
 from asr.export.parity import Parity

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
-from asr.base.files import refuse_existing, whole_folder
 from asr.base.registry import EXPORT_FORMATS, load_part
-from asr.base.wording import listed
+from asr.base.system.files import refuse_existing, whole_folder
+from asr.base.text.wording import listed
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.format import Bounds, Format, Settings, TrainedModel
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from asr.audio import containers, flac, joined, mixing, mpeg, wav
-from asr.base import paths
+from asr.base.system import paths
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters

@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from asr.base.text.wording import counted, file_size
 from asr.base.types import EditCounts
-from asr.base.wording import counted, file_size
 from asr.export.format import Bounds
 
 FEW_ERRORS = 3  # more than the trained model's are always allowed where errors may increase

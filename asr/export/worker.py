@@ -1,6 +1,6 @@
 """Run an exported model in a process of its own, which has only what the runtime needs in its memory.
 
-with RuntimeProcess("asr.export.onnx.runtime:OnnxRuntime", folder) as process:
+with RuntimeProcess("asr.export.runtimes.onnx.runtime:OnnxRuntime", folder) as process:
     (outputs,), seconds = process.run([waveform])
     print(process.load_s, process.peak_memory_bytes())
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asr.base.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.errors import UserError
+from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.export.format import Outputs, Waveform
 
 

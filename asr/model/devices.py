@@ -101,7 +101,7 @@ def start_devices(devices: Devices = ONE_DEVICE, cpu_towers: int = 1) -> tuple[s
 
 def spread_over(devices: Sequence[str]) -> Spread:
     """Return a decorator that runs a function of a batch on several devices, each on its share of rows."""
-    from multigpu.towers import data_parallelism
+    from multigpu.replication.towers import data_parallelism
 
     return lambda function: functools.partial(data_parallelism, devices, function)
 

@@ -1,6 +1,7 @@
 """Define what recognition needs of a model, whether TensorFlow runs it or another runtime.
 
-`asr.model.listener` runs a trained model, `asr.export.onnx.listener` an exported one without TensorFlow.
+`asr.model.listener` runs a trained model, `asr.export.runtimes.onnx.recognizer` an exported one without
+TensorFlow.
 """
 
 from __future__ import annotations

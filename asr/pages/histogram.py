@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from asr.pages.charts import Chart, round_up
 from asr.pages.svg import drawing, element
 

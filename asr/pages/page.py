@@ -19,9 +19,9 @@ from xml.etree.ElementTree import Element, tostring
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
+from asr.base.text.wording import counted, duration, percent, visible
 from asr.base.version import __version__
-from asr.base.wording import counted, duration, percent, visible
 
 HEAD_BYTES = 1000  # of a page, with its generator
 BAR_EM = 5.0  # width of the longest bar of a table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asr.base.wording import percent, short_percent
+from asr.base.text.wording import percent, short_percent
 from asr.ctc.confidence import calibration
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.page import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asr.base.wording import duration, percent, short_number, short_percent
+from asr.base.text.wording import duration, percent, short_number, short_percent
 from asr.pages.charts import Chart, Line, line_chart, stacked_chart
 from asr.pages.page import Table
 from asr.runs.progress import EpochMetrics, best_epoch

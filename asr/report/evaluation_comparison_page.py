@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from asr.evaluation.comparison import Change, Comparison
-from asr.evaluation.metrics import AlignedPair, align, is_converted
+from asr.evaluation.errors.metrics import AlignedPair, align, is_converted
 from asr.evaluation.tables import comparison_rows, format_interval, format_p_value
 from asr.pages.page import Table, write_page
 from asr.transcription.transcript import Segment

@@ -17,10 +17,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.base.text.wording import duration, percent
 from asr.base.types import EditCounts
-from asr.base.wording import duration, percent
-from asr.evaluation.label_review import Candidate
-from asr.evaluation.metrics import token_name
+from asr.evaluation.errors.metrics import token_name
+from asr.evaluation.labels.label_review import Candidate
 from asr.evaluation.scores import Score
 from asr.pages.page import write_page
 from asr.report.confidence import reliability
@@ -58,7 +58,7 @@ def write_report(
         set_name: name of the evaluated set, such as "test".
         evaluation: of the run's best checkpoint.
         scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
-        doubtful: labels that are probably wrong, from `asr.evaluation.label_review.review_candidates`.
+        doubtful: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_candidates`.
         metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; None if unknown.

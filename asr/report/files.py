@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import dump_config
-from asr.evaluation.label_review import write_review_of
+from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import tones_of, write_csv, write_json
 from asr.report.evaluation_page import write_report

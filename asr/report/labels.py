@@ -12,7 +12,7 @@ import soundfile
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.label_review import Candidate
+from asr.evaluation.labels.label_review import Candidate
 from asr.report.utterances import Scored, UtteranceCard, utterance_card
 
 NUM_SHOWN = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asr.base.pinyin import TONES
-from asr.base.wording import percent
-from asr.evaluation.hanzi_errors import HanziErrors, hanzi_errors
-from asr.evaluation.mandarin_errors import (
+from asr.base.text.pinyin import TONES
+from asr.base.text.wording import percent
+from asr.evaluation.errors.hanzi_errors import HanziErrors, hanzi_errors
+from asr.evaluation.errors.mandarin_errors import (
     PARTS,
     Confusion,
     Part,

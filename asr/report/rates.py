@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from asr.audio.noise_level import recordings_signal_to_noise_db
+from asr.base.text.wording import percent
 from asr.base.types import EditCounts
-from asr.base.wording import percent
+from asr.evaluation.errors.significance import rate_interval
 from asr.evaluation.scores import Score
-from asr.evaluation.significance import rate_interval
 from asr.pages.page import Table
 from asr.report.utterances import Scored, most_frequent
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.wording import short_number, short_percent
+from asr.base.text.wording import short_number, short_percent
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
 from asr.base.types import Utterance
-from asr.evaluation.metrics import AlignedPair
+from asr.evaluation.errors.metrics import AlignedPair
 from asr.pages.charts import round_up
 from asr.pages.pictures import png_bytes, spectrogram_picture
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from asr.base.errors import UserError
-from asr.base.pinyin import is_syllable, split_syllable
+from asr.base.text.pinyin import is_syllable, split_syllable
 from asr.base.types import EditCounts, Utterance
-from asr.evaluation.metrics import AlignedPair, align, count_edits
+from asr.evaluation.errors.metrics import AlignedPair, align, count_edits
 from asr.pages.page import Table
 from asr.report.sound import MARKS, SoundFigure, sound_figure
 from asr.transcription.transcript import Segment

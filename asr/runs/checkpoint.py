@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 from asr.runs.progress import Progress
 
 Arrays = dict[str, npt.NDArray[Any]]

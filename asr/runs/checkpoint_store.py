@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from asr.base.errors import UserError
-from asr.base.files import cannot_write
-from asr.base.interrupt import Interrupted
-from asr.base.wording import counted
+from asr.base.system.files import cannot_write
+from asr.base.system.interrupt import Interrupted
+from asr.base.text.wording import counted
 from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
 from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
 from asr.runs.run import Run

@@ -16,7 +16,7 @@ from string import ascii_uppercase
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.wording import duration, percent
+from asr.base.text.wording import duration, percent
 from asr.runs.origin import Origin, read_origin
 from asr.runs.progress import EpochMetrics, best_epoch, throughput
 from asr.runs.run import Run

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.files import whole_file, whole_folder
+from asr.base.system.files import whole_file, whole_folder
 from asr.base.vocabulary import Vocabulary
 from asr.runs.checkpoint import write_weights
 from asr.runs.progress import Progress

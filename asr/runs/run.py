@@ -26,7 +26,7 @@ from pathlib import Path
 from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import DecoderSettings, load_settings
 from asr.base.errors import UserError
-from asr.base.files import read_lines, whole_file
+from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.runs.progress import EpochMetrics, Progress

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.wording import file_size
+from asr.base.system.files import whole_file
+from asr.base.text.wording import file_size
 
 FILE = "stages.json"
 

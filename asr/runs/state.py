@@ -20,8 +20,8 @@ from types import UnionType
 from typing import Any, Literal
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.lock import exclusive_lock, is_locked
+from asr.base.system.files import whole_file
+from asr.base.system.lock import exclusive_lock, is_locked
 from asr.base.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from asr.server.asrt_http import PATHS, asrt_refusal, asrt_routes, is_unknown_level, unknown_level
-from asr.server.gate import Gate
-from asr.server.openai_http import openai_refusal, openai_routes
 from asr.server.operators import operator_routes
 from asr.server.page.routes import page_routes
-from asr.server.refusal import RefusalError
+from asr.server.protocols.asrt_http import PATHS, asrt_refusal, asrt_routes, is_unknown_level, unknown_level
+from asr.server.protocols.openai_http import openai_refusal, openai_routes
+from asr.server.protocols.stream_routes import stream_routes
+from asr.server.requests.gate import Gate
+from asr.server.requests.refusal import RefusalError
 from asr.server.service import RecognitionService
-from asr.server.stream_routes import stream_routes
 
 
 def make_app(service: RecognitionService, token: str = "", origins: Collection[str] = ()) -> ASGIApp:

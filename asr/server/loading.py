@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asr.export.onnx.recognizer import ExportedModel
+from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.runs.run import Run
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from asr.audio.recording import Waveform
-from asr.server.admission import Ticket
-from asr.server.receiving import drop
+from asr.server.requests.admission import Ticket
+from asr.server.requests.receiving import drop
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment, Transcript

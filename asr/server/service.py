@@ -28,12 +28,12 @@ from asr.base.types import Logits
 from asr.ctc.hot_words import HotWords, PinyinOf
 from asr.language.hanzi.converter import Converter
 from asr.model.listening import AudioListener, Reduce, WrappedListener
-from asr.server.admission import Admission, Ticket
 from asr.server.batching import Batcher, Kind
-from asr.server.hot_words import refuse_too_many
-from asr.server.limits import Limits
 from asr.server.metrics import Metrics
 from asr.server.padding import PaddedListener
+from asr.server.requests.admission import Admission, Ticket
+from asr.server.requests.hot_words import refuse_too_many
+from asr.server.requests.limits import Limits
 from asr.server.streams import Streams
 from asr.transcription.decoder import Decoder
 from asr.transcription.long_audio import LongAudioRecognizer

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from asr.base.errors import UserError
-from asr.base.interrupt import handled_by
+from asr.base.system.interrupt import handled_by
 from asr.server.certificate import Certificate
-from asr.server.connections import Connection
-from asr.server.limits import Limits
 from asr.server.logs import without_traceback_of_bad_text
+from asr.server.requests.connections import Connection
+from asr.server.requests.limits import Limits
 from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket

@@ -21,12 +21,12 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from asr.model.listening import LogProbs
 from asr.server.batching import Batcher, Kind
-from asr.server.limits import Limits
-from asr.server.received_audio import refuse_too_long
-from asr.server.refusal import unavailable
+from asr.server.requests.limits import Limits
+from asr.server.requests.received_audio import refuse_too_long
+from asr.server.requests.refusal import unavailable
 from asr.transcription.decoder import Decoder
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream import Stream, Update

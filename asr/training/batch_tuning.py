@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.base.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from asr.model.devices import Devices
@@ -215,7 +215,7 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     """Train on the worst batches of an epoch at this size, then time them with typical ones."""
     import tensorflow as tf
 
-    from asr.training.out_of_memory import device_of, is_out_of_memory
+    from asr.training.optimization.out_of_memory import device_of, is_out_of_memory
     from data_pipeline.batches.batching import padded_length
 
     data = dataclasses.replace(data, batch_s=batch_s / trainer.config.train.num_views)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.pinyin import mandarin_syllables
+from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.units import unit_of
+from asr.base.text.wording import counted
 from asr.base.types import Utterance
-from asr.base.units import unit_of
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from asr.runs.run import Run
 

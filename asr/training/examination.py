@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.config import Config
-from asr.base.pinyin import mandarin_syllables
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.loss import frames_needed

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
+from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted, listed
 from asr.model.acoustic_model import AcousticModel
 
 Array = npt.NDArray[Any]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import cannot_write, whole_file
-from asr.base.units import UNITS, Unit
+from asr.base.system.files import cannot_write, whole_file
+from asr.base.text.units import UNITS, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.counting import END_ID
 from asr.language.ngram.folder import (

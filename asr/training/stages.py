@@ -17,7 +17,7 @@ from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import STAGES, device_errors_as_user_errors
 from asr.runs.run import Run
 from asr.runs.stage_record import StageRecord, read_stages
-from asr.training.out_of_memory import is_out_of_memory
+from asr.training.optimization.out_of_memory import is_out_of_memory
 from multigpu.engine import Engine
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.interrupt import stop_signals
+from asr.base.system.interrupt import stop_signals
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -24,7 +24,7 @@ from asr.runs.run import Run
 from asr.runs.stage_record import read_stages
 from asr.runs.state import track_state
 from asr.training.engine import start_engine
-from asr.training.observer import TrainingObserver, TrainingStart
+from asr.training.monitoring.observer import TrainingObserver, TrainingStart
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -86,7 +86,7 @@ def train(
     """Train a model, evaluate its best checkpoint on the test set, and write the report.
 
     On Ctrl-C or SIGTERM, training finishes and saves the current step, then raises
-    `asr.base.interrupt.Interrupted`; `resume` continues such a run. A second signal ends it at once.
+    `asr.base.system.interrupt.Interrupted`; `resume` continues such a run. A second signal ends it at once.
 
     Args:
         config: the model, the data and the training; `asr.load_config` makes one.
@@ -196,7 +196,7 @@ def _train_and_evaluate(
 def _load_callbacks(config: Config) -> list[Any]:
     """Return the user's callbacks, and refuse settings that contradict each other."""
     from asr.model.networks import refuse_contradictions
-    from asr.training.callbacks import load_callbacks, refuse_rate_setters
+    from asr.training.monitoring.callbacks import load_callbacks, refuse_rate_setters
 
     callbacks = load_callbacks(config.train.callbacks)
     refuse_rate_setters(callbacks, config.train)

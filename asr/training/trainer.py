@@ -24,12 +24,12 @@ import keras
 
 from asr.base.config import Config, dump_config
 from asr.base.errors import UserError
-from asr.base.interrupt import Interrupted, StopRequest
+from asr.base.system.interrupt import Interrupted, StopRequest
 from asr.base.types import Batch, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.greedy import labels_of
+from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
-from asr.evaluation.metrics import total_edits
 from asr.model.acoustic_model import AcousticModel
 from asr.model.listener import Listener
 from asr.runs.checkpoint import restore_state, state_of
@@ -37,19 +37,25 @@ from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
 from asr.runs.run import Run
 from asr.runs.stage_record import write_stages
-from asr.training.callbacks import Callbacks
-from asr.training.moving_average import MovingAverage
-from asr.training.objective import flat_steps_of
-from asr.training.observer import TrainingObserver
-from asr.training.optimizer import loss_scale_of, make_optimizer
-from asr.training.out_of_memory import memory_errors_as_user_errors
-from asr.training.profiler import Profiler
-from asr.training.schedule import learning_rate_of, plateau_factor, set_plateau, stops_early, warmup_steps_of
-from asr.training.skipped_batches import SkippedBatch
+from asr.training.monitoring.callbacks import Callbacks
+from asr.training.monitoring.observer import TrainingObserver
+from asr.training.monitoring.profiler import Profiler
+from asr.training.monitoring.tensorboard import STEPS_APART, TensorBoard
+from asr.training.monitoring.trouble import TroubleWatch
+from asr.training.optimization.moving_average import MovingAverage
+from asr.training.optimization.objective import flat_steps_of
+from asr.training.optimization.optimizer import loss_scale_of, make_optimizer
+from asr.training.optimization.out_of_memory import memory_errors_as_user_errors
+from asr.training.optimization.schedule import (
+    learning_rate_of,
+    plateau_factor,
+    set_plateau,
+    stops_early,
+    warmup_steps_of,
+)
+from asr.training.optimization.skipped_batches import SkippedBatch
+from asr.training.optimization.step import Step, StepResult, make_step, reference_labels
 from asr.training.stages import stages_of, typical_batch
-from asr.training.step import Step, StepResult, make_step, reference_labels
-from asr.training.tensorboard import STEPS_APART, TensorBoard
-from asr.training.trouble import TroubleWatch
 from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)

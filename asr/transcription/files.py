@@ -15,8 +15,8 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.wording import counted
+from asr.base.system.files import whole_file
+from asr.base.text.wording import counted
 from asr.transcription.formats import FORMATS, SUFFIXES, FileFormat, Format, ListFormat, ListWriter
 from asr.transcription.transcript import Transcript
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 from typing_extensions import TypeIs
 
-from asr.base.columns import display_width
 from asr.base.errors import UserError
+from asr.base.text.columns import display_width
 from asr.transcription.transcript import Transcript, Word
 
 ListFormat: TypeAlias = Literal["text", "jsonl", "csv"]  # one file for all recordings

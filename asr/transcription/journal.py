@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.files import cannot_write
-from asr.base.lock import lock_file
+from asr.base.system.files import cannot_write
+from asr.base.system.lock import lock_file
+from asr.base.text.wording import counted
 from asr.base.version import __version__
-from asr.base.wording import counted
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.transcript import Transcript
 from asr.transcription.transcript_json import transcript_as_json, transcript_from_json

@@ -23,8 +23,8 @@ from asr.audio.opening import LongRecording, Opened, open_recording
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.text.wording import duration
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import duration
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.wording import counted
+from asr.base.system.files import whole_file
+from asr.base.text.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript

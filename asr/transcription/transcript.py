@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from asr.base.text.units import Unit
 from asr.base.types import Hypothesis
-from asr.base.units import Unit
 
 # A CTC model emits a token within it, but not its end: that is the next token's beginning, or at most this.
 MAX_TOKEN_S = 0.4

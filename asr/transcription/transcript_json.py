@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from asr.base.text.units import UNITS
 from asr.base.types import Hypothesis
-from asr.base.units import UNITS
 from asr.base.vocabulary import WORD_BOUNDARY
 from asr.transcription.transcript import Segment, Span, Transcript
 

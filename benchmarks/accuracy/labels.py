@@ -30,8 +30,8 @@ from typing import NamedTuple, get_args
 
 from pypinyin import Style, lazy_pinyin
 
-from asr.base.hanzi_text import HANZI, ONE_HANZI
-from asr.base.pinyin import read_syllable
+from asr.base.text.hanzi_text import HANZI, ONE_HANZI
+from asr.base.text.pinyin import read_syllable
 from benchmarks.common import seconds, show
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 from data_pipeline.labels.from_text import ReadingPolicy, label, pinyin_of

@@ -31,7 +31,7 @@ from asr.audio.recording import pad_waveforms, read_audio
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.beam_search import BeamSearch
-from asr.evaluation.metrics import total_edits
+from asr.evaluation.errors.metrics import total_edits
 from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
 from asr.transcription.recognizer import Recognizer

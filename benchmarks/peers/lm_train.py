@@ -21,7 +21,7 @@ from pathlib import Path
 import rjieba
 from pypinyin import Style, lazy_pinyin
 
-from asr.base.hanzi_text import HANZI_RUN
+from asr.base.text.hanzi_text import HANZI_RUN
 from benchmarks.common import seconds, show
 
 MB = 10**6

@@ -30,7 +30,7 @@ from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
-from asr.training.optimizer import BETA_2, NOT_DECAYED
+from asr.training.optimization.optimizer import BETA_2, NOT_DECAYED
 from benchmarks.common import compare, seconds, show
 from benchmarks.peers.pytorch_network import Network
 from benchmarks.training.update import SHAPES, make_batch, sizes_and_towers, title_of, training_step

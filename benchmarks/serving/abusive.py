@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 from helpers.malformed_requests import grpc_call, http_request
 
-from asr.server.asrt_grpc import SERVICES
+from asr.server.protocols.asrt_grpc import SERVICES
 from benchmarks.serving.clients import BOUNDARY, SAMPLE_RATE_HZ, TRANSCRIPTIONS, openai_request
 from benchmarks.serving.processes import Started
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 
-from asr.server.asrt_grpc import SERVICES
-from asr.server.asrt_messages import SpeechRequest, TextResponse
+from asr.server.protocols.asrt_grpc import SERVICES
+from asr.server.protocols.asrt_messages import SpeechRequest, TextResponse
 from benchmarks.serving.clients import (
     LIMIT_S,
     SAMPLE_RATE_HZ,

@@ -28,12 +28,12 @@ from asr.evaluation.data import evaluation_data
 from asr.export import export
 from asr.export.comparison import largest_difference
 from asr.export.format import Runtime
-from asr.export.litert.model import litert_model
-from asr.export.litert.runtime import LiteRtRuntime
-from asr.export.onnx.model import onnx_model
-from asr.export.onnx.runtime import OnnxRuntime
-from asr.export.saved_model.runtime import VERSION, SavedModelRuntime
-from asr.export.saved_model.signatures import ServedModel
+from asr.export.runtimes.litert.model import litert_model
+from asr.export.runtimes.litert.runtime import LiteRtRuntime
+from asr.export.runtimes.onnx.model import onnx_model
+from asr.export.runtimes.onnx.runtime import OnnxRuntime
+from asr.export.runtimes.saved_model.runtime import VERSION, SavedModelRuntime
+from asr.export.runtimes.saved_model.signatures import ServedModel
 from asr.export.serving_graph import save_with_signatures
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
 from asr.runs.run import Run

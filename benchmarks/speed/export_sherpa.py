@@ -15,13 +15,13 @@ from pathlib import Path
 
 import kaldifst
 
-from asr.base.columns import align_columns
+from asr.base.text.columns import align_columns
 from asr.base.types import EditCounts
-from asr.evaluation.metrics import count_edits
+from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.written_text import characters_of
 from asr.export import ParityError, export
 from asr.export.parity import parity_rows
-from asr.export.sherpa.hanzi_fst import write_hanzi_fst
+from asr.export.runtimes.sherpa.hanzi_fst import write_hanzi_fst
 from asr.language.hanzi.converter import Converter
 from asr.runs.run import Run
 from data_pipeline.manifests.manifest import read_manifest

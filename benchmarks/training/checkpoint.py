@@ -26,7 +26,7 @@ from asr.runs.checkpoint import state_of
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochSoFar, Progress
 from asr.runs.run import Run
-from asr.training.optimizer import make_optimizer
+from asr.training.optimization.optimizer import make_optimizer
 from benchmarks.common import seconds, show
 
 RUNS = 7

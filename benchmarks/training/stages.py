@@ -77,7 +77,7 @@ def gradients(devices):
     import keras
     import tensorflow as tf
 
-    from multigpu.check import compiled, largest_difference
+    from multigpu.checking.check import compiled, largest_difference
     from multigpu.stages.check import loss_of, make_batch
     from multigpu.stages.staged_model import StagedModel
 
@@ -186,8 +186,8 @@ def peaks(step):
     """Return the largest number of bytes that each device's operations hold at a time in a compiled step."""
     import tensorflow as tf
 
-    from multigpu.executed_graph import executed_graph
-    from multigpu.keras_internals import parse_profile
+    from multigpu.checking.executed_graph import executed_graph
+    from multigpu.keras_models.keras_internals import parse_profile
 
     step()
     device_of = executed_graph(step).devices

@@ -21,8 +21,8 @@ from asr.base.config import TrainConfig, load_config
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.training.optimizer import make_optimizer
-from asr.training.step import make_step
+from asr.training.optimization.optimizer import make_optimizer
+from asr.training.optimization.step import make_step
 from benchmarks.common import compare, seconds, show
 from multigpu.devices import share_cpu
 from multigpu.engines import make_engine

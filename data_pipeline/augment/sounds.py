@@ -27,7 +27,7 @@ from asr.audio.recording import (
     resample,
 )
 from asr.base.errors import UserError
-from asr.base.files import read_lines
+from asr.base.system.files import read_lines
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
-from asr.base.files import cannot_write
+from asr.base.system.files import cannot_write
 from data_pipeline.augment.augmenter import AppliedEffects, Augmenter, speed_factors, utterance_keys
 
 

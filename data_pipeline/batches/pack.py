@@ -31,8 +31,8 @@ from asr.audio.recording import (
     refuse_pipe,
 )
 from asr.base.errors import UserError
-from asr.base.files import is_utf8
-from asr.base.lock import exclusive_lock
+from asr.base.system.files import is_utf8
+from asr.base.system.lock import exclusive_lock
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifests.left_out import write_left_out

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asr.base.errors import UserError
-from asr.base.files import is_utf8
-from asr.base.paths import path_on_disk
-from asr.base.wording import listed
+from asr.base.system.files import is_utf8
+from asr.base.system.paths import path_on_disk
+from asr.base.text.wording import listed
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from asr.audio.recording import PIECE
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.lock import lock_file
+from asr.base.system.files import whole_file
+from asr.base.system.lock import lock_file
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from asr.audio.recording import (
     refuse_pipe,
 )
 from asr.base.errors import UserError
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import Source
 from data_pipeline.manifests.manifest import write_manifest

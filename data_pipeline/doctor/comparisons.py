@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from data_pipeline.doctor.checkup import Checkup, is_silent
 from data_pipeline.doctor.findings import ROLES, Finding, ManifestLine, Source, about
 from data_pipeline.text.sentences import sentence_key

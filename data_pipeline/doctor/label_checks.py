@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.errors import UserError
-from asr.base.hanzi_text import hanzi_in
-from asr.base.pinyin import mandarin_syllables
-from asr.base.units import unit_of
+from asr.base.text.hanzi_text import hanzi_in
+from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.units import unit_of
+from asr.base.text.wording import counted
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted
 from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.text_defects import damage, is_composed, unseen, unusual_space
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from asr.base.text.wording import duration, short_number, visible
 from asr.base.types import Utterance
-from asr.base.wording import duration, short_number, visible
 from asr.pages.charts import Chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
 from asr.base.errors import UserError
+from asr.base.text.wording import counted, listed
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.base.wording import counted, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.text.sentences import sentence_key

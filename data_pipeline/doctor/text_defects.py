@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from asr.base.hanzi_text import is_hanzi
+from asr.base.text.hanzi_text import is_hanzi
 from data_pipeline.labels.signs import GENERAL_MARKS
 from data_pipeline.labels.signs import INVISIBLE as INVISIBLE_CODE_POINTS
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from asr.base.child_process import ChildEndedError, ChildProcess, Inbox
+from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 

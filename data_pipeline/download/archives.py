@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from asr.base.errors import UserError
-from asr.base.files import cannot_write, whole_file
-from asr.base.wording import file_size
+from asr.base.system.files import cannot_write, whole_file
+from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 
 CHUNK_BYTES = 1 << 20

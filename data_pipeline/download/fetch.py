@@ -22,8 +22,8 @@ from typing import BinaryIO, TypeAlias
 from urllib.error import HTTPError, URLError
 
 from asr.base.errors import UserError
-from asr.base.files import cannot_write
-from asr.base.wording import file_size
+from asr.base.system.files import cannot_write
+from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.download.archives import CHUNK_BYTES, require_room
 from data_pipeline.types import Archive

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.wording import duration, listed, short_number
+from asr.base.text.wording import duration, listed, short_number
 from asr.pages.charts import Chart, Line, line_chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asr.base.pinyin import is_syllable, mandarin_syllables, split_syllable
+from asr.base.text.pinyin import is_syllable, mandarin_syllables, split_syllable
 
 INITIALS = ("", *"bpmfdtnlgkhjqx", "zh", "ch", "sh", *"rzcsyw")  # by place of articulation
 THOUSAND, MILLION = 1_000, 1_000_000

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.hanzi_text import is_hanzi
-from asr.base.pinyin import is_syllable
-from asr.base.units import Unit
+from asr.base.system.files import read_lines
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pinyin import is_syllable
+from asr.base.text.units import Unit
+from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.base.wording import counted, listed
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import APOSTROPHES, label
 from data_pipeline.labels.signs import DECORATION

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines, whole_file
-from asr.base.pinyin import mandarin_syllables
+from asr.base.system.files import read_lines, whole_file
+from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.units import Unit, is_character
+from asr.base.text.wording import listed
 from asr.base.types import Utterance
-from asr.base.units import Unit, is_character
-from asr.base.wording import listed
 from data_pipeline.manifests.manifest import read_manifest
 
 MAX_LISTED = 10  # mistakes in an error
 
 
 class Reviewed(Protocol):
-    """An accepted line of a review, such as `asr.evaluation.review_file.ReviewRow`."""
+    """An accepted line of a review, such as `asr.evaluation.labels.review_file.ReviewRow`."""
 
     @property
     def line(self) -> int:

@@ -28,8 +28,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from asr.base.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
-from asr.base.units import Unit, characters_in, is_mark
+from asr.base.text.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
+from asr.base.text.units import Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.readings.context import Draft

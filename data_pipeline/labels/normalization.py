@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.hanzi_text import is_hanzi
+from asr.base.system.files import whole_file
+from asr.base.text.hanzi_text import is_hanzi
 
 REMEDY = "pip install 'polyphone[normalize]'"
 ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from asr.base.errors import UserError
-from asr.base.pinyin import NEUTRAL, is_syllable, mandarin_syllables, read_syllable
+from asr.base.text.pinyin import NEUTRAL, is_syllable, mandarin_syllables, read_syllable
 
 ER = "er5"
 

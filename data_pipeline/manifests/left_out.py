@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 from data_pipeline.types import LeftOut
 
 Item = TypeVar("Item")

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
-from asr.base.files import is_utf8, whole_file
-from asr.base.paths import path_on_disk
+from asr.base.system.files import is_utf8, whole_file
+from asr.base.system.paths import path_on_disk
+from asr.base.text.wording import listed
 from asr.base.types import Utterance
-from asr.base.wording import listed
 
 NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")

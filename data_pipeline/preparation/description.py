@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.wording import counted, duration
+from asr.base.system.files import whole_file
+from asr.base.text.wording import counted, duration
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from asr.base.config import did_you_mean
 from asr.base.errors import UserError
-from asr.base.lock import exclusive_lock
+from asr.base.system.lock import exclusive_lock
+from asr.base.text.units import Unit, unit_of
+from asr.base.text.wording import counted, duration, listed
 from asr.base.types import Utterance
-from asr.base.units import Unit, unit_of
-from asr.base.wording import counted, duration, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.manifest import holds_utterances, read_manifest, write_manifest
 from data_pipeline.preparation.description import OWN_UNITS, PreparedCorpus, write_prepared

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asr.base.errors import UserError
-from asr.base.units import Unit
+from asr.base.text.units import Unit
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
 from data_pipeline.labels.normalization import Normalizer, has_numbers

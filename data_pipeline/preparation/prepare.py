@@ -17,11 +17,11 @@ from typing import Any
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
 from asr.base.errors import UserError
-from asr.base.files import cannot_write, is_utf8
-from asr.base.lock import exclusive_lock
-from asr.base.paths import path_on_disk
+from asr.base.system.files import cannot_write, is_utf8
+from asr.base.system.lock import exclusive_lock
+from asr.base.system.paths import path_on_disk
+from asr.base.text.units import Unit
 from asr.base.types import Utterance
-from asr.base.units import Unit
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.listed import DUPLICATE_ID

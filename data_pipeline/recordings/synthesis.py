@@ -21,8 +21,8 @@ import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.pinyin import mandarin_syllables
+from asr.base.system.files import read_lines
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.manifests.manifest import write_manifest

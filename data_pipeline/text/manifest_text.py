@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.pinyin import is_syllable
+from asr.base.text.pinyin import is_syllable
 from asr.base.types import Utterance
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.manifests.manifest import read_manifest

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from asr.base.pinyin import syllable_of_reading
+from asr.base.text.pinyin import syllable_of_reading
 from data_pipeline.text.running_text import Reading, SpokenWord
 
 PHRASES_SHARE = 0.02  # of a hanzi's probability comes from phrases that contain it, the rest from the text

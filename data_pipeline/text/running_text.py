@@ -24,8 +24,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.child_process import ChildProcess, answers_in_order
-from asr.base.hanzi_text import HANZI, is_hanzi
+from asr.base.system.child_process import ChildProcess, answers_in_order
+from asr.base.text.hanzi_text import HANZI, is_hanzi
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
 from data_pipeline.labels.readings.context import context_model

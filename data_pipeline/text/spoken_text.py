@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.child_process import ChildEndedError, ChildProcess
 from asr.base.errors import UserError
-from asr.base.files import cannot_write
-from asr.base.units import Unit
+from asr.base.system.child_process import ChildEndedError, ChildProcess
+from asr.base.system.files import cannot_write
+from asr.base.text.units import Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.text import manifest_text

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from asr.base.errors import UserError
-from asr.base.hanzi_text import is_hanzi
+from asr.base.text.hanzi_text import is_hanzi
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.check import (
+from multigpu.checking.check import (
     Gradients,
     compiled,
     largest_difference,
@@ -26,12 +26,12 @@ from multigpu.check import (
     problems_of_gradients,
     problems_of_work,
 )
+from multigpu.checking.executed_graph import ExecutedGraph, executed_graph
+from multigpu.checking.placement import DeviceWork, measure_work, misplaced_backward
 from multigpu.devices import device_kind
-from multigpu.executed_graph import ExecutedGraph, executed_graph
-from multigpu.placement import DeviceWork, measure_work, misplaced_backward
+from multigpu.replication.towers import Tensor
 from multigpu.stages.placement import StagePlacement
 from multigpu.stages.staged_model import StagedModel
-from multigpu.towers import Tensor
 from multigpu.wording import listed
 
 TOLERANCE = 1e-12  # largest relative difference of gradients, in double precision

@@ -13,14 +13,14 @@ from typing_extensions import override
 
 from multigpu.engine import Engine, Prepare, Step, compiled_step
 from multigpu.errors import DeviceError
-from multigpu.keras_internals import layers_of
-from multigpu.parallel_model import LossOf
-from multigpu.skipping import skip_nonfinite_loss
+from multigpu.keras_models.keras_internals import layers_of
+from multigpu.keras_models.parallel_model import LossOf
+from multigpu.replication.skipping import skip_nonfinite_loss
+from multigpu.replication.towers import Structure, Tensor, as_tensors
 from multigpu.stages.finish import called_with, finish_of_loss_function
 from multigpu.stages.pipeline import HOST, Pipeline
 from multigpu.stages.staged_model import StagedModel
 from multigpu.stages.weights import beside_operands, work_beside_weights
-from multigpu.towers import Structure, Tensor, as_tensors
 
 MICRO_BATCHES_PER_STAGE = 2  # more waste less time in waiting and more in small operations
 

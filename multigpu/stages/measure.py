@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_internals import LayerCall, LayerGraph
+from multigpu.keras_models.keras_internals import LayerCall, LayerGraph
+from multigpu.replication.stateless import call_as_outermost
+from multigpu.replication.towers import Structure, Tensor
 from multigpu.stages.stage_run import Values
 from multigpu.stages.weights import bytes_of
-from multigpu.stateless import call_as_outermost
-from multigpu.towers import Structure, Tensor
 
 SAMPLE_ROWS = 4
 REPEATS = 3

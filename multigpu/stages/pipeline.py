@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from multigpu.declared import Shapes
-from multigpu.keras_internals import (
+from multigpu.keras_models.declared import Shapes
+from multigpu.keras_models.keras_internals import (
     LayerGraph,
     clear_added_losses,
     layers_of,
     synchronize_masked_statistics,
 )
-from multigpu.lockstep import LockstepRequired, TowerContext
-from multigpu.model_towers import LossAndGradients, sum_gradients
+from multigpu.replication.lockstep import LockstepRequired, TowerContext
+from multigpu.replication.model_towers import LossAndGradients, sum_gradients
+from multigpu.replication.state import check_stateless, weigh_means_by_rows, write_updates
+from multigpu.replication.stateless import Tower, call_as_outermost, copies_of, shapes_for_any_rows
+from multigpu.replication.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 from multigpu.stages.cut import Stage
 from multigpu.stages.finish import Finish, finish_without_loss
 from multigpu.stages.schedules import (
@@ -30,9 +33,6 @@ from multigpu.stages.schedules import (
     stage_by_stage,
 )
 from multigpu.stages.stage_run import LossOfValues, StageRun, Values
-from multigpu.state import check_stateless, weigh_means_by_rows, write_updates
-from multigpu.stateless import Tower, call_as_outermost, copies_of, shapes_for_any_rows
-from multigpu.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
 
 HOST = "/CPU:0"  # where batches come from
 

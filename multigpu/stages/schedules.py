@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from multigpu.lockstep import run_in_lockstep
-from multigpu.model_towers import combined_gradients
+from multigpu.replication.lockstep import run_in_lockstep
+from multigpu.replication.model_towers import combined_gradients
+from multigpu.replication.towers import Tensor
 from multigpu.stages.stage_run import Backward, Forward, Gradients, StageRun, Values
-from multigpu.towers import Tensor
 
 
 class MicroBatch(NamedTuple):

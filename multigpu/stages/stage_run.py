@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from multigpu.model_towers import sum_gradients
+from multigpu.replication.model_towers import sum_gradients
+from multigpu.replication.stateless import Tower, TowerResult, Update, call_as_outermost, masks_of, with_masks
+from multigpu.replication.towers import Structure, Tensor
 from multigpu.stages.cut import Stage
-from multigpu.stateless import Tower, TowerResult, Update, call_as_outermost, masks_of, with_masks
-from multigpu.towers import Structure, Tensor
 
 Values: TypeAlias = Mapping[int, Structure]  # what layers return, by key
 Gradients: TypeAlias = dict[int, list[list[Tensor]]]  # of values by key: for each tensor, those to be summed

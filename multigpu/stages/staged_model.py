@@ -20,8 +20,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from multigpu.devices import DeviceSpec, parse_devices
-from multigpu.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
-from multigpu.model_towers import LossAndGradients
+from multigpu.keras_models.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
+from multigpu.keras_models.wrapped_model import WrappedModel
+from multigpu.replication.model_towers import LossAndGradients
+from multigpu.replication.state import check_stateless
+from multigpu.replication.stateless import with_masks
+from multigpu.replication.towers import Structure, Tensor, as_tensors, share_out
 from multigpu.stages.balance import even_stages
 from multigpu.stages.cut import check_all_variables, cut
 from multigpu.stages.finish import LossOfOutputs, finish_with_loss, finish_without_loss
@@ -30,10 +34,6 @@ from multigpu.stages.measure import LayerCost, measure_layers, sample_of
 from multigpu.stages.pipeline import HOST, Pipeline, grouped
 from multigpu.stages.placement import StagePlacement, stage_placements
 from multigpu.stages.weights import place_weights, placed_optimizer
-from multigpu.state import check_stateless
-from multigpu.stateless import with_masks
-from multigpu.towers import Structure, Tensor, as_tensors, share_out
-from multigpu.wrapped_model import WrappedModel
 
 
 class StagedModel(WrappedModel):

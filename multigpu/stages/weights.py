@@ -10,9 +10,13 @@ import keras
 import tensorflow as tf
 
 from multigpu.devices import short_name
-from multigpu.keras_internals import copy_decay_exclusions, make_variable_again, wrap_weight_decay
+from multigpu.keras_models.keras_internals import (
+    copy_decay_exclusions,
+    make_variable_again,
+    wrap_weight_decay,
+)
+from multigpu.replication.towers import Tensor
 from multigpu.stages.cut import Stage
-from multigpu.towers import Tensor
 
 
 def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence[str]) -> bool:

@@ -160,7 +160,7 @@ def syllables_of(count: int) -> list[str]:
     Args:
         count: number of lines, at least 1369.
     """
-    from asr.base.pinyin import mandarin_syllables
+    from asr.base.text.pinyin import mandarin_syllables
 
     syllables = [syllable for syllable in mandarin_syllables() if syllable != "heng5"][: count - 2]
     syllables.insert(387, "heng5")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import grpc
 from websockets.exceptions import ConnectionClosed
 
-from asr.server.asrt_grpc import SERVICES
+from asr.server.protocols.asrt_grpc import SERVICES
 from helpers.malformed_requests import SOCKET_PATHS, grpc_call, http_request, socket_messages
 from helpers.speech_sockets import LIMIT_S, open_socket, remaining
 

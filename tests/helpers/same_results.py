@@ -150,7 +150,7 @@ def _asrt(address, level, waveform):
 
 
 def _grpc(method, waveform):
-    from asr.server.asrt_messages import SpeechRequest
+    from asr.server.protocols.asrt_messages import SpeechRequest
 
     data = {"samples": waveform.tobytes(), "sample_rate": SAMPLE_RATE_HZ, "channels": 1, "byte_width": 2}
     with grpc.insecure_channel("127.0.0.1:20502") as channel:

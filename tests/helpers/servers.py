@@ -9,8 +9,8 @@ import threading
 import time
 
 from asr.server.app import make_app
-from asr.server.asrt_grpc import AsrtGrpc
-from asr.server.limits import Limits
+from asr.server.protocols.asrt_grpc import AsrtGrpc
+from asr.server.requests.limits import Limits
 from asr.server.service import RecognitionService
 from asr.server.serving import Server, address_of, listen, uvicorn_config
 from data_pipeline.labels.from_text import pinyin_of

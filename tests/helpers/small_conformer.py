@@ -2,8 +2,8 @@
 
 import pytest
 
-from asr.model.networks import chunks
-from asr.model.networks.conformer import SIZES, Size
+from asr.model.networks.conformers import chunks
+from asr.model.networks.conformers.conformer import SIZES, Size
 
 NUM_BLOCKS = 2
 

@@ -16,7 +16,7 @@ from asr.transcription.decoder_choice import DecoderChoice
 if TYPE_CHECKING:
     from asr.base.vocabulary import Vocabulary
     from asr.ctc.hot_words import HotWords
-    from asr.export.onnx.recognizer import ExportedModel
+    from asr.export.runtimes.onnx.recognizer import ExportedModel
     from asr.runs.run import Run
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.pinyin import read_syllable
+from asr.base.system.files import read_lines
+from asr.base.text.pinyin import read_syllable
 from asr.base.vocabulary import Vocabulary
 
 NAME = "dict.txt"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.config import Config, FeatureConfig, ModelConfig, TrainConfig
-from asr.base.files import refuse_existing
+from asr.base.system.files import refuse_existing
 from asr.base.vocabulary import Vocabulary
 from asr.export.asrt.dictionary import Outputs, find_dictionary, outputs_of, read_dictionary
 from asr.runs.origin import ImportOrigin, write_run

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.pinyin import TONES, syllables_in
+from asr.base.text.pinyin import TONES, syllables_in
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
     AS_IS,

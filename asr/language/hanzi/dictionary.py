@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.pinyin import TONES
+from asr.base.system.files import read_lines
+from asr.base.text.pinyin import TONES
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 from asr.language.hanzi.dictionary import Dictionary, Trie
 from asr.language.ngram.model import NGramModel, NGrams
 

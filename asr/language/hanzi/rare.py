@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from asr.base.pinyin import TONES, syllable_of_reading
+from asr.base.text.pinyin import TONES, syllable_of_reading
 
 COMMON_ROWS = range(0xB0, 0xD8)  # first level of GB 2312: the characters in daily use
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.files import whole_file
-from asr.base.wording import counted
+from asr.base.system.files import whole_file
+from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from asr.language.ngram.arpa_text import ArpaText, open_arpa, read_plain_lines
 from asr.language.ngram.backoff import complete_ngrams

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled
-from asr.base.files import cannot_write
+from asr.base.system.files import cannot_write
 from asr.language.ngram.model import Int32
 
 Keys = npt.NDArray[np.uint64]  # (N, W), the first column is the most significant

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
-from asr.base.units import SPECIAL, UNITS, unit_of
+from asr.base.system.files import whole_file
+from asr.base.text.units import SPECIAL, UNITS, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:

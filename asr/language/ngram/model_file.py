@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import whole_file
+from asr.base.system.files import whole_file
 from asr.base.work import OnProgress, ignore_progress
 from asr.language.ngram.arpa import read_arpa, write_arpa
 from asr.language.ngram.kenlm import read_kenlm, write_kenlm

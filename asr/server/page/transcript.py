@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asr.base.pinyin import with_tone_mark
+from asr.base.text.pinyin import with_tone_mark
 from asr.transcription.formats import format_transcript
 from asr.transcription.transcript import Segment, Transcript, Word
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.wording import listed
+from asr.base.text.wording import listed
 from asr.ctc.forced_alignment import TokenAlignment
 from asr.transcription.transcript import Word
 

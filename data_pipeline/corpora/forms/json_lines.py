@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.listed import (

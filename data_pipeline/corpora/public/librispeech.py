@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
-from asr.base.wording import counted
+from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.listed import (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.hanzi_text import ONE_HANZI, is_hanzi
+from asr.base.text.hanzi_text import ONE_HANZI, is_hanzi
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from asr.base.hanzi_text import HANZI_RUN
-from asr.base.pinyin import standard_spelling
+from asr.base.text.hanzi_text import HANZI_RUN
+from asr.base.text.pinyin import standard_spelling
 from data_pipeline.labels.readings.words import NOT_WORDS, WORDS
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.files import read_lines
-from asr.base.hanzi_text import is_hanzi
-from asr.base.pinyin import mandarin_syllables, syllables_in
-from asr.base.wording import counted
+from asr.base.system.files import read_lines
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pinyin import mandarin_syllables, syllables_in
+from asr.base.text.wording import counted
 from data_pipeline.labels.readings.tones import PAUSE
 from data_pipeline.labels.readings.traditional import simplified
 

@@ -6,7 +6,7 @@ import pytest
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
-from asr.cli.commands.augment import augment_command
+from asr.cli.commands.data.augment import augment_command
 from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 
 

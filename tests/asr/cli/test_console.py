@@ -6,7 +6,7 @@ from helpers.transcripts import segment_of
 
 from asr.base.types import Utterance
 from asr.cli.console import print_evaluation, side_by_side
-from asr.evaluation.metrics import align
+from asr.evaluation.errors.metrics import align
 from asr.evaluation.scores import EvaluationRecord, scores_of
 
 

@@ -9,7 +9,7 @@ from helpers.corpora.defects import DEFECTS, SmallCorpus
 
 from asr.base.config import load_config
 from asr.base.errors import UserError
-from asr.cli.commands.doctor import add_doctor_arguments, doctor_command
+from asr.cli.commands.data.doctor import add_doctor_arguments, doctor_command
 from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from multigpu.quiet import LOG_LEVEL

@@ -8,7 +8,7 @@ from helpers import ROOT
 
 from asr.base.types import Utterance
 from asr.cli.main import main
-from asr.evaluation.review_file import ReviewRow, write_review
+from asr.evaluation.labels.review_file import ReviewRow, write_review
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 

@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from asr.base.errors import UserError
-from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
+from asr.cli.commands.language.lm_convert import add_lm_convert_arguments, lm_convert_command
 
 PROGRAM = """
 import argparse, sys
-from asr.cli.commands.lm_convert import add_lm_convert_arguments, lm_convert_command
+from asr.cli.commands.language.lm_convert import add_lm_convert_arguments, lm_convert_command
 parser = argparse.ArgumentParser()
 add_lm_convert_arguments(parser)
 assert "numba" not in sys.modules

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from asr.cli.commands.runs import _remark
+from asr.cli.commands.training.runs import _remark
 from asr.runs.listing import RunSummary
 
 

@@ -14,7 +14,7 @@ from asr.cli.main import main
 from asr.cli.training_display import TrainingDisplay
 from asr.runs.stage_record import StageRecord
 from asr.training import train
-from asr.training.observer import TrainingStart
+from asr.training.monitoring.observer import TrainingStart
 
 
 def test_error_during_preparation_is_on_its_own_line(monkeypatch, capsys):

@@ -16,11 +16,11 @@ import pytest
 import srt
 from helpers import ROOT
 
-import multigpu.towers
+import multigpu.replication.towers
 from asr.audio import opening
 from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, write_wav
-from asr.base.wording import duration
-from asr.cli.commands.transcribe import _only_errors_reach_the_terminal
+from asr.base.text.wording import duration
+from asr.cli.commands.speech.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.runs.run import Run
@@ -30,7 +30,7 @@ from asr.transcription.formats import format_transcript
 from asr.transcription.journal import Journal
 from asr.transcription.recognizer import Recognizer, file_chunks
 from multigpu.devices import short_name
-from multigpu.towers import data_parallelism
+from multigpu.replication.towers import data_parallelism
 
 FILES_AT_ONCE = 2
 
@@ -279,7 +279,7 @@ def test_several_devices_give_the_transcripts_of_one(trained_run, folder, whole,
         used.append(tuple(devices))
         return data_parallelism(devices, function, *batch)
 
-    monkeypatch.setattr(multigpu.towers, "data_parallelism", spy)
+    monkeypatch.setattr(multigpu.replication.towers, "data_parallelism", spy)
     assert transcribe(trained_run, folder, tmp_path / "out", "--format", "csv", "--gpus", "0,2") == 2
     assert used == [("/CPU:0", "/CPU:2")]
     transcripts = texts(tmp_path / "out")

@@ -15,7 +15,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
-from asr.export.onnx.recognizer import ExportedModel
+from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
 
 OVERRIDES = (

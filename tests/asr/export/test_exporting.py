@@ -20,8 +20,8 @@ from asr.cli.main import main
 from asr.export import ParityError, export
 from asr.export.comparison import largest_difference
 from asr.export.format import Bounds
-from asr.export.onnx import bundle
 from asr.export.parity import Parity
+from asr.export.runtimes.onnx import bundle
 
 
 def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):

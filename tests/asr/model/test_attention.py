@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from asr.model.networks import attention
-from asr.model.networks.attention import attend, attend_in_blocks, attend_to_clip, rotated
+from asr.model.networks.conformers import attention
+from asr.model.networks.conformers.attention import attend, attend_in_blocks, attend_to_clip, rotated
 
 SHAPE = (2, 13, 3, 4)  # clips, frames, heads, channels
 

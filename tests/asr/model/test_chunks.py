@@ -10,10 +10,11 @@ from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.networks import attention, make_network
-from asr.model.networks.attention import attend, attend_by_chunks
-from asr.model.networks.chunks import Chunks, in_chunks, joined, make_chunks
-from asr.model.networks.conformer import Conformer
+from asr.model.networks import make_network
+from asr.model.networks.conformers import attention
+from asr.model.networks.conformers.attention import attend, attend_by_chunks
+from asr.model.networks.conformers.chunks import Chunks, in_chunks, joined, make_chunks
+from asr.model.networks.conformers.conformer import Conformer
 
 VOCABULARY = Vocabulary("abcd")
 NUM_FRAMES = 8 * 19

@@ -11,7 +11,7 @@ from asr.base.registry import NETWORKS, SIZED_NETWORKS, load_part
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network
-from asr.model.networks.conformer import Conformer
+from asr.model.networks.conformers.conformer import Conformer
 from asr.model.networks.dcnn import DCNN_FAMILY
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 from asr.model.networks.separable import Separable

@@ -20,8 +20,8 @@ from PIL import Image
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.label_review import review_candidates
-from asr.evaluation.metrics import align, total_edits
+from asr.evaluation.errors.metrics import align, total_edits
+from asr.evaluation.labels.label_review import review_candidates
 from asr.evaluation.scores import scores_of
 from asr.report import evaluation_page
 from asr.report.sound import Flag, in_lanes, times_of_pairs

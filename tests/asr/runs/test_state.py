@@ -12,7 +12,7 @@ from helpers import ROOT
 
 from asr import __version__
 from asr.base.errors import UserError
-from asr.base.lock import is_locked
+from asr.base.system.lock import is_locked
 from asr.runs import state as run_state
 from asr.runs.state import read_state, track_state
 

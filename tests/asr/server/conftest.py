@@ -8,7 +8,7 @@ from helpers.servers import LIMIT_S, server_in_thread
 
 from asr.audio.recording import read_audio, write_wav
 from asr.export import export
-from asr.export.onnx.recognizer import ExportedModel
+from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
 
 

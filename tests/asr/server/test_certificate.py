@@ -18,7 +18,7 @@ from helpers.speech_sockets import open_socket, remaining
 
 from asr.audio.recording import read_audio
 from asr.cli.main import main
-from asr.server.asrt_grpc import SERVICES
+from asr.server.protocols.asrt_grpc import SERVICES
 
 
 @pytest.fixture(scope="module")

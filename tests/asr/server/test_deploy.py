@@ -14,8 +14,8 @@ import pytest
 from helpers import ROOT
 
 from asr.cli.main import make_parser
-from asr.server.gate import OPEN_PATHS
-from asr.server.limits import Limits
+from asr.server.requests.gate import OPEN_PATHS
+from asr.server.requests.limits import Limits
 
 FOLDER = ROOT / "docs" / "deploy"
 IMPORTED_AS = {"pillow": "PIL"}

@@ -5,7 +5,7 @@ from helpers.servers import server_in_thread, wait_until
 
 from asr.audio.recording import read_audio
 from asr.language.hanzi.rare import rare_characters
-from asr.server.limits import Limits
+from asr.server.requests.limits import Limits
 from asr.server.streams import Streams
 
 

@@ -10,9 +10,9 @@ import pytest
 from helpers import ROOT
 from helpers.processes import LIMIT_S, children_of, wait_until_ended
 
-from asr.base.child_process import ChildProcess
 from asr.base.config import load_config
 from asr.base.errors import UserError
+from asr.base.system.child_process import ChildProcess
 from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.training.batch_tuning import (

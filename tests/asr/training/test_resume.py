@@ -12,7 +12,7 @@ from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.base.errors import UserError
-from asr.base.interrupt import Interrupted, StopRequest, stop_signals
+from asr.base.system.interrupt import Interrupted, StopRequest, stop_signals
 from asr.base.vocabulary import Vocabulary
 from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model
@@ -20,7 +20,7 @@ from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import TIMES, Progress
 from asr.runs.run import Run
-from asr.training.schedule import plateau_factor
+from asr.training.optimization.schedule import plateau_factor
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batches.dataset import Dataset

@@ -18,7 +18,7 @@ from asr.runs.checkpoint import read_checkpoint
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.run import Run
 from asr.runs.stage_record import StageRecord, read_stages, stage_rows, write_stages
-from asr.training.observer import TrainingObserver
+from asr.training.monitoring.observer import TrainingObserver
 from asr.training.stages import place_model
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.batches.dataset import Dataset

@@ -10,7 +10,7 @@ from asr.cli.main import main
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import TIMES
 from asr.runs.state import read_state
-from asr.training.observer import TrainingObserver
+from asr.training.monitoring.observer import TrainingObserver
 
 
 class Recorder(TrainingObserver):

@@ -19,8 +19,8 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import is_best
 from asr.runs.run import Run
-from asr.training.objective import make_objective
-from asr.training.step import StepResult
+from asr.training.optimization.objective import make_objective
+from asr.training.optimization.step import StepResult
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine

@@ -13,7 +13,7 @@ from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
-from asr.export.onnx.recognizer import ExportedModel
+from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.listener import Listener
 from asr.transcription.decoder_choice import DecoderChoice

@@ -14,7 +14,7 @@ from asr.audio import recording
 from asr.audio.recording import audio_header, piece_of_file, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
-from asr.base.lock import exclusive_lock
+from asr.base.system.lock import exclusive_lock
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from data_pipeline.augment.augmenter import Augmenter

@@ -21,7 +21,7 @@ from helpers import ROOT
 from helpers.processes import LIMIT_S
 
 from asr.base.errors import UserError
-from asr.cli.commands.download import download_command
+from asr.cli.commands.data.download import download_command
 from asr.cli.main import main
 from data_pipeline.corpora import CORPORA
 from data_pipeline.download.corpus import download_corpus

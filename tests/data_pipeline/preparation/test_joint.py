@@ -11,7 +11,7 @@ from helpers.corpora.forms import build_librispeech
 
 from asr.base.config import DataConfig
 from asr.base.errors import UserError
-from asr.base.lock import exclusive_lock
+from asr.base.system.lock import exclusive_lock
 from data_pipeline.doctor.findings import sources_to_examine
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.joint import Part, folder_of, parts_of, prepare_joint, weights_of

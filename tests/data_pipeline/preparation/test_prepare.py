@@ -14,7 +14,7 @@ from helpers.corpora.chinese import build_thchs30
 from asr.audio.opening import open_recording
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
-from asr.base.lock import exclusive_lock
+from asr.base.system.lock import exclusive_lock
 from asr.cli.main import main
 from data_pipeline.corpora import find_corpus
 from data_pipeline.doctor.quick import check_audio

@@ -8,7 +8,7 @@ import pytest
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.errors import UserError
-from asr.base.pinyin import mandarin_syllables
+from asr.base.text.pinyin import mandarin_syllables
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.recordings.synthesis import Synthesizer, synthesize_corpus
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from multigpu.__main__ import main
-from multigpu.check import one_device
+from multigpu.checking.check import one_device
+from multigpu.checking.placement import DeviceWork
 from multigpu.devices import available_devices
-from multigpu.placement import DeviceWork
 from multigpu.stages.check import StagesCheck, check_stages, loss_of
 from multigpu.stages.placement import StagePlacement
 from multigpu.stages.staged_model import StagedModel

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from multigpu.checking.executed_graph import executed_graph
 from multigpu.devices import available_devices
 from multigpu.engines import make_engine
 from multigpu.errors import DeviceError
-from multigpu.executed_graph import executed_graph
 
 SIGNATURE = [tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32)]
 RNG = np.random.default_rng(1)

@@ -29,7 +29,7 @@ const TEXTS = {
     programs: "For programs",
     tokenAsk: "This server asks for its token",
     tokenUse: "Use it",
-    // by the keys of asr/server/examples.py
+    // by the keys of asr/server/page/examples.py
     curl: "curl",
     subtitles: "Subtitles",
     "Python, pip install openai": "Python, pip install openai",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asr.base.errors import UserError
-from asr.base.pinyin import is_syllable, mandarin_syllables
+from asr.base.text.pinyin import is_syllable, mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.language.ngram.folder import (
     ModelInfo,

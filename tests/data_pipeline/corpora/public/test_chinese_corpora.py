@@ -26,7 +26,7 @@ from helpers.corpora.chinese import (
 from helpers.processes import killed_at_opening
 
 from asr.base.errors import UserError
-from asr.base.pinyin import mandarin_syllables
+from asr.base.text.pinyin import mandarin_syllables
 from data_pipeline.corpora.public.magicdata import without_noises
 from data_pipeline.labels.syllable_spelling import syllables_of
 

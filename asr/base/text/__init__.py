@@ -1,0 +1,1 @@
+"""Text: pinyin, hanzi, units of labels, and the wording of messages."""

@@ -1,0 +1,84 @@
+"""`asr align` finds when each syllable of a known text is spoken, for Praat, as subtitles or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from asr.base.errors import UserError
+from asr.base.system.files import whole_file
+from asr.cli.progress_bars import ProgressBars
+from asr.model.devices import start_devices
+from asr.transcription.formats import SUFFIXES, TIME_FORMATS, TimeFormat, format_words
+
+logger = logging.getLogger(__name__)
+
+
+def add_align_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    parser.add_argument("audio", metavar="AUDIO", help="a recording of any rate, container and length")
+    parser.add_argument(
+        "text",
+        metavar="TEXT",
+        help="the transcript, or a UTF-8 file that contains it: hanzi, or tokens separated by spaces",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="files to write, in the format of their suffix: .TextGrid, .srt, .vtt, .json, .tsv "
+        "(default: print a table)",
+    )
+    parser.add_argument(
+        "--format", choices=TIME_FORMATS, help="format of the output, or of files with other suffixes"
+    )
+
+
+def align_command(arguments: argparse.Namespace) -> int:
+    """Align one recording and return the exit status."""
+    outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
+    if Path(arguments.audio).resolve() in {path.resolve() for path, _ in outs}:
+        raise UserError(f"--out {arguments.audio}: is the recording itself; choose another file")
+    from data_pipeline.labels.aligned_text import text_of, written_tokens
+
+    text = text_of(arguments.text)
+    from asr.audio.recording import read_audio
+
+    waveform = read_audio(arguments.audio)
+    start_devices()
+    from asr.base.decoder_settings import DecoderSettings
+    from asr.transcription.alignment.aligner import align_recording
+    from asr.transcription.recognizer import Recognizer
+
+    # nothing is decoded: no language model, no hanzi
+    recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
+    written = written_tokens(text, recognizer.vocabulary)
+    with ProgressBars() as bars:
+        aligned = align_recording(recognizer, waveform, written, arguments.audio, bars)
+    for misfit in aligned.misfits:
+        logger.warning("%s: %s", arguments.audio, misfit)
+    about = aligned.words, aligned.duration_s
+    unit = recognizer.vocabulary.unit
+    for path, format_name in outs:
+        with whole_file(path, "alignment") as file:
+            file.write(format_words(*about, format_name, unit).encode())
+    if not outs:
+        print(format_words(*about, arguments.format or "table", unit), end="")
+    return 0
+
+
+def _format_of(path: Path, format_name: TimeFormat | None) -> TimeFormat:
+    by_suffix = {suffix.lower(): name for name, suffix in SUFFIXES.items()}
+    found = by_suffix.get(path.suffix.lower(), format_name)
+    if found is None:
+        raise UserError(
+            f"--out {path}: expected a name that ends in .TextGrid, .srt, .vtt, .json or .tsv; "
+            "rename the file, or add --format"
+        )
+    if path.exists() and not path.is_file():
+        raise UserError(f"--out {path}: expected a file, found a folder or a device")
+    return found

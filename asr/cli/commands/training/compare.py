@@ -1,0 +1,67 @@
+"""`asr compare` shows in which settings runs differ, and their results, as text and as a page of curves."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.errors import UserError
+
+if TYPE_CHECKING:
+    from asr.runs.comparison import ComparedRun, Rows
+
+
+def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run directories, such as runs/demo"
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="the page of curves (default: compare-A-B.html beside run A, with the names of the runs)",
+    )
+
+
+def compare_command(arguments: argparse.Namespace) -> int:
+    """Print tables of settings and results, write a page, and return the exit status."""
+    from asr.report.run_comparison_page import write_compare_page
+    from asr.runs.comparison import differing, read_runs, results_of, settings_of
+
+    runs = read_runs(arguments.runs)
+    path = arguments.html or _default_path(runs)
+    # a typing error must not overwrite a run's metrics or its report
+    if path.suffix != ".html" or path.resolve().parent in {run.directory.resolve() for run in runs}:
+        raise UserError(
+            f"--html {path}: expected an .html file outside the run directories; choose another file"
+        )
+    settings = differing(settings_of(runs))
+    for run in runs:
+        print(f"{run.letter}  {run.directory}")
+    _print_rows("settings that differ", runs, settings)
+    if not settings:
+        print("  none")
+    _print_rows("results", runs, results_of(runs))
+    write_compare_page(path, runs)
+    print(f"\nPage: {path}")
+    return 0
+
+
+def _default_path(runs: Sequence[ComparedRun]) -> Path:
+    names = "-".join(run.directory.resolve().name for run in runs)
+    first = runs[0].directory
+    return (first if first.name else first.resolve()).parent / f"compare-{names}.html"
+
+
+def _print_rows(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
+    from asr.base.text.columns import align_columns
+
+    print(f"\n{title}")
+    if not rows:
+        return
+    table = [("", *(run.letter for run in runs)), *((name, *values) for name, values in rows.items())]
+    for line in align_columns(table):
+        print(f"  {line}")

@@ -1,0 +1,78 @@
+"""`asr export` writes a model for other runtimes, and compares it with the trained model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.registry import EXPORT_FORMATS
+from asr.export.exporting import DEFAULT_FORMAT, ParityError, export, format_of
+
+if TYPE_CHECKING:
+    from asr.export.format import Bounds
+    from asr.export.parity import Parity
+
+EXIT_DIFFERENT = 1  # the exported model is not the trained one
+
+DESCRIPTION = (
+    "Write the best model of a run as a folder for other runtimes, run it on the test clips, and compare it "
+    "with the trained model. A model that differs too much is not written, and the exit status is 1."
+)
+
+
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.description = DESCRIPTION
+    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to make")
+    formats = "; ".join(f"{name}: {format_of(name).about}" for name in EXPORT_FORMATS)
+    parser.add_argument(
+        "--format",
+        choices=list(EXPORT_FORMATS),
+        default=DEFAULT_FORMAT,
+        help=f"{formats} (default: {DEFAULT_FORMAT})",
+    )
+    parser.add_argument(
+        "--quantize", choices=["int8"], default="", help="make the file smaller, at a cost that is measured"
+    )
+    parser.add_argument(
+        "--clips", type=int, metavar="N", help="number of clips to compare on (default: all of the test set)"
+    )
+    parser.add_argument(
+        "--manifest", type=Path, help="clips to compare on (default: the test set of the run)"
+    )
+
+
+def export_command(arguments: argparse.Namespace) -> int:
+    """Export, print how the result compares with the trained model, and return the exit status."""
+    from asr.cli.progress_bars import ProgressBars
+
+    try:
+        with ProgressBars() as bars:
+            exported = export(
+                arguments.run,
+                arguments.out,
+                arguments.format,
+                quantize=arguments.quantize,
+                manifest=arguments.manifest,
+                clips=arguments.clips,
+                on_progress=bars,
+            )
+    except ParityError as error:
+        _print_parity(error.parity, error.bounds)
+        print(f"\n{error}")
+        return EXIT_DIFFERENT
+    _print_parity(exported.parity, exported.bounds)
+    print(f"\n{exported.folder}: written; its README.md says how to use it")
+    return 0
+
+
+def _print_parity(parity: Parity, bounds: Bounds) -> None:
+    from asr.base.text.columns import align_columns
+    from asr.base.text.wording import counted
+    from asr.export.parity import parity_rows
+
+    print(f"\n{counted(parity.num_clips, 'clip')} of {parity.manifest}\n")
+    for line in align_columns(parity_rows(parity, bounds), right_from=1):
+        print(f"  {line}")

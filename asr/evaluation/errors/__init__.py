@@ -1,0 +1,1 @@
+"""Edits, error rates and their significance."""

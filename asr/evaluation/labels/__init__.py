@@ -1,0 +1,1 @@
+"""Labels that may be wrong: found, reviewed and corrected."""

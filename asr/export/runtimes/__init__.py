@@ -1,0 +1,1 @@
+"""The runtimes that exported models run in."""

@@ -1,0 +1,1 @@
+"""The layers of each family of networks, in ONNX."""

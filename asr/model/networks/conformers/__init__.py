@@ -1,0 +1,1 @@
+"""Conformers: their blocks, their attention, and attention in chunks."""

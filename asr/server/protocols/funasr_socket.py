@@ -1,0 +1,229 @@
+"""Answer FunASR's clients by WebSocket: the modes `offline`, `online` and `2pass`, with hot words.
+
+A client whose end of speech has `is_end` gets an answer to it, and may send the next recording.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asr.audio.recording import Waveform, resample
+from asr.server.protocols.sockets import Message, Talk, json_object, rate_of
+from asr.server.requests.admission import Ticket
+from asr.server.requests.hot_words import hot_word_weight, hot_word_weights
+from asr.server.requests.received_audio import pcm_waveform, received_waveform, refuse_too_long
+from asr.server.requests.refusal import RefusalError, invalid, too_large
+from asr.server.service import RecognitionService
+from asr.transcription.decoder import Decoder
+from asr.transcription.transcript import Segment
+
+MODES = ("offline", "online", "2pass")
+SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
+FIELDS = SETTINGS | {"is_speaking", "is_end", "chunk_size", "chunk_interval"}  # of text messages
+USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here
+CONTAINERS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # how a file begins that is sent as plain samples
+
+
+@dataclass
+class _Session:
+    mode: str = "2pass"
+    name: str = "microphone"
+    rate_hz: int = 16_000
+    wav_format: str = "pcm"
+    decoder: Decoder | None = None
+    asks_for_end: bool = False  # whether the client waits for an answer to its end of speech
+    sent: str = field(default="")  # of the open segment
+    before: str = field(default="")  # the previous partial transcript
+    texts: list[str] = field(default_factory=list)  # of the segments that have ended
+
+
+async def talk_funasr(service: RecognitionService, client: Talk, first: Message) -> None:
+    """Answer one of FunASR's clients, from its first message on."""
+    fields: dict[str, Any] = {}
+    message = first
+    while True:
+        if isinstance(message, str):
+            fields |= {name: value for name, value in json_object(message).items() if name in SETTINGS}
+            message = b""
+        session = await client.while_connected(_session(service, fields))
+        await _converse(service, client, session, message)
+        if not session.asks_for_end or client.stopped:
+            return
+        message = await client.receive()
+
+
+async def _converse(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+    """Receive a recording and answer, also to the end of speech where the client waits for that."""
+    end = {"mode": session.mode, "wav_name": session.name, "text": "", "is_end": True}
+    try:
+        await (_offline if session.mode == "offline" else _live)(service, client, session, first)
+    except RefusalError as refusal:
+        if session.asks_for_end:
+            await client.send(end | {"is_final": False, "error": refusal.message})
+        raise
+    if session.asks_for_end:
+        await client.send(end | {"is_final": True})
+
+
+async def _session(service: RecognitionService, fields: dict[str, Any]) -> _Session:
+    mode = fields.get("mode", "2pass")
+    if mode not in MODES:
+        raise invalid(f"`mode`: expected offline, online or 2pass, received {mode!r:.40}", "mode")
+    is_spoken = mode == "online" or fields.get("itn") is False  # what was sent cannot become a number
+    return _Session(
+        mode,
+        str(fields.get("wav_name", "microphone"))[:200],
+        rate_of(fields.get("audio_fs", 16_000)),
+        str(fields.get("wav_format", "pcm")).lower(),
+        await service.decoder_favouring(_hot_words(fields.get("hotwords")), is_spoken=is_spoken),
+    )
+
+
+def _hot_words(value: Any) -> dict[str, float]:
+    """Return words and weights from an object, from JSON of one, or from words between spaces or commas."""
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        if not isinstance(parsed, dict):
+            return hot_word_weights(value, USUAL_WEIGHT)
+        value = parsed
+    if not isinstance(value, dict):
+        return {}
+    return {str(word): hot_word_weight(weight, USUAL_WEIGHT) for word, weight in value.items()}
+
+
+async def _next_samples(client: Talk, session: _Session) -> bytes | None:
+    """Return the samples of the next message; None at the end of speech."""
+    while True:
+        message = await client.receive()
+        if isinstance(message, bytes):
+            return message
+        fields = json_object(message)
+        if fields.get("is_speaking") is False or fields.get("is_end"):
+            session.asks_for_end = bool(fields.get("is_end"))
+            return None
+
+
+async def _offline(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+    """Receive a whole recording, and answer once."""
+    with service.admission.ticket() as ticket:
+        with ticket.arriving():
+            data = await _whole(service, client, session, ticket, first)
+        read = functools.partial(_waveform, data, session, service.limits.max_audio_s)
+        work = service.recognize(ticket, read, decoder=session.decoder)
+        transcript = await client.while_connected(work)
+        await client.send(_message(session, transcript.text, is_final=True) | _timed(transcript.segments))
+
+
+async def _whole(
+    service: RecognitionService, client: Talk, session: _Session, ticket: Ticket, first: bytes
+) -> bytes:
+    parts, num_bytes = [first], len(first)
+    while (part := await _next_samples(client, session)) is not None:
+        num_bytes += len(part)
+        if num_bytes > service.limits.max_body_bytes:
+            raise too_large(f"expected at most {service.limits.max_body_mb} MiB; cut the recording")
+        ticket.reserve(len(part))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
+    if data and (session.wav_format != "pcm" or data.startswith(CONTAINERS)):
+        return received_waveform(data, max_audio_s)
+    samples = pcm_waveform(data)
+    refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
+    return resample(samples, session.rate_hz)
+
+
+async def _live(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+    """Answer while samples come in; in the mode `2pass`, each segment again as a whole when it ends.
+
+    In the mode `online`, where increments can differ from what is found in the end, the last message has the
+    whole text in a field of its own.
+    """
+    stream = service.streams.open(session.rate_hz, session.decoder)
+    part: bytes | None = first
+    while part is not None:
+        parts = client.with_received(part, stream.samples_behind)
+        update = await stream.feed(np.concatenate([pcm_waveform(one) for one in parts]))
+        for segment in update.segments:
+            await _send_segment(client, session, segment, is_final=False)
+        await _send_increment(client, session, update.text)
+        part = await _next_samples(client, session)
+    segments = await stream.finish()
+    for number, segment in enumerate(segments, start=1):
+        await _send_segment(client, session, segment, is_final=number == len(segments))
+    if not segments:
+        await client.send(_message(session, "", is_final=True, ended=True))
+
+
+async def _send_increment(client: Talk, session: _Session, text: str) -> None:
+    """Send what two transcripts in succession agree on, since what was sent cannot be taken back."""
+    agreed = len(_common_prefix(text, session.before))
+    session.before = text
+    if agreed > len(session.sent) and text.startswith(session.sent):
+        await client.send(_message(session, text[len(session.sent) : agreed], is_final=False))
+        session.sent = text[:agreed]
+
+
+async def _send_segment(client: Talk, session: _Session, segment: Segment, *, is_final: bool) -> None:
+    """Send the end of a segment: what is missing of it, or in `2pass` all of it."""
+    text = segment.text
+    session.texts.append(text)
+    rest = text[len(session.sent) :]
+    session.sent = session.before = ""
+    if session.mode == "2pass":
+        message = _message(session, text, is_final=is_final, ended=True)
+        await client.send(message | _timed((segment,)))
+    elif rest or is_final:
+        await client.send(_message(session, rest, is_final=is_final))
+
+
+def _message(session: _Session, text: str, *, is_final: bool, ended: bool = False) -> dict[str, Any]:
+    mode = session.mode
+    if mode == "2pass":
+        mode = "2pass-offline" if ended else "2pass-online"
+    whole = {"whole_text": " ".join(session.texts)} if is_final and mode == "online" else {}
+    return {"mode": mode, "text": text, "wav_name": session.name, "is_final": is_final} | whole
+
+
+def _timed(segments: tuple[Segment, ...]) -> dict[str, Any]:
+    """Return the times of tokens in milliseconds, as text, and those of segments."""
+    spans = [_spans_ms(segment) for segment in segments]
+    times = json.dumps([span for part in spans for span in part], separators=(",", ":"))
+    sentences = [
+        {
+            "text_seg": _spaced(segment),
+            "punc": "",
+            "start": part[0][0],
+            "end": part[-1][1],
+            "ts_list": part,
+        }
+        for segment, part in zip(segments, spans, strict=True)
+    ]
+    return {"timestamp": times, "stamp_sents": sentences}
+
+
+def _spans_ms(segment: Segment) -> list[list[int]]:
+    tokens = (token for word in segment.words for token in word.tokens)
+    return [[round(1000 * token.start_s), round(1000 * token.end_s)] for token in tokens]
+
+
+def _spaced(segment: Segment) -> str:
+    """Return the text of a segment with a space between its units: characters where it has no spaces."""
+    is_spaced = any(word.gap for word in segment.words)
+    return " ".join(word.text for word in segment.words) if is_spaced else " ".join(segment.text)
+
+
+def _common_prefix(text: str, other: str) -> str:
+    size = min(len(text), len(other))
+    differing = (place for place in range(size) if text[place] != other[place])
+    return text[: next(differing, size)]

@@ -1,0 +1,1 @@
+"""What a request may cost, who may send it, and how it is received or refused."""

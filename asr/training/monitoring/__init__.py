@@ -1,0 +1,1 @@
+"""What a run reports: progress, TensorBoard, callbacks, signs of trouble."""

@@ -1,0 +1,1 @@
+"""A training step: objective, optimizer, schedule and what a batch may cost."""

@@ -1,0 +1,99 @@
+"""Make the optimiser of a configuration; a step with infinite gradients is skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from asr.base.config import TrainConfig
+from asr.base.types import Tensor
+from asr.model.keras_internals import UnscaledOptimizer
+from asr.training.optimization.schedule import make_learning_rate
+
+FLOAT16_SCALE = 2.0**15  # the initial loss scale: small gradients are far from 0, and few overflow
+NOT_DECAYED = ["bias", "gamma", "beta", "moving"]
+BETA_2 = 0.98  # forgets gradients sooner than Adam's default 0.999, which suits schedules with a warm-up
+
+
+def make_optimizer(
+    config: TrainConfig, num_steps: int, compiled: bool = False
+) -> keras.optimizers.LossScaleOptimizer:
+    """Return the optimiser of a configuration, with its learning rate.
+
+    A step with an infinite or NaN gradient leaves the weights and the inner optimiser unchanged. With float16
+    the loss is scaled; the scale is halved after each such step and doubled after 2,000 finite ones.
+
+    Args:
+        config: of the run.
+        num_steps: of the whole run.
+        compiled: whether XLA makes one computation of an update, instead of some twenty operations for each
+            weight; all weights must be on one device. Results differ by rounding.
+    """
+    rate, decay = make_learning_rate(config, num_steps), config.weight_decay
+    optimizers = keras.optimizers
+    inner = {
+        # Loshchilov & Hutter, 2019
+        "adamw": lambda: optimizers.AdamW(rate, weight_decay=decay, beta_2=BETA_2),
+        # Kingma & Ba, 2015; without decay, whose effect Adam's scaling would cancel
+        "adam": lambda: optimizers.Adam(rate, beta_2=BETA_2),
+        "sgd": lambda: optimizers.SGD(rate, momentum=0.9, nesterov=True, weight_decay=decay),
+        # Chen et al., 2023
+        "lion": lambda: optimizers.Lion(rate, weight_decay=decay),
+        # Shazeer & Stern, 2018; the schedule alone sets the step size
+        "adafactor": lambda: optimizers.Adafactor(rate, weight_decay=decay, relative_step=False),
+    }[config.optimizer]()
+    inner.exclude_from_weight_decay(var_names=NOT_DECAYED)
+    if config.precision == "float16":
+        return ScalingOptimizer(inner, initial_scale=FLOAT16_SCALE, compiled=compiled)
+    return SkippingOptimizer(inner, initial_scale=1.0, compiled=compiled)
+
+
+class _MaybeCompiled:
+    """Lets XLA compile the update of an optimiser that inherits from this class first.
+
+    Args:
+        compiled: whether it does.
+    """
+
+    def __init__(self, *args: Any, compiled: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_compiled = compiled
+
+    def apply(self, grads: Sequence[Tensor | None], trainable_variables: Any = None) -> None:
+        """Update the weights by their gradients, of which a frozen weight has None."""
+        update: Any = super()  # an optimiser
+        if not self.is_compiled:
+            update.apply(grads, trainable_variables)
+            return
+        places = [place for place, gradient in enumerate(grads) if gradient is not None]
+
+        def apply_all(*existing: Tensor) -> None:
+            gradients: list[Tensor | None] = [None] * len(grads)
+            for place, gradient in zip(places, existing, strict=True):
+                gradients[place] = gradient
+            update.apply(gradients, trainable_variables)
+
+        tf.function(apply_all, jit_compile=True, autograph=False)(*(grads[place] for place in places))
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class ScalingOptimizer(_MaybeCompiled, keras.optimizers.LossScaleOptimizer):
+    """Scales the loss, so that small gradients do not underflow in float16."""
+
+
+@keras.saving.register_keras_serializable("polyphone")
+class SkippingOptimizer(_MaybeCompiled, UnscaledOptimizer):
+    """Skips steps whose gradients are not finite, without scaling the loss.
+
+    Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no
+    gradient overflows because of the scale.
+    """
+
+
+def loss_scale_of(optimizer: keras.optimizers.Optimizer) -> Tensor:
+    """Return the scale of the loss and its gradients, () float32."""
+    return optimizer.scale_loss(ops.convert_to_tensor(1.0, "float32"))

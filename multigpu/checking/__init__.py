@@ -1,0 +1,1 @@
+"""Proofs that every device computes, forward and backward."""

@@ -1,0 +1,1 @@
+"""The faces that Keras's users see, and Keras's private names."""

@@ -1,0 +1,212 @@
+"""Runs towers in lockstep: each in a thread of its own, one at a time, and all wait where values are summed.
+
+A layer or a loss asks for the sum over all towers through TensorFlow's own interface, as Keras's
+`BatchNormalization(synchronized=True)` does:
+
+    tf.distribute.get_replica_context().all_reduce("SUM", values)
+
+The gradient of that sum is the sum of the gradients, so the backward passes synchronize as well. Threads are
+used because gradient tapes, device scopes and Keras's scopes belong to a thread; one runs at a time, so that
+the order of operations is the same in every run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from multigpu.replication.towers import Share, Tensor
+
+
+class LockstepRequired(BaseException):
+    """Reports that a tower outside of lockstep asks for a sum; no Exception, so that no layer catches it."""
+
+
+def run_in_lockstep(towers: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run every tower to its end and return their results.
+
+    Raises:
+        RuntimeError: the towers do not ask for the same sums, or one asks within a loop or a function.
+        Exception: the error that a tower raised; the others are stopped.
+    """
+    around = _surroundings()
+    threads = [_TowerThread(tower, around) for tower in towers]
+    try:
+        sums: list[Tensor] | None = None
+        while True:
+            pending = [thread.run_to_next_sum(sums) for thread in threads]
+            if all(values is None for values in pending):
+                return [thread.result for thread in threads]
+            if any(values is None for values in pending):
+                raise RuntimeError(
+                    "a tower ended while others wait for a sum over all towers; every tower must ask for the "
+                    "same sums"
+                )
+            sums = [tf.add_n(column) for column in zip(*pending, strict=True)]
+    finally:
+        for thread in threads:
+            thread.stop()
+
+
+def sum_over_towers(values: Sequence[Tensor]) -> list[Tensor]:
+    """Return the sum of each value over the towers; called from within a tower.
+
+    Raises:
+        LockstepRequired: the tower was not run in lockstep.
+    """
+    thread = threading.current_thread()
+    if not isinstance(thread, _TowerThread):
+        raise LockstepRequired
+    return thread.sum_over_towers(list(values))
+
+
+class TowerContext(tf.distribute.ReplicaContext):
+    """Answers `tf.distribute.get_replica_context()` for the layers and losses of a tower.
+
+    Args:
+        index: index of the tower.
+        num_towers: number of towers of the model.
+        share: the tower's share of the batch.
+    """
+
+    def __init__(self, index: int, num_towers: int, share: Share) -> None:
+        super().__init__(tf.distribute.get_strategy(), replica_id_in_sync_group=index)
+        self.index, self.share = index, share
+        self._num_towers = num_towers
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Return the number of towers."""
+        return self._num_towers
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Return the sum over the towers of every tensor of a structure, or the mean weighted by their rows.
+
+        A tower without rows of its own has no effect.
+        """
+        mean = str(getattr(reduce_op, "value", reduce_op)).upper() == "MEAN"
+        factor = self.share.weight if mean else self.share.in_use
+
+        def scaled(values: Sequence[Tensor]) -> list[Tensor]:
+            return [value * tf.cast(factor, value.dtype) for value in values]
+
+        @tf.custom_gradient
+        def reduced(*values: Tensor) -> Any:
+            def backward(*gradients: Tensor) -> list[Tensor]:
+
+                return scaled(sum_over_towers(gradients))
+
+            return sum_over_towers(scaled(values)), backward
+
+        sums = reduced(*(tf.convert_to_tensor(one) for one in tf.nest.flatten(value)))
+        return tf.nest.pack_sequence_as(value, list(sums) if isinstance(sums, list | tuple) else [sums])
+
+    def all_gather(self, value: Any, axis: Any, options: Any = None) -> Any:
+        """Refuse to gather values of all towers.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("towers support all_reduce only; use it in place of all_gather")
+
+
+class Alone(TowerContext):
+    """Stands for the context of a tower that has no others, whose sums over all towers are its own values."""
+
+    def __init__(self, share: Share) -> None:
+        super().__init__(0, 1, share)
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Return the value, as tensors."""
+        return tf.nest.map_structure(tf.convert_to_tensor, value)
+
+
+class _Stopped(BaseException):
+    """Ends a tower after another one has failed."""
+
+
+class _TowerThread(threading.Thread):
+    """Runs a tower, which pauses whenever it asks for a sum over all towers, until it is given that sum."""
+
+    def __init__(
+        self,
+        tower: Callable[[], Any],
+        around: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.result: Any = None
+        self._tower, self._around = tower, around
+        self._error: BaseException | None = None
+        self._my_turn, self._their_turn = threading.Semaphore(0), threading.Semaphore(0)
+        self._values: list[Tensor] | None = None
+        self._sums: list[Tensor] | None = None
+        self._home: tf.Graph | None = None
+        self._stopping = False
+        self.start()
+
+    def run_to_next_sum(self, sums: list[Tensor] | None) -> list[Tensor] | None:
+        """Run until the tower asks for a sum, and return the values to be summed, or None at the end."""
+        self._sums, self._values = sums, None
+        self._my_turn.release()
+        self._their_turn.acquire()
+        if self._error:
+            raise self._error
+        return self._values
+
+    def stop(self) -> None:
+        """End the thread, wherever it is."""
+        self._stopping = True
+        self._my_turn.release()
+        self.join()
+
+    def sum_over_towers(self, values: list[Tensor]) -> list[Tensor]:
+        """Wait for the sum over all towers and return it; called by the tower itself."""
+        if _graph() is not self._home:
+            raise RuntimeError(
+                "towers cannot synchronize within a loop, or a tf.function of a layer's own; move the "
+                "synchronized layer out of it, or leave synchronized=True out"
+            )
+        self._values = values
+        self._their_turn.release()
+        self._my_turn.acquire()
+        if self._stopping or self._sums is None:
+            raise _Stopped
+        return self._sums
+
+    def run(self) -> None:
+        """Run the tower when it is its turn (called by `start`)."""
+        self._my_turn.acquire()
+        try:
+            if not self._stopping:
+                with self._around():
+                    self._home = _graph()
+                    self.result = self._tower()
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self._error = error
+        self._their_turn.release()
+
+
+def _graph() -> tf.Graph | None:
+    """Return the graph that operations are added to; None in eager mode."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def _surroundings() -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Return a context manager that enters this thread's graph and name scope in another thread."""
+    graph = _graph()
+    if graph is None:
+        return contextlib.nullcontext
+    scope = graph.get_name_scope()
+
+    @contextlib.contextmanager
+    def enter() -> Iterator[None]:
+        with graph.as_default(), tf.name_scope(f"{scope}/" if scope else ""):
+            yield
+
+    return enter

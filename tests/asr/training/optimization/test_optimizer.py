@@ -1,0 +1,308 @@
+"""Test optimisers, learning rates, and the decisions that follow from the history of dev errors."""
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from asr.base.config import TrainConfig
+from asr.training.optimization.optimizer import loss_scale_of, make_optimizer
+from asr.training.optimization.schedule import (
+    Cosine,
+    WarmUp,
+    learning_rate_of,
+    make_learning_rate,
+    plateau_factor,
+    set_plateau,
+    stops_early,
+)
+from multigpu.devices import available_devices
+from multigpu.engines import make_engine
+
+CONFIG = TrainConfig(learning_rate=0.01, warmup_share=0.25, plateau_epochs=2, plateau_factor=0.5)
+PLATEAU = dataclasses.replace(CONFIG, schedule="plateau")
+SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
+
+
+def batches(num_steps):
+    rng = np.random.default_rng(1)
+    for _ in range(num_steps):
+        yield rng.normal(size=(6, 6)).astype("f"), rng.normal(size=(6, 2)).astype("f")
+
+
+def loss_of(model, x, y):
+    predicted = model(x, training=True)
+    return tf.reduce_mean((predicted - y) ** 2), predicted
+
+
+def make(config, engine, dtype="float32", loss_factor=None, compiled=True):
+    with engine.scope():
+        keras.utils.set_random_seed(1)
+        layers = [keras.layers.Dense(5, "tanh", dtype=dtype), keras.layers.LayerNormalization(dtype=dtype)]
+        model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(2)])
+        optimizer = make_optimizer(config, 100, compiled and engine.has_weights_on_one_device)
+        optimizer.build(model.trainable_variables)
+
+    def prepare(gradients):
+        clipped, norm = tf.clip_by_global_norm(gradients, 0.5 * loss_scale_of(optimizer))
+        return clipped, norm / loss_scale_of(optimizer)
+
+    def loss_of_rows(model, x, y):
+        loss, predicted = loss_of(model, x, y)
+        return loss * loss_factor, predicted
+
+    used = loss_of_rows if loss_factor else loss_of
+    return model, optimizer, engine.train_step(model, optimizer, used, prepare, SIGNATURE)
+
+
+def trained(config, engine=None, num_steps=5, **how):
+    model, optimizer, step = make(config, engine or make_engine("", ["/CPU:0"]), **how)
+    for x, y in batches(num_steps):
+        step(tf.constant(len(x)), x, y)
+    return model, optimizer
+
+
+def rates(config, num_steps):
+    rate = make_learning_rate(config, num_steps)
+    return [float(rate(tf.constant(step, tf.int64))) for step in range(num_steps)]
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "noam"])
+def test_traced_step_computes_the_learning_rate_once(schedule, monkeypatch):
+    def rate(self, step):
+        graphs.append(tf.compat.v1.get_default_graph())
+        return original(self, step)
+
+    kind, graphs = {"cosine": Cosine, "noam": WarmUp}[schedule], []
+    original = kind.rate
+    monkeypatch.setattr(kind, "rate", rate)
+    trained(dataclasses.replace(CONFIG, schedule=schedule), num_steps=1)
+    assert graphs
+    assert len(graphs) == len({id(graph) for graph in graphs})
+
+
+@pytest.mark.parametrize("num_steps", [1, 7, 480])
+def test_cosine_schedule_equals_that_of_existing_runs(num_steps):
+    warmup = max(1, round(0.1 * num_steps))
+    before = keras.optimizers.schedules.CosineDecay(
+        0.0, max(1, num_steps - warmup), warmup_target=2e-3, warmup_steps=warmup
+    )
+    assert rates(TrainConfig(), num_steps) == [float(before(step)) for step in range(num_steps)]
+
+
+def test_learning_rates_rise_linearly_and_follow_their_schedule():
+    steps = np.arange(100)
+    rising = np.minimum(steps / 25, 1) * 0.01
+    expected = {
+        "constant": rising,
+        "plateau": rising,
+        "noam": rising * np.sqrt(25 / np.maximum(steps, 25)),
+        "cosine": rising * np.where(steps < 25, 1, 0.5 + 0.5 * np.cos(np.pi * (steps - 25) / 75)),
+    }
+    for schedule, values in expected.items():
+        config = dataclasses.replace(CONFIG, schedule=schedule)
+        np.testing.assert_allclose(rates(config, 100), values, rtol=1e-5, atol=1e-9, err_msg=schedule)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "noam", "plateau"])
+def test_first_step_without_warmup_has_the_peak_rate(schedule):
+    values = rates(dataclasses.replace(CONFIG, schedule=schedule, warmup_share=0.0), 10)
+    assert values[0] == pytest.approx(0.01)
+    assert values == sorted(values, reverse=True)
+
+
+def test_constant_learning_rate_can_be_set_by_a_callback():
+    optimizer = make_optimizer(dataclasses.replace(CONFIG, schedule="constant", warmup_share=0.0), 100)
+    assert learning_rate_of(optimizer) == pytest.approx(0.01)
+    optimizer.learning_rate = 0.005
+    assert learning_rate_of(optimizer) == pytest.approx(0.005)
+    optimizer.build([keras.Variable(1.0)])
+    assert any(float(np.asarray(v)) == np.float32(0.005) for v in optimizer.variables)  # kept in checkpoints
+
+
+@pytest.mark.parametrize("schedule", ["constant", "noam", "plateau", "cosine"])
+def test_schedules_are_saved_with_the_optimizer(schedule):
+    inner = make_optimizer(dataclasses.replace(CONFIG, schedule=schedule), 100).inner_optimizer
+    restored = keras.optimizers.deserialize(keras.optimizers.serialize(inner))
+    for step in (0, 10, 30, 90):
+        inner.iterations.assign(step)
+        restored.iterations.assign(step)
+        assert learning_rate_of(restored) == learning_rate_of(inner)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_plateau_factor_reaches_the_compiled_step(devices):
+    engine = make_engine("mirrored" if devices == 2 else "", available_devices()[:devices])
+    config = dataclasses.replace(PLATEAU, optimizer="sgd", weight_decay=0.0, warmup_share=0.0)
+    moved = []
+    for factor in (1.0, 0.25):
+        model, optimizer, step = make(config, engine)
+        step.get_concrete_function()
+        set_plateau(optimizer, factor)
+        assert learning_rate_of(optimizer) == pytest.approx(0.01 * factor)
+        before = np.asarray(model.weights[0])
+        step(tf.constant(6), *next(batches(1)))
+        moved.append(np.asarray(model.weights[0]) - before)
+    np.testing.assert_allclose(moved[1], 0.25 * moved[0], rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("dev_errors", "factor"),
+    [
+        ([], 1.0),
+        ([0.9, 0.8, 0.7, 0.6], 1.0),
+        ([0.9, 0.9], 1.0),
+        ([0.9, 0.9, 0.9], 0.5),
+        ([0.9, 1.0, 0.9, 0.9], 0.5),  # counts again after a cut
+        ([0.9, 1.0, 0.9, 0.9, 0.9], 0.25),
+        ([0.9, 1.0, 0.8, 0.9, 0.7], 1.0),
+        ([0.5, 0.6, 0.6, 0.55], 0.5),  # lower than before, but not than the lowest
+        ([0.5, 0.6, 0.6, 0.55, 0.55], 0.25),
+        ([math.nan, math.inf, 0.9], 0.5),
+    ],
+)
+def test_plateau_schedule_cuts_the_rate_when_the_dev_error_no_longer_falls(dev_errors, factor):
+    assert plateau_factor(dev_errors, PLATEAU) == factor
+
+
+@pytest.mark.parametrize(
+    ("dev_errors", "epochs", "stops"),
+    [
+        ([0.9] * 50, 0, False),
+        ([], 1, False),
+        ([0.9, 0.8, 0.8, 0.9], 3, False),
+        ([0.9, 0.8, 0.8, 0.9, 0.85], 3, True),
+        ([0.9, 0.8, 0.8, 0.9, 0.7], 3, False),
+        ([0.5, math.nan], 1, True),
+    ],
+)
+def test_run_stops_early_when_the_dev_error_no_longer_falls(dev_errors, epochs, stops):
+    assert stops_early(dev_errors, epochs) is stops
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
+def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, warmup_share=0.0, schedule="constant")
+    engine = make_engine("", ["/CPU:0"])
+    ends = {}
+    for decay in (0.0, 0.9):
+        model, _, step = make(dataclasses.replace(config, weight_decay=decay), engine)
+        x, y = next(batches(1))
+        first, *_ = step(tf.constant(6), x, y)
+        ends[decay] = {variable.path.split("/")[-1]: np.asarray(variable) for variable in model.weights}
+    for _ in range(12):
+        last, *_ = step(tf.constant(6), x, y)
+    assert float(last) < float(first)
+    for name in ("bias", "gamma", "beta"):
+        np.testing.assert_array_equal(ends[0.0][name], ends[0.9][name])
+    assert np.array_equal(ends[0.0]["kernel"], ends[0.9]["kernel"]) == (optimizer == "adam")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_compiled_update_differs_by_rounding_alone(optimizer, precision):
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
+    ends = [trained(config, num_steps=4, compiled=compiled) for compiled in (False, True)]
+    (plain, of_plain), (compiled, of_compiled) = ends
+    for one, two in zip(
+        [*plain.weights, *of_plain.variables], [*compiled.weights, *of_compiled.variables], strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-4, atol=1e-6, err_msg=one.path)
+    assert int(np.asarray(of_compiled.iterations)) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "compiles"),
+    [("single", 1, True), ("parallel-model", 2, True), ("mirrored", 2, False)],
+)
+def test_update_is_one_compiled_operation_where_weights_are_on_one_device(name, devices, compiles):
+    """A mirrored weight is on every device, which XLA cannot compile for."""
+    *_, step = make(CONFIG, make_engine(name, available_devices()[:devices]))
+    graph = step.get_concrete_function().graph
+    compiled = [
+        operation
+        for operation in graph.get_operations()
+        if "_XlaMustCompile" in operation.node_def.attr and operation.get_attr("_XlaMustCompile")
+    ]
+    assert len(compiled) == compiles
+
+
+def test_frozen_weight_without_gradient_is_left_alone():
+    optimizer = make_optimizer(dataclasses.replace(CONFIG, warmup_share=0.0), 100, compiled=True)
+    weights = [keras.Variable(np.ones(3, "f"), name=name) for name in ("kernel", "frozen")]
+    optimizer.build(weights)
+    optimizer.apply([tf.ones(3), None], weights)
+    moved = [bool(np.any(np.asarray(weight) != 1)) for weight in weights]
+    assert moved == [True, False]
+
+
+def test_default_optimizer_equals_plain_adamw_bit_for_bit():
+    config = dataclasses.replace(CONFIG, weight_decay=0.1)
+    model, _ = trained(config, compiled=False)
+    engine = make_engine("", ["/CPU:0"])
+    other, *_ = make(config, engine)
+    adamw = keras.optimizers.AdamW(make_learning_rate(config, 100), weight_decay=0.1, beta_2=0.98)
+    adamw.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    adamw.build(other.trainable_variables)
+    step = engine.train_step(
+        other, adamw, loss_of, lambda gradients: tf.clip_by_global_norm(gradients, 0.5), SIGNATURE
+    )
+    for x, y in batches(5):
+        step(tf.constant(len(x)), x, y)
+    for one, two in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+
+
+@pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, precision):
+    engine = make_engine(name, available_devices()[:devices])
+    model, optimizer, step = make(dataclasses.replace(CONFIG, precision=precision), engine)
+    (x, y), good = batches(2)
+    step(tf.constant(6), x, y)
+    inner = optimizer.inner_optimizer.variables
+    before = [np.asarray(v) for v in [*model.weights, *inner]]
+    scale = float(loss_scale_of(optimizer))
+    assert scale == (2.0**15 if precision == "float16" else 1.0)
+    x[3, 2] = np.nan
+    for _ in range(3):
+        step(tf.constant(6), x, y)
+    for variable, old in zip([*model.weights, *inner], before, strict=True):
+        np.testing.assert_array_equal(np.asarray(variable), old, variable.path)
+    assert float(loss_scale_of(optimizer)) == (2.0**12 if precision == "float16" else 1.0)
+    _, _, norm = step(tf.constant(6), *good)
+    assert np.isfinite(float(norm))
+    assert np.any(np.asarray(model.weights[0]) != before[0])
+    assert int(np.asarray(optimizer.iterations)) == 2
+
+
+@pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2)])
+def test_scaled_loss_gives_the_same_weights(name, devices):
+    engine = make_engine(name, available_devices()[:devices])
+    plain, _ = trained(CONFIG, engine)
+    scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine)
+    for one, two in zip(plain.weights, scaled.weights, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-5, atol=1e-6)
+
+
+def test_loss_scale_doubles_after_two_thousand_finite_steps():
+    _, optimizer, step = make(dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"]))
+    counter = next(v for v in optimizer.variables if v.name == "step_counter")
+    counter.assign(1999)
+    step(tf.constant(6), *next(batches(1)))
+    assert float(loss_scale_of(optimizer)) == 2.0**16
+
+
+@pytest.mark.parametrize(("precision", "survives"), [("float32", False), ("float16", True)])
+def test_gradients_too_small_for_float16_survive_if_the_loss_is_scaled(precision, survives):
+    config = TrainConfig(
+        precision=precision, optimizer="sgd", learning_rate=1e4, warmup_share=0.0, weight_decay=0.0
+    )
+    engine = make_engine("", ["/CPU:0"])
+    model, _, step = make(config, engine, dtype="mixed_float16", loss_factor=1e-7)
+    before = np.asarray(model.weights[0])
+    step(tf.constant(6), *next(batches(1)))
+    assert np.any(np.asarray(model.weights[0]) != before) == survives
