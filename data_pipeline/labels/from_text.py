@@ -40,7 +40,7 @@ from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.signs import (
     GENERAL_MARKS,
     LONE_MARKS,
-    Kind,
+    CharKind,
     kind_of,
     read_with_number,
     without_emoticons,
@@ -58,7 +58,7 @@ BETWEEN_HANZI = re.compile(rf"(?<=[{HANZI}])\s+|\s+(?=[{HANZI}])")
 IN_WORDS = "'-"  # don't, twenty-one
 WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
-REPLACED: dict[Kind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
+REPLACED: dict[CharKind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
 DIGITS = "expected only hanzi, found digits; write them out as spoken"
 SIGN_IN_NUMBER = "number with a sign in it; write it out"
 SIGN = "sign that is read aloud; write it out"

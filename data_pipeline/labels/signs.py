@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["spoken", "read aloud", "pause", "space", "silent"]
+CharKind: TypeAlias = Literal["spoken", "read aloud", "pause", "space", "silent"]
 
 READ_ALOUD = frozenset("%‰‱°+=×÷<>&@#$€£¥§/")
 DECORATION = frozenset("~^|\\∼∽≧≦∀∩∪∇→←↑↓")  # in chats; some are mathematical signs to Unicode
@@ -59,7 +59,7 @@ def _visible(char: str) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def kind_of(char: str) -> Kind:
+def kind_of(char: str) -> CharKind:
     """Return what a character is to a reader; signs that are read aloud are words, such as %, + and ¥."""
     category = unicodedata.category(char)
     if char in READ_ALOUD or (category in CATEGORIES_READ_ALOUD and char not in DECORATION):

@@ -10,7 +10,7 @@ from asr.audio.recording import audio_blocks, audio_header, read_audio
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from data_pipeline.doctor.checkup import audio_findings, check_recording
-from data_pipeline.doctor.findings import Entry
+from data_pipeline.doctor.findings import ManifestLine
 from data_pipeline.doctor.quick import check_audio
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 30_000)
@@ -78,7 +78,7 @@ def test_container_without_a_stated_length_is_read_and_said(tmp_path, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "3 AU recordings that do not state their length, so a missing end is not noticed"
     ]
-    found = audio_findings(Entry("train", 0, utterances[0]), check_recording(str(path)))
+    found = audio_findings(ManifestLine("train", 0, utterances[0]), check_recording(str(path)))
     assert [finding.code for finding in found] == ["unstated-length"]
 
 
