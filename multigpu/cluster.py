@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from multigpu.devices import ask_nvidia_smi
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import slurm_tasks
+from multigpu.replication.keras_internals import slurm_tasks
 
 EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}'
 FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each gets its own by its job number

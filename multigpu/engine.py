@@ -11,8 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.parallel_model import LossOf
-from multigpu.replication.towers import Structure, Tensor, cut_rows, data_parallelism
+from multigpu.replication.towers import LossOf, Structure, Tensor, cut_rows, data_parallelism
 
 Step: TypeAlias = Callable[..., tuple[Tensor, Structure, Structure]]  # see `Engine.train_step`
 Prepare: TypeAlias = Callable[[list[Tensor]], tuple[list[Tensor], Structure]]

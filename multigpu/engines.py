@@ -32,13 +32,13 @@ from multigpu.cluster import Cluster, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.engine import Engine, Step, compiled_step
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import synchronize_masked_statistics
-from multigpu.keras_models.parallel_model import LossOf, ParallelModel
+from multigpu.keras_models.parallel_model import ParallelModel
 from multigpu.replication.accumulation import check_no_synchronization, with_accumulation
+from multigpu.replication.keras_internals import synchronize_masked_statistics
 from multigpu.replication.model_towers import LossAndGradients, is_overwritten
 from multigpu.replication.replicas import local_id, local_results, mirrored_strategy
 from multigpu.replication.skipping import skip_nonfinite_loss
-from multigpu.replication.towers import Structure, Tensor, cut_rows, merge
+from multigpu.replication.towers import LossOf, Structure, Tensor, cut_rows, merge
 from multigpu.stages.engine import StagesEngine
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import math
 import socket
@@ -39,16 +38,6 @@ class Beside(Protocol):
 
     async def stop(self) -> None:
         """Let calls in progress end."""
-
-
-def is_local(host: str) -> bool:
-    """Return whether only this machine can reach a host name or address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -187,7 +187,7 @@ def peaks(step):
     import tensorflow as tf
 
     from multigpu.checking.executed_graph import executed_graph
-    from multigpu.keras_models.keras_internals import parse_profile
+    from multigpu.replication.keras_internals import parse_profile
 
     step()
     device_of = executed_graph(step).devices

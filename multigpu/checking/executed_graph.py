@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from multigpu.devices import short_name
-from multigpu.keras_models.keras_internals import COMPILED_BY_XLA, GRAPH_ENDS, collected_graphs
+from multigpu.replication.keras_internals import COMPILED_BY_XLA, GRAPH_ENDS, collected_graphs
 
 # the kernels of every device: _MklNativeFusedConv2D, DepthwiseConv2dNativeBackpropInput, BatchMatMulV2, ...
 MATRIX_OP = re.compile(r"Conv[23][Dd]|^Conv$|MatMul|Einsum|CudnnRNN(Backprop|V\d|$)")

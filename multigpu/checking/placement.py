@@ -24,7 +24,7 @@ import tensorflow as tf
 from multigpu.checking.executed_graph import ExecutedGraph, executed_graph
 from multigpu.devices import short_name
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import parse_profile
+from multigpu.replication.keras_internals import parse_profile
 
 CLOSING_S = 0.1  # the profiler drops events that threads close only after their results are available
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from multigpu.devices import available_devices, parse_devices
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import make_variable_again
 from multigpu.keras_models.parallel_model import ParallelModel
+from multigpu.replication.keras_internals import make_variable_again
 
 
 def multi_gpu_model(

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.keras_internals import mask_of, masked_weights
+from multigpu.replication.keras_internals import mask_of, masked_weights
 from multigpu.replication.lockstep import TowerContext
 from multigpu.replication.towers import Tensor
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 from typing_extensions import override
@@ -25,9 +25,7 @@ from multigpu.keras_models.wrapped_model import WrappedModel
 from multigpu.replication.model_towers import LossAndGradients, ModelTowers
 from multigpu.replication.state import check_stateless
 from multigpu.replication.stateless import masks_of, with_masks
-from multigpu.replication.towers import Structure, Tensor, as_tensors
-
-LossOf: TypeAlias = Callable[..., tuple[Tensor, Structure]]
+from multigpu.replication.towers import LossOf, Structure, Tensor, as_tensors
 
 
 class ParallelModel(WrappedModel):

@@ -12,14 +12,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.keras_internals import (
+from multigpu.keras_models.losses import TowerLoss
+from multigpu.replication.keras_internals import (
     build_losses,
     compiled_loss,
     compute_loss,
     update_loss_metric,
     wrap_losses,
 )
-from multigpu.keras_models.losses import TowerLoss
 from multigpu.replication.model_towers import LossAndGradients
 from multigpu.replication.stateless import with_masks
 from multigpu.replication.towers import Structure, Tensor, as_tensors

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import NOT_INLINED, layers_of
+from multigpu.replication.keras_internals import NOT_INLINED, layers_of
 from multigpu.replication.model_towers import LossAndGradients, combined_gradients, is_overwritten
 from multigpu.replication.towers import Tensor, merge, share_out, weighted_mean
 

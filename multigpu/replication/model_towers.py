@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.declared import Shapes
-from multigpu.keras_models.keras_internals import (
+from multigpu.replication.declared import Shapes
+from multigpu.replication.keras_internals import (
     clear_added_losses,
     layers_of,
     synchronize_masked_statistics,

@@ -10,8 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.parallel_model import LossOf
-from multigpu.replication.towers import Structure, Tensor
+from multigpu.replication.towers import LossOf, Structure, Tensor
 
 
 def skip_nonfinite_loss(loss_of: LossOf) -> LossOf:

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.keras_internals import SEED_STATE, layers_of
+from multigpu.replication.keras_internals import SEED_STATE, layers_of
 from multigpu.replication.lockstep import TowerContext
 from multigpu.replication.stateless import Update
 from multigpu.replication.towers import Share, Tensor, weighted_mean

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.declared import Shapes, declared_shapes
-from multigpu.keras_models.keras_internals import SEED_STATE, mask_of, set_mask
+from multigpu.replication.declared import Shapes, declared_shapes
+from multigpu.replication.keras_internals import SEED_STATE, mask_of, set_mask
 from multigpu.replication.lockstep import Alone, TowerContext
 from multigpu.replication.towers import Share, Structure, Tensor, num_in_use
 

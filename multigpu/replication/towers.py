@@ -21,10 +21,11 @@ import numpy as np
 import tensorflow as tf
 
 from multigpu.devices import DeviceSpec, parse_devices
-from multigpu.keras_models.declared import Shapes, declared_shapes, is_row_wise
+from multigpu.replication.declared import Shapes, declared_shapes, is_row_wise
 
 Tensor: TypeAlias = Any
 Structure: TypeAlias = Any  # a tensor, or lists, tuples and dicts of them
+LossOf: TypeAlias = Callable[..., tuple[Tensor, Structure]]  # (model, *batch) -> (loss, outputs)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from multigpu.keras_models.keras_internals import LayerCall, LayerGraph
+from multigpu.replication.keras_internals import LayerCall, LayerGraph
 from multigpu.wording import listed
 
 MAX_LISTED = 8  # names in a message

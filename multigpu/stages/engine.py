@@ -13,10 +13,9 @@ from typing_extensions import override
 
 from multigpu.engine import Engine, Prepare, Step, compiled_step
 from multigpu.errors import DeviceError
-from multigpu.keras_models.keras_internals import layers_of
-from multigpu.keras_models.parallel_model import LossOf
+from multigpu.replication.keras_internals import layers_of
 from multigpu.replication.skipping import skip_nonfinite_loss
-from multigpu.replication.towers import Structure, Tensor, as_tensors
+from multigpu.replication.towers import LossOf, Structure, Tensor, as_tensors
 from multigpu.stages.finish import called_with, finish_of_loss_function
 from multigpu.stages.pipeline import HOST, Pipeline
 from multigpu.stages.staged_model import StagedModel

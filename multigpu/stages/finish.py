@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from multigpu.keras_models.parallel_model import LossOf
 from multigpu.replication.stateless import masks_of
-from multigpu.replication.towers import Structure, Tensor
+from multigpu.replication.towers import LossOf, Structure, Tensor
 
 LossOfOutputs: TypeAlias = Callable[..., Tensor]
 """(outputs, *rows) -> () mean loss over these rows."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from multigpu.keras_models.keras_internals import LayerCall, LayerGraph, functional_graph
+from multigpu.replication.keras_internals import LayerCall, LayerGraph, functional_graph
 
 
 def layer_graph(model: keras.Model) -> LayerGraph:

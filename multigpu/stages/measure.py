@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.keras_internals import LayerCall, LayerGraph
+from multigpu.replication.keras_internals import LayerCall, LayerGraph
 from multigpu.replication.stateless import call_as_outermost
 from multigpu.replication.towers import Structure, Tensor
 from multigpu.stages.stage_run import Values

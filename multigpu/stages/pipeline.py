@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from multigpu.keras_models.declared import Shapes
-from multigpu.keras_models.keras_internals import (
+from multigpu.replication.declared import Shapes
+from multigpu.replication.keras_internals import (
     LayerGraph,
     clear_added_losses,
     layers_of,

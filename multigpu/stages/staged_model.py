@@ -20,8 +20,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from multigpu.devices import DeviceSpec, parse_devices
-from multigpu.keras_models.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
 from multigpu.keras_models.wrapped_model import WrappedModel
+from multigpu.replication.keras_internals import LayerGraph, are_weights_made_later, compiled_loss
 from multigpu.replication.model_towers import LossAndGradients
 from multigpu.replication.state import check_stateless
 from multigpu.replication.stateless import with_masks

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from multigpu.devices import short_name
-from multigpu.keras_models.keras_internals import (
+from multigpu.replication.keras_internals import (
     copy_decay_exclusions,
     make_variable_again,
     wrap_weight_decay,

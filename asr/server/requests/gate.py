@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import ipaddress
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -24,7 +25,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from asr.server.metrics import Metrics
 from asr.server.requests.limits import Limits
 from asr.server.requests.refusal import RefusalError, unavailable
-from asr.server.serving import is_local
 
 logger = logging.getLogger(__name__)
 
@@ -195,3 +195,13 @@ class _Answer:
         elif message["type"] == "websocket.accept":
             self.status = 101
         await self._send(message)
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach a host name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

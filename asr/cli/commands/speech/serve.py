@@ -95,8 +95,9 @@ def serve_command(arguments: argparse.Namespace) -> int:
         _require_packages("grpc", GRPC_PACKAGES)
     from asr.server.app import make_app
     from asr.server.page.examples import example_calls
+    from asr.server.requests.gate import is_local
     from asr.server.service import RecognitionService
-    from asr.server.serving import address_of, is_local, listen, serve
+    from asr.server.serving import address_of, listen, serve
     from data_pipeline.labels.from_text import pinyin_of
 
     limits = Limits(**{limit.name: getattr(arguments, limit.name) for limit in dataclasses.fields(Limits)})
@@ -173,9 +174,10 @@ def _certificate(arguments: argparse.Namespace) -> Certificate | None:
 def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     """Return the recognizer that the arguments ask for, and its name."""
     from asr.export.runtimes.onnx.recognizer import ExportedModel
-    from asr.server.loading import open_model
+    from asr.runs.run import Run
 
-    model = open_model(arguments.run)
+    is_exported = ExportedModel.is_in(arguments.run)
+    model = ExportedModel.open(arguments.run) if is_exported else Run.open(arguments.run)
     choice = decoder_choice(arguments, model)
     name = arguments.name or model.directory.resolve().name
     with ProgressBars() as bars:

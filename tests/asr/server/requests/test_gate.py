@@ -16,7 +16,7 @@ from helpers.servers import LIMIT_S, server_in_thread, wait_until
 from helpers.speech_sockets import open_socket
 
 from asr.server.logs import JsonFormatter
-from asr.server.serving import is_local
+from asr.server.requests.gate import is_local
 
 TOKEN = "a secret of some length"
 

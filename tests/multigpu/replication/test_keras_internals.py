@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from helpers import ROOT, private_names
 
-from multigpu.keras_models import keras_internals
+from multigpu.replication import keras_internals
 
-MODULE = "multigpu.keras_models.keras_internals"
+MODULE = "multigpu.replication.keras_internals"
 X, Y = np.ones((4, 3), np.float32), np.zeros((4, 2), np.float32)
 
 
