@@ -20,7 +20,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
 from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel
 from asr.language.ngram.model_file import load_model
-from asr.language.ngram.perplexity import TextScore, score_text
+from asr.language.ngram.text_score import TextScore, score_text
 from data_pipeline.text.spoken_text import SpokenText
 from data_pipeline.text.text_files import find_text_files, read_blocks
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress
-from asr.language.ngram.arpa_text import ArpaText, open_arpa, read_plain_lines
+from asr.language.ngram.arpa_text import ArpaText, open_arpa
 from asr.language.ngram.backoff import complete_ngrams
 from asr.language.ngram.listing import ngrams_of
 from asr.language.ngram.model import (
-    BUCKETS_PER_ENTRY,
     MAX_ORDER,
     NO_EXTENSION,
     SENTENCE_BEGIN,
@@ -30,15 +29,12 @@ from asr.language.ngram.model import (
     Float32,
     NGramModel,
     NGrams,
-    Tables,
 )
-from asr.language.ngram.word_table import word_table
 
 UNKNOWN_CAPITAL = "<UNK>"  # as some toolkits spell it
 UNKNOWN_MISSING_LOG10_PROB = -100.0
 DATA, END = b"\\data\\", b"\\end\\"
 COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
-SPACES = re.compile(rb"[ \t\r]+")
 MAX_BYTES_PER_GZIPPED_BYTE = 1032  # deflate's highest compression ratio
 ROWS_AT_ONCE = 1 << 16
 
@@ -55,12 +51,11 @@ def read_arpa(path: Path, on_progress: OnProgress = ignore_progress) -> NGramMod
             raise text.error(expected, _shown(line), "give a language model; `asr lm train` makes them")
         counts, line = _read_counts(text)
         words, unigrams = _read_unigrams(text, line, counts[0])
-        ids = {word: index for index, word in enumerate(words)} | {UNKNOWN_CAPITAL: 0}
-        table = word_table(words, 0, len(words), BUCKETS_PER_ENTRY)
+        ids = {word.encode(): index for index, word in enumerate(words)} | {UNKNOWN_CAPITAL.encode(): 0}
         ngrams = [unigrams]
         for order, count in enumerate(counts[1:], start=2):
             _expect(text, text.line(), b"\\%d-grams:" % order, f"the end of the {counts[order - 2]:,} before")
-            ngrams.append(_read_ngrams(text, order, count, order == len(counts), table, ids))
+            ngrams.append(_read_ngrams(text, order, count, order == len(counts), ids))
         _expect(text, text.line(), END, f"the end of the {counts[-1]:,} {len(counts)}-grams")
         if (line := _next_line(text)) is not None:
             raise text.error("nothing after \\end\\", _shown(line))
@@ -146,7 +141,8 @@ def _read_unigrams(text: ArpaText, line: bytes | None, count: int) -> tuple[list
     weights = {UNKNOWN: unknown}
     given: set[str] = set()
     for row in range(count):
-        prob, (word,), backoff = _read_line(text, 1, row, count, longest=False)
+        prob, (encoded,), backoff = _read_line(text, 1, row, count, longest=False)
+        word = _decoded(text, encoded)
         word = UNKNOWN if word == UNKNOWN_CAPITAL else word
         if word in given:
             raise text.error("different words", f"{word!r} again", "remove one of the two lines")
@@ -160,47 +156,47 @@ def _read_unigrams(text: ArpaText, line: bytes | None, count: int) -> tuple[list
     return list(weights), NGrams(ids, values[:, 0], values[:, 1])
 
 
-def _read_ngrams(
-    text: ArpaText, order: int, count: int, longest: bool, table: Tables, ids: Mapping[str, int]
-) -> NGrams:
-    ngrams = NGrams(
-        np.empty((count, order), np.int32), np.empty(count, np.float32), np.empty(count, np.float32)
-    )
-    row = 0
-    while row < count:
-        block = np.frombuffer(text.block, np.uint8)
-        row, text.place = read_plain_lines(block, text.place, table, *ngrams, row, longest)
-        if row < count and (text.place < len(text.block) or not text.next_block()):
-            prob, words, backoff = _read_line(text, order, row, count, longest)
-            ngrams.ids[row] = _ids_of(text, words, ids)
-            ngrams.log10_probs[row], ngrams.log10_backoffs[row] = prob, backoff
-            row += 1
-    return ngrams
+def _read_ngrams(text: ArpaText, order: int, count: int, longest: bool, ids: Mapping[bytes, int]) -> NGrams:
+    words, probs, backoffs = array("i"), array("f"), array("f")  # lists would take several times the memory
+    for row in range(count):
+        prob, gram, backoff = _read_line(text, order, row, count, longest)
+        try:
+            words.extend([ids[word] for word in gram])
+        except KeyError as unknown:
+            raise text.error(
+                "a word that is among the 1-grams", repr(_decoded(text, unknown.args[0]))
+            ) from None
+        probs.append(prob)
+        backoffs.append(backoff)
+    columns = np.frombuffer(words, np.int32).reshape(count, order)
+    return NGrams(columns, np.frombuffer(probs, np.float32), np.frombuffer(backoffs, np.float32))
 
 
 def _read_line(
     text: ArpaText, order: int, row: int, count: int, longest: bool
-) -> tuple[float, list[str], float]:
-    """Return probability, words and backoff of an n-gram's line in any valid form."""
+) -> tuple[float, list[bytes], float]:
+    """Return probability, words and backoff of an n-gram's line."""
     line = text.line()
-    what = f"{count:,} {order}-grams"
-    if line is None or not line.strip() or line.startswith(b"\\"):
-        raise text.error(what, f"{row:,}, then {_shown(line)}")
-    fields = SPACES.split(line.strip(b" \t\r"))
+    fields = line.split() if line else []
+    if not fields or fields[0].startswith(b"\\"):
+        raise text.error(f"{count:,} {order}-grams", f"{row:,}, then {_shown(line)}")
     if len(fields) not in (order + 1, order + 2):
         expected = f"a probability, {order} words" + ("" if longest else " and optionally a backoff")
         raise text.error(expected, _shown(line))
-    try:
-        words = [field.decode() for field in fields[1 : order + 1]]
-    except UnicodeDecodeError:
-        raise text.error("UTF-8", repr(line), "convert the file, as with `iconv -t UTF-8`") from None
     prob = _number(text, fields[0])
     if prob > 0:
         raise text.error("a logarithm of a probability, 0 or less", str(prob), "train the model again")
     backoff = _number(text, fields[-1]) if len(fields) == order + 2 else float(NO_EXTENSION)
     if longest and backoff != 0:
         raise text.error(f"no backoff after an n-gram of the highest order, {order}", str(backoff))
-    return prob, words, backoff
+    return prob, fields[1 : order + 1], backoff
+
+
+def _decoded(text: ArpaText, word: bytes) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        raise text.error("UTF-8", repr(word), "convert the file, as with `iconv -t UTF-8`") from None
 
 
 def _number(text: ArpaText, field: bytes) -> float:
@@ -211,13 +207,6 @@ def _number(text: ArpaText, field: bytes) -> float:
     if not math.isfinite(value):
         raise text.error("a number", _shown(field))
     return value
-
-
-def _ids_of(text: ArpaText, words: Sequence[str], ids: Mapping[str, int]) -> npt.NDArray[np.int32]:
-    for word in words:
-        if word not in ids:
-            raise text.error("a word that is among the 1-grams", repr(word))
-    return np.array([ids[word] for word in words], np.int32)
 
 
 def _shown(line: bytes | None) -> str:

@@ -1,4 +1,4 @@
-"""Map words to ids by hash, in the table that begins KenLM's probing files, for compiled functions too."""
+"""Map words to ids by hash, in the table that begins KenLM's probing files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled, compiled_inline
-from asr.language.ngram.model import LONGEST_WORDS, Tables, Words32, find, num_buckets, seek, tables_of
+from asr.language.ngram.model import LONGEST_WORDS, Tables, Words32, num_buckets, seek, tables_of
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -46,13 +46,6 @@ def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.in
         memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
         memory[place + 1] = np.uint32(key >> np.uint64(32))
         memory[place + 2] = word
-
-
-@compiled
-def word_id(tables: Tables, text: Bytes, begin: int, end: int) -> int:
-    """Return the id of the word at this position of the text; -1 if it is not in the table."""
-    place = find(tables, 0, hash_of(text, begin, end))
-    return int(np.int64(tables.memory[place + 2])) if place >= 0 else -1
 
 
 @compiled
