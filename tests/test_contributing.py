@@ -52,7 +52,7 @@ def examples(folder):
         assert '`"two_towns": two_towns.CORPUS`' in text
         patch.setitem(CORPORA, "two_towns", modules["data_pipeline.corpora.public.two_towns"].CORPUS)
         command = re.search(r"`(Command\(.*?\))`", text)[1]
-        scope = {"Command": program.Command, **vars(modules["asr.cli.commands.hours"])}
+        scope = {"Command": program.Command, **vars(modules["asr.cli.commands.data.hours"])}
         patch.setattr(program, "COMMANDS", (*program.COMMANDS, eval(command, scope)))
         yield modules
 

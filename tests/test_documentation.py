@@ -92,9 +92,9 @@ NO_FIGURES = {
     "from 90 % up as plain text": "a confidence, which the page draws differently",
     "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
-    "音节开始后 0.4 秒": "a constant, asr/transcription/recognized.py",
+    "音节开始后 0.4 秒": "a constant, asr/transcription/transcript.py",
     "请求体停顿 20 秒": "a constant, asr/server/requests/receiving.py",
-    "0.7 秒没有音节": "a constant, asr/transcription/segmented_stream.py",
+    "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",
 }

@@ -1,7 +1,7 @@
 """Wraps every private name of Keras and TensorFlow that this package depends on in a function or constant.
 
-No other module of the package uses one; `tests/multigpu/test_keras_internals.py` tests that, and that all of
-them exist in the versions installed. Each docstring says what would replace the private name.
+No other module of the package uses one; tests/multigpu/replication/test_keras_internals.py tests that, and
+that all of them exist in the versions installed. Each docstring says what would replace the private name.
 """
 
 from __future__ import annotations

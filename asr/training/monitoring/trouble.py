@@ -6,7 +6,7 @@ for line in trouble.after_epoch(history, edits):
 checkpoint(reported=trouble.reported)    # a resumed run: TroubleWatch(config.train, warmup_steps, reported)
 
 The reports follow from the epochs' metrics alone, so that a resumed run reports the same. The thresholds come
-from good and bad curves of the demo, in tests/asr/training/test_trouble.py.
+from good and bad curves of the demo, in tests/asr/training/monitoring/test_trouble.py.
 """
 
 from __future__ import annotations
