@@ -93,7 +93,7 @@ NO_FIGURES = {
     "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
     "音节开始后 0.4 秒": "a constant, asr/transcription/transcript.py",
-    "请求体停顿 20 秒": "a constant, asr/server/requests/receiving.py",
+    "请求体停顿 20 秒": "a constant, asr/server/requests/request_body.py",
     "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",

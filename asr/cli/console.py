@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asr.base.text.columns import GAP, align_columns, display_width, pad_to_width
+from asr.base.text.terminal_table import GAP, align_columns, display_width, pad_to_width
 from asr.base.text.wording import counted
 from asr.evaluation.errors.metrics import AlignedPair, align, count_edits, is_converted
 from asr.evaluation.tables import comparison_rows, rate_notes, rate_rows

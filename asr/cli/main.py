@@ -43,7 +43,7 @@ from asr.cli.commands.training.tune_batch import add_tune_batch_arguments, tune_
 from asr.cli.commands.training.tune_decoder import add_tune_decoder_arguments, tune_decoder_command
 from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
-from asr.cli.terminal import outlive_terminal
+from asr.cli.terminal import survive_hangup
 
 
 class Command(NamedTuple):
@@ -114,7 +114,7 @@ COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    outlive_terminal()
+    survive_hangup()
     arguments, unknown = make_parser().parse_known_args(
         [*map(_as_on_disk, sys.argv[1:] if argv is None else argv)]
     )

@@ -33,7 +33,7 @@ class _Buffer(io.BufferedWriter):
     """Marks a stream that was replaced."""
 
 
-def outlive_terminal() -> None:
+def survive_hangup() -> None:
     """Let `sys.stdout` and `sys.stderr`, where they are terminals, be written to after these are closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

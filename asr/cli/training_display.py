@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from asr.base.text.columns import align_columns
+from asr.base.text.terminal_table import align_columns
 from asr.base.text.wording import counted, duration, short_number
 from asr.base.types import EditCounts
 from asr.base.work import Work

@@ -13,10 +13,12 @@ from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import BLANK_ID
 from asr.ctc.forward_backward import alignment_sums
 
-EVEN_DEVIATION = 0.2  # share of the clip
+PRIOR_STD = 0.2  # share of the clip
 
 
-def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tensor | None = None) -> Tensor:
+def ctc_loss(
+    logits: Logits, labels: Tensor, num_labels: Tensor, prior_weight: Tensor | None = None
+) -> Tensor:
     """Return the negative natural log probability of each label sequence.
 
     A sequence that does not fit its frames has no alignment; its loss and gradient are set to 0, so that the
@@ -26,8 +28,8 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tenso
         logits: (B, T, V) values, float32 or float64, and (B,) frames.
         labels: (B, U) int32; padding is ignored.
         num_labels: (B,) int32.
-        evenness: () float32, weight of the scores of `even_spread`, by which alignments whose labels are
-            spread evenly over their clip count more. None for the plain loss.
+        prior_weight: () float32, weight of `uniform_alignment_prior`, by which alignments count more whose
+            labels are spread evenly over their clip. None for the plain loss.
 
     Returns:
         (B,) of the logits' type.
@@ -39,13 +41,13 @@ def ctc_loss(logits: Logits, labels: Tensor, num_labels: Tensor, evenness: Tenso
     @tf.custom_gradient
     def losses_of(values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         # stopped: an eager tape would differentiate the compiled loop, which XLA refuses
-        return _losses_and_gradient(tf.stop_gradient(values), num_frames, labels, num_labels, evenness)
+        return _losses_and_gradient(tf.stop_gradient(values), num_frames, labels, num_labels, prior_weight)
 
     return losses_of(values)
 
 
 def _losses_and_gradient(
-    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor, evenness: Tensor | None
+    values: Tensor, num_frames: Tensor, labels: Tensor, num_labels: Tensor, prior_weight: Tensor | None
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the losses, (B,), and a function from their gradient to that of the logits, (B, T, V)."""
     _, num_padded_frames, num_outputs = tf.unstack(tf.shape(values))
@@ -55,9 +57,9 @@ def _losses_and_gradient(
     labels = tf.where(is_label, labels, BLANK_ID)
     blanks = values[..., BLANK_ID]
     label_scores = tf.gather(values, labels, axis=2, batch_dims=1) - blanks[..., None]
-    if evenness is not None:
-        spread = even_spread(num_frames, num_labels, num_padded_frames, tf.shape(labels)[1])
-        label_scores += tf.cast(evenness * spread, values.dtype)
+    if prior_weight is not None:
+        spread = uniform_alignment_prior(num_frames, num_labels, num_padded_frames, tf.shape(labels)[1])
+        label_scores += tf.cast(prior_weight * spread, values.dtype)
     sums = alignment_sums(label_scores, labels, num_labels, num_frames)
 
     probabilities = tf.nn.softmax(values)
@@ -77,7 +79,7 @@ def _losses_and_gradient(
     return tf.where(fits, -log_likelihoods, 0), gradient
 
 
-def even_spread(
+def uniform_alignment_prior(
     num_frames: Tensor, num_labels: Tensor, num_padded_frames: Tensor, num_columns: Tensor
 ) -> Tensor:
     """Return how near each frame is to each label's place, (B, T, U) float32: 0 there, less elsewhere.
@@ -92,7 +94,7 @@ def even_spread(
         num_columns: () int32, U.
     """
     frames, columns = _middles(num_frames, num_padded_frames), _middles(num_labels, num_columns)
-    return -tf.square((frames[..., None] - columns[:, None]) / EVEN_DEVIATION) / 2
+    return -tf.square((frames[..., None] - columns[:, None]) / PRIOR_STD) / 2
 
 
 def _middles(count: Tensor, num_padded: Tensor) -> Tensor:

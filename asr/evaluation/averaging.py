@@ -94,4 +94,4 @@ def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
     from asr.transcription.recognizer import Recognizer
 
     recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), write_hanzi=False)
-    return Evaluator(recognizer.trained_listener, recognizer.vocabulary).evaluate(data)
+    return Evaluator(recognizer.trained_runner, recognizer.vocabulary).evaluate(data)

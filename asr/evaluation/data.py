@@ -41,7 +41,7 @@ def evaluation_data(
         UserError: no recording can be read, no utterance has a label, or the labels are of another unit than
             the model's.
     """
-    from asr.model.listening import BATCH_S
+    from asr.model.runner import BATCH_S
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import check_audio, log_left_out
     from data_pipeline.manifests.manifest import read_manifest

@@ -28,7 +28,7 @@ from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.word_rescoring import rescore_by_words
 from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.evaluator import EvaluationData
-from asr.model.listener import Listener, log_probs_of
+from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LogProbBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
+class WeightTrial:
     """The weights of a trial and the errors made with them."""
 
     lm_weight: float
@@ -68,9 +68,9 @@ class Trial:
     edits: EditCounts
 
 
-def log_prob_batches(listener: Listener, data: EvaluationData) -> Iterator[LogProbBatch]:
+def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
     """Yield the log probabilities and references of each batch of a set."""
-    step = listener.compiled(log_probs_of)
+    step = runner.compiled(log_probs_of)
     plan, batches = data.in_order()
     for places, batch in zip(plan, batches, strict=True):
         log_probs, num_frames = step(batch.audio, batch.num_samples)
@@ -115,7 +115,7 @@ class DecoderTuner:
         self.batches, self.vocabulary, self.settings = batches, vocabulary, settings
         self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
         self.on_trial = on_trial
-        self.trials: dict[tuple[float, float, float], Trial] = {}
+        self.trials: dict[tuple[float, float, float], WeightTrial] = {}
 
     def tune(self) -> DecoderSettings:
         """Return the settings with the weights that make the fewest errors."""
@@ -134,7 +134,7 @@ class DecoderTuner:
         return self._settings_of(self.best.lm_weight, self.best.token_bonus, self.best.hanzi_weight)
 
     @property
-    def best(self) -> Trial:
+    def best(self) -> WeightTrial:
         """Return the best trial so far; ties go to the trial nearest to the centre of the tied ones."""
         fewest = min(trial.edits.errors for trial in self.trials.values())
         tied = [trial for trial in self.trials.values() if trial.edits.errors == fewest]
@@ -162,7 +162,7 @@ class DecoderTuner:
                 batch.references, search.decode(batch.log_probs, batch.num_frames), strict=True
             )
         )
-        self.trials[weights] = Trial(*weights, edits)
+        self.trials[weights] = WeightTrial(*weights, edits)
         self.on_trial(len(self.trials))
 
     def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ class DecoderTuner:
         return self.vocabulary.decode(candidates[0].ids)
 
 
-def _place(trial: Trial) -> npt.NDArray[np.float64]:
+def _place(trial: WeightTrial) -> npt.NDArray[np.float64]:
     return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight])
 
 
@@ -192,8 +192,8 @@ class TunedDecoder:
     settings: DecoderSettings
     path: Path
     greedy: EditCounts
-    best: Trial
-    trials: Sequence[Trial]
+    best: WeightTrial
+    trials: Sequence[WeightTrial]
     token: str
 
 
@@ -233,7 +233,7 @@ def tune_decoder(
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
-    for output in log_prob_batches(recognizer.trained_listener, data):
+    for output in log_prob_batches(recognizer.trained_runner, data):
         outputs.append(output)
         done = sum(len(each.references) for each in outputs)
         on_progress(Work("recognizing", done, len(data.utterances), "utterances"))

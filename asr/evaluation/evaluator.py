@@ -16,7 +16,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
 from asr.ctc.search import Reduced
 from asr.evaluation.errors.metrics import mean_loss, total_edits
-from asr.model.listener import BATCH_SIGNATURE, Listener
+from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment
 
@@ -82,13 +82,15 @@ class Evaluator:
     """Evaluates one model any number of times; its graph is traced once.
 
     Args:
-        listener: the model on its devices.
+        runner: the model on its devices.
         vocabulary: of its outputs.
         decoder: of its logits; None for greedy decoding.
     """
 
-    def __init__(self, listener: Listener, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
-        self.listener, self.model = listener, listener.model
+    def __init__(
+        self, runner: TensorFlowRunner, vocabulary: Vocabulary, decoder: Decoder | None = None
+    ) -> None:
+        self.runner, self.model = runner, runner.model
         self._token = vocabulary.token_name
         self.decoder = decoder or Decoder.greedy(vocabulary, self.model.frame_s)
 
@@ -129,7 +131,7 @@ class Evaluator:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return self.listener.compiled(self._losses_and_reduced, BATCH_SIGNATURE)
+        return self.runner.compiled(self._losses_and_reduced, BATCH_SIGNATURE)
 
     def _losses_and_reduced(
         self, logits: Logits, labels: Tensor, num_labels: Tensor

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.work import OnProgress, ignore_progress
 from asr.evaluation.comparison import hypotheses_for
-from asr.evaluation.labels.label_review import Candidate, review_candidates
+from asr.evaluation.labels.label_review import DoubtfulLabel, review_candidates
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
@@ -46,7 +46,7 @@ class EvaluatedRun:
     evaluation: Evaluation
     record: EvaluationRecord
     scores: Sequence[Score]
-    doubtful: Sequence[Candidate]
+    doubtful: Sequence[DoubtfulLabel]
     num_left_out: int = 0
 
 
@@ -87,7 +87,7 @@ def evaluate(
     if compared_with is not None:  # fail before recognition, which may take an hour
         token = recognizer.vocabulary.token_name
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path), token)
-    evaluator = Evaluator(recognizer.trained_listener, recognizer.vocabulary, recognizer.decoder)
+    evaluator = Evaluator(recognizer.trained_runner, recognizer.vocabulary, recognizer.decoder)
     evaluation = evaluator.evaluate(data)
     return evaluated_run(opened, manifest, evaluation, choice, num_left_out)
 
@@ -116,7 +116,7 @@ def evaluate_on_devices(
 
     choice = DecoderChoice(run.decoder_settings())
     best = Recognizer.of_choice(run, choice, devices)
-    evaluation = Evaluator(best.trained_listener, best.vocabulary, best.decoder).evaluate(data, stop)
+    evaluation = Evaluator(best.trained_runner, best.vocabulary, best.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 
 

@@ -193,7 +193,7 @@ def _trained_logits(
     recognizer: Recognizer, data: EvaluationData
 ) -> Iterator[tuple[list[int], list[Waveform], list[Logits2D]]]:
     """Yield, batch by batch, the indices of utterances, their waveforms and the trained model's logits."""
-    logits_of = recognizer.listener.compiled(lambda logits: logits)
+    logits_of = recognizer.runner.compiled(lambda logits: logits)
     plan, batches = data.in_order()
     for places, batch in zip(plan, batches, strict=True):
         logits = logits_of(batch.audio, batch.num_samples)

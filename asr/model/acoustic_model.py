@@ -18,12 +18,12 @@ from asr.model.features import make_features
 from asr.model.features.layer import HOP, FeatureLayer
 from asr.model.features.spec_augment import SpecAugment
 from asr.model.layer_names import refuse_unfixed_names
-from asr.model.listening import ReceptiveField
 from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers
 from asr.model.networks.layers import BuiltByCall
 from asr.model.networks.network import Network
-from asr.model.networks.parts import Part, PartLayer, Passed
+from asr.model.networks.parts import NetworkPart, PartLayer, Passed
+from asr.model.runner import ReceptiveField
 
 
 def make_acoustic_model(
@@ -168,8 +168,8 @@ class AcousticModel(BuiltByCall, keras.Model):
             return features, num_frames
 
         before = [
-            Part("features", [self.features], extract),
-            Part("spec_augment", [self.spec_augment], self._augment),
+            NetworkPart("features", [self.features], extract),
+            NetworkPart("spec_augment", [self.spec_augment], self._augment),
         ]
         policy = self.network.dtype_policy
         parts = self.network.parts()

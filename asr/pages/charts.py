@@ -22,7 +22,7 @@ MAX_LOG_RANGE = 1000.0  # values below highest / MAX_LOG_RANGE are drawn at the 
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One curve of a chart.
 
     Attributes:
@@ -55,7 +55,7 @@ class Chart:
     title: str
     width: int
     svg: Element
-    legend: Sequence[Line] = ()
+    legend: Sequence[ChartLine] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def line_chart(
     title: str,
     quantity: str,
     epochs: Sequence[int],
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     *,
     show: Callable[[float], str],
     best_epoch: int | None = None,
@@ -121,7 +121,7 @@ def stacked_chart(
     title: str,
     quantity: str,
     epochs: Sequence[int],
-    layers: Sequence[Line],
+    layers: Sequence[ChartLine],
     *,
     show: Callable[[float], str],
     width: int = 400,
@@ -188,7 +188,7 @@ class Plot:
         )
         return parts
 
-    def curve(self, epochs: Sequence[int], line: Line) -> list[Element]:
+    def curve(self, epochs: Sequence[int], line: ChartLine) -> list[Element]:
         """Draw a line through its values, or a dot for a single value."""
         known = known_points(epochs, line)
         if len(known) == 1:
@@ -202,7 +202,7 @@ class Plot:
         ]
         return [element("polyline", class_=line.kind, points=points), *rings]
 
-    def labels(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
+    def labels(self, epochs: Sequence[int], lines: Sequence[ChartLine]) -> list[Element]:
         """Draw each line's label at its end, shifted vertically where labels would overlap."""
         ends = [(known_points(epochs, line), line) for line in lines if line.label]
         places = [(self.x(known[-1][0]), self.y(known[-1][1]), line) for known, line in ends if known]
@@ -235,7 +235,7 @@ class Plot:
             parts.append(element("circle", class_="best", cx=x, cy=self.y(value), r=5))
         return parts
 
-    def tooltips(self, epochs: Sequence[int], lines: Sequence[Line]) -> list[Element]:
+    def tooltips(self, epochs: Sequence[int], lines: Sequence[ChartLine]) -> list[Element]:
         """Draw an invisible band for each epoch, with the values as its tooltip."""
         spacing = (epochs[-1] - epochs[0]) / max(1, len(epochs) - 1) or 1.0
         band = (self.width - LEFT - self.right) * spacing / (self.x_axis.high - self.x_axis.low)
@@ -252,7 +252,7 @@ class Plot:
         return parts
 
 
-def known_points(epochs: Sequence[int], line: Line) -> list[tuple[int, float]]:
+def known_points(epochs: Sequence[int], line: ChartLine) -> list[tuple[int, float]]:
     """Return (epoch, value) of each finite value."""
     return [(e, v) for e, v in zip(epochs, line.values, strict=True) if math.isfinite(v)]
 

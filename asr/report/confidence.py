@@ -10,7 +10,7 @@ import numpy as np
 
 from asr.base.text.wording import percent, short_percent
 from asr.ctc.confidence import calibration
-from asr.pages.charts import Chart, Line, line_chart
+from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.page import Table
 from asr.report.utterances import Scored
 
@@ -53,8 +53,8 @@ def reliability(scored: Sequence[Scored]) -> Reliability | None:
         "tokens right",
         middles,
         [
-            Line("perfect calibration", "rate", [middle / 100 for middle in middles]),
-            Line("tokens right", "dev", [accuracies.get(middle, math.nan) for middle in middles]),
+            ChartLine("perfect calibration", "rate", [middle / 100 for middle in middles]),
+            ChartLine("tokens right", "dev", [accuracies.get(middle, math.nan) for middle in middles]),
         ],
         show=short_percent,
         may_be_logarithmic=False,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from asr.base.text.wording import duration, percent, short_number, short_percent
-from asr.pages.charts import Chart, Line, line_chart, stacked_chart
+from asr.pages.charts import Chart, ChartLine, line_chart, stacked_chart
 from asr.pages.page import Table
 from asr.runs.progress import EpochMetrics, best_epoch
 
@@ -57,12 +57,12 @@ def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
     """Draw errors, loss and learning rate over epochs."""
     epochs, best = [m.epoch for m in metrics], best_epoch(metrics) or None
     errors = [
-        Line("training", "train", [m.train_error for m in metrics]),
-        Line("dev", "dev", [m.dev_error for m in metrics]),
+        ChartLine("training", "train", [m.train_error for m in metrics]),
+        ChartLine("dev", "dev", [m.dev_error for m in metrics]),
     ]
     losses = [
-        Line("training", "train", [m.loss for m in metrics]),
-        Line("dev", "dev", [m.dev_loss for m in metrics]),
+        ChartLine("training", "train", [m.loss for m in metrics]),
+        ChartLine("dev", "dev", [m.dev_loss for m in metrics]),
     ]
     return [
         line_chart(
@@ -83,7 +83,7 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[st
     parts = [time_parts(before_s, m) for before_s, m in zip(seconds_before(metrics), metrics, strict=True)]
     names = {"device": "on the device", "waiting": "waiting for data", "evaluation": "evaluation"}
     layers = [
-        Line(name, kind, [epoch_s[place] / max(sum(epoch_s), 1e-9) for epoch_s in parts])
+        ChartLine(name, kind, [epoch_s[place] / max(sum(epoch_s), 1e-9) for epoch_s in parts])
         for place, (kind, name) in enumerate(names.items())
     ]
     epochs = [m.epoch for m in metrics]
@@ -105,7 +105,7 @@ def time_parts(before_s: float, epoch: EpochMetrics) -> tuple[float, float, floa
 
 def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], values: Sequence[float]) -> Chart:
     """Draw one quantity over epochs."""
-    line = Line(title.lower(), "rate", values)
+    line = ChartLine(title.lower(), "rate", values)
     epochs = [m.epoch for m in metrics]
     return line_chart(
         title, quantity, epochs, [line], show=short_number, width=NARROW, may_be_logarithmic=False

@@ -67,7 +67,7 @@ class _Recognized:
 
 
 @dataclass(frozen=True)
-class _Card:
+class _ChangeCard:
     """An utterance and the hypotheses of both systems."""
 
     change: Change
@@ -78,14 +78,14 @@ class _Card:
 class _Changes:
     """The first of many utterances, and their number."""
 
-    cards: Sequence[_Card]
+    cards: Sequence[_ChangeCard]
     total: int
 
 
 def _shown(changes: Sequence[Change]) -> _Changes:
     """Return the cards of the first utterances."""
     cards = [
-        _Card(change, [_recognized(change, "A", change.by_a), _recognized(change, "B", change.by_b)])
+        _ChangeCard(change, [_recognized(change, "A", change.by_a), _recognized(change, "B", change.by_b)])
         for change in changes[:NUM_SHOWN]
     ]
     return _Changes(cards, len(changes))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from asr.base.text.wording import duration, percent
 from asr.base.types import EditCounts
 from asr.evaluation.errors.metrics import token_name
-from asr.evaluation.labels.label_review import Candidate
+from asr.evaluation.labels.label_review import DoubtfulLabel
 from asr.evaluation.scores import Score
 from asr.pages.page import write_page
 from asr.report.confidence import reliability
@@ -43,7 +43,7 @@ def write_report(
     set_name: str,
     evaluation: Evaluation,
     scores: Sequence[Score],
-    doubtful: Sequence[Candidate],
+    doubtful: Sequence[DoubtfulLabel],
     metrics: Sequence[EpochMetrics] = (),
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,

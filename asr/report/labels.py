@@ -12,7 +12,7 @@ import soundfile
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.labels.label_review import Candidate
+from asr.evaluation.labels.label_review import DoubtfulLabel
 from asr.report.utterances import Scored, UtteranceCard, utterance_card
 
 NUM_SHOWN = 12
@@ -29,7 +29,7 @@ class LabelCard:
         player: data URL of the sound; empty if the recording is long or cannot be read.
     """
 
-    candidate: Candidate
+    candidate: DoubtfulLabel
     utterance: UtteranceCard
     player: str
 
@@ -49,7 +49,7 @@ class LabelsToReview:
     num_readings: int
 
 
-def labels_to_review(unit: str, candidates: Sequence[Candidate]) -> LabelsToReview:
+def labels_to_review(unit: str, candidates: Sequence[DoubtfulLabel]) -> LabelsToReview:
     """Return the labels that are probably wrong; `unit` is the unit of their tokens."""
     cards = [
         LabelCard(one, utterance_card(unit, Scored.of(one.utterance, one.hypothesis)), player(one.utterance))

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import short_number, short_percent
-from asr.pages.charts import Chart, Line, line_chart
+from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
 from asr.runs.origin import ImportOrigin
@@ -85,7 +85,7 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
         may_be_logarithmic: bool = True,
     ) -> Chart:
         lines = [
-            Line(
+            ChartLine(
                 f"{run.letter} {run.name}:",
                 colour(run),
                 over_epochs(run, epochs, value),

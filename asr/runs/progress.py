@@ -124,7 +124,7 @@ class Progress:
         history: metrics of the finished epochs.
         epoch: sums of the current epoch.
         data_checksum: checksum of the training set, which determines the batches.
-        reported: warning signs that were reported, see `asr.training.monitoring.trouble`; its key in
+        reported: warning signs that were reported, see `asr.training.monitoring.diagnostics`; its key in
             checkpoints is "told".
     """
 

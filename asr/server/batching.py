@@ -38,7 +38,7 @@ class BatchReport(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """The jobs that can share a batch.
 
     Attributes:
@@ -70,7 +70,7 @@ class Batcher:
     """
 
     def __init__(
-        self, kinds: Sequence[Kind], on_batch: Callable[[BatchReport], None] = lambda _: None
+        self, kinds: Sequence[JobKind], on_batch: Callable[[BatchReport], None] = lambda _: None
     ) -> None:
         self._kinds, self._on_batch = {kind.name: kind for kind in kinds}, on_batch
         self._waiting: dict[str, deque[_Job]] = {kind.name: deque() for kind in kinds}
@@ -107,7 +107,7 @@ class Batcher:
         while (turn := self._next_turn()) is not None:
             self._run(*turn)
 
-    def _next_turn(self) -> tuple[Kind, list[_Job]] | None:
+    def _next_turn(self) -> tuple[JobKind, list[_Job]] | None:
         with self._changed:
             while not self._closed:
                 for _ in range(len(self._turns)):
@@ -118,7 +118,7 @@ class Batcher:
                 self._changed.wait()
         return None
 
-    def _take(self, kind: Kind) -> list[_Job]:
+    def _take(self, kind: JobKind) -> list[_Job]:
         """Remove and return the oldest jobs that fit into a batch."""
         waiting = self._waiting[kind.name]
         jobs: list[_Job] = []
@@ -132,7 +132,7 @@ class Batcher:
                 jobs.append(job)
         return jobs
 
-    def _run(self, kind: Kind, jobs: list[_Job]) -> None:
+    def _run(self, kind: JobKind, jobs: list[_Job]) -> None:
         started_s = time.monotonic()
         try:
             results = kind.run([job.item for job in jobs])

@@ -14,19 +14,19 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
-from asr.model.listening import Reduce, WrappedListener
+from asr.model.runner import Reduce, WrappedRunner
 
-LENGTHS_APART = SAMPLE_RATE_HZ // 4  # samples
+LENGTH_STEP = SAMPLE_RATE_HZ // 4  # samples
 
 
-class PaddedListener(WrappedListener):
+class PaddedRunner(WrappedRunner):
     """Runs a model on batches whose length is a multiple of a quarter of a second."""
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
-        run = self.listener.compiled(reduce)
+        run = self.runner.compiled(reduce)
 
         def padded(audio: Waveform, num_samples: npt.NDArray[np.int32]) -> Any:
-            return run(np.pad(audio, ((0, 0), (0, -audio.shape[1] % LENGTHS_APART))), num_samples)
+            return run(np.pad(audio, ((0, 0), (0, -audio.shape[1] % LENGTH_STEP))), num_samples)
 
         return padded

@@ -27,10 +27,10 @@ from asr.base.errors import UserError
 from asr.base.types import Logits
 from asr.ctc.hot_words import HotWords, PinyinOf
 from asr.language.hanzi.converter import Converter
-from asr.model.listening import AudioListener, Reduce, WrappedListener
-from asr.server.batching import Batcher, Kind
+from asr.model.runner import ModelRunner, Reduce, WrappedRunner
+from asr.server.batching import Batcher, JobKind
 from asr.server.metrics import Metrics
-from asr.server.padding import PaddedListener
+from asr.server.padding import PaddedRunner
 from asr.server.requests.admission import Admission, Ticket
 from asr.server.requests.hot_words import refuse_too_many
 from asr.server.requests.limits import Limits
@@ -40,8 +40,8 @@ from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.transcript import Segment, Transcript
 
-READERS = 2  # threads that decode recordings
-UNREAD = "-"  # a syllable of no word, for which all characters are searched
+DECODING_THREADS = 2  # threads that decode recordings
+NO_READING = "-"  # a syllable of no word, for which all characters are searched
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
 
 OnSegment = Callable[[Segment], None]
@@ -60,21 +60,21 @@ class RecognitionService:
     def __init__(
         self, recognizer: Recognizer, name: str, limits: Limits, pinyin_of: PinyinOf | None = None
     ) -> None:
-        listener = PaddedListener(recognizer.listener)
-        self.recognizer = Recognizer(listener, recognizer.vocabulary, recognizer.decoder)
+        runner = PaddedRunner(recognizer.runner)
+        self.recognizer = Recognizer(runner, recognizer.vocabulary, recognizer.decoder)
         self.name, self.limits, self._pinyin_of = name, limits, pinyin_of
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
-        self._batch_samples = batch_samples * listener.num_devices
-        self._logits = listener.compiled(lambda logits: logits)
+        self._batch_samples = batch_samples * runner.num_devices
+        self._logits = runner.compiled(lambda logits: logits)
         self.streams = Streams(self.recognizer, limits)
         kinds = [
-            Kind("clip", self._run_clips, len, self._batch_samples),
+            JobKind("clip", self._run_clips, len, self._batch_samples),
             self.streams.kind(self._batch_samples),
-            Kind("pieces", self._run_pieces, lambda batch: batch[0].size, 1),
+            JobKind("pieces", self._run_pieces, lambda batch: batch[0].size, 1),
         ]
         self.batcher = self.streams.batcher = Batcher(kinds, self.metrics.ran)
-        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._readers = ThreadPoolExecutor(DECODING_THREADS, "reader")
         self._hot_words = ThreadPoolExecutor(1, "hot-words")  # a list of them may take seconds
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
         self._watch()
@@ -104,7 +104,7 @@ class RecognitionService:
     def load_ahead(self) -> None:
         """Load in a thread what the first text would load, which takes a second."""
         if self.recognizer.decoder.writer.converter is not None:
-            self._readers.submit(self.converted, [UNREAD])
+            self._readers.submit(self.converted, [NO_READING])
 
     def close(self) -> None:
         """End all threads; what waits is cancelled."""
@@ -207,8 +207,8 @@ class RecognitionService:
     async def _decoded_by(self, decoder: Decoder, waveform: Waveform) -> Segment:
         """Recognize a clip as a whole, as `asr transcribe` does, with a decoder of the client's own."""
 
-        def work(listener: AudioListener) -> Segment:
-            (segment,) = Recognizer(listener, self.recognizer.vocabulary, decoder).decode_clips([waveform])
+        def work(runner: ModelRunner) -> Segment:
+            (segment,) = Recognizer(runner, self.recognizer.vocabulary, decoder).decode_clips([waveform])
             return segment
 
         segment: Segment = await self._in_turns(work)
@@ -219,29 +219,29 @@ class RecognitionService:
     ) -> Transcript:
         loop = asyncio.get_running_loop()
 
-        def work(listener: AudioListener) -> list[Segment]:
+        def work(runner: ModelRunner) -> list[Segment]:
             decoding = decoder or self.recognizer.decoder
             segments = []
-            for segment in LongAudioRecognizer(listener, decoding, self._batch_samples).segments(waveform):
+            for segment in LongAudioRecognizer(runner, decoding, self._batch_samples).segments(waveform):
                 segments.append(segment)
                 loop.call_soon_threadsafe(on_segment, segment)
             return segments
 
         return self._transcript(await self._in_turns(work), waveform)
 
-    async def _in_turns(self, work: Callable[[AudioListener], Any]) -> Any:
-        """Run work in a thread, with a listener whose batches take turns with others; cancelling drops it."""
+    async def _in_turns(self, work: Callable[[ModelRunner], Any]) -> Any:
+        """Run work in a thread, with a runner whose batches take turns with others; cancelling drops it."""
         stopped = threading.Event()
-        listener = _BatchedListener(self.recognizer.listener, self.batcher, stopped)
+        runner = _BatchedRunner(self.recognizer.runner, self.batcher, stopped)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._long, work, listener)
+            return await asyncio.get_running_loop().run_in_executor(self._long, work, runner)
         finally:
             stopped.set()
 
     def _read_and_open(self, read: Callable[[], Waveform], ticket: Ticket) -> Opened:
         waveform = read()
         ticket.reserve(waveform.nbytes)
-        return opened(waveform, pauses_matter=not self.recognizer.listener.model.ignores_silence)
+        return opened(waveform, pauses_matter=not self.recognizer.runner.model.ignores_silence)
 
     def _run_clips(self, waveforms: list[Waveform]) -> list[Segment]:
         return self.recognizer.decode_clips(waveforms)
@@ -250,17 +250,17 @@ class RecognitionService:
         return [self._logits(*batch) for batch in batches]
 
 
-class _BatchedListener(WrappedListener):
+class _BatchedRunner(WrappedRunner):
     """Runs a model in turns with other clients, batch by batch, for one recording.
 
     Args:
-        listener: of the model.
+        runner: of the model.
         batcher: runs batches of the kind "pieces".
         stopped: set when nobody waits for the recording any more.
     """
 
-    def __init__(self, listener: AudioListener, batcher: Batcher, stopped: threading.Event) -> None:
-        super().__init__(listener)
+    def __init__(self, runner: ModelRunner, batcher: Batcher, stopped: threading.Event) -> None:
+        super().__init__(runner)
         self._batcher, self._stopped = batcher, stopped
         self.num_devices = 1  # the size of a batch is that of all devices
 

@@ -30,7 +30,7 @@ KEEP_ALIVE_S = 30  # of a connection without a request
 SETTLED_S = 0.5  # in which nothing competes with a first request, such as whether the server is ready
 
 
-class Beside(Protocol):
+class SideServer(Protocol):
     """A server that runs beside that of HTTP, in the same event loop."""
 
     async def start(self) -> None:
@@ -74,7 +74,7 @@ def serve(
     listening: socket.socket,
     certificate: Certificate | None = None,
     on_ready: Callable[[], None] = lambda: None,
-    beside: Beside | None = None,
+    beside: SideServer | None = None,
 ) -> None:
     """Answer requests until a signal, and then until those in progress are answered.
 
@@ -127,7 +127,7 @@ class Server(uvicorn.Server):
         config: uvicorn.Config,
         service: RecognitionService,
         on_ready: Callable[[], None],
-        beside: Beside | None = None,
+        beside: SideServer | None = None,
     ) -> None:
         super().__init__(config)
         self._service, self._on_ready, self._beside = service, on_ready, beside

@@ -22,11 +22,11 @@ from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
 from asr.base.text.wording import counted
-from asr.model.listening import LogProbs
-from asr.server.batching import Batcher, Kind
+from asr.model.runner import LogProbs
+from asr.server.batching import Batcher, JobKind
 from asr.server.requests.limits import Limits
 from asr.server.requests.received_audio import refuse_too_long
-from asr.server.requests.refusal import unavailable
+from asr.server.requests.request_errors import unavailable
 from asr.transcription.decoder import Decoder
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream import Stream, Update
@@ -47,7 +47,7 @@ class Streams:
 
     def __init__(self, recognizer: Recognizer, limits: Limits) -> None:
         self._recognizer, self._limits = recognizer, limits
-        self._logits = recognizer.listener.compiled(lambda logits: logits)
+        self._logits = recognizer.runner.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
         self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop alone
         self.batcher: Batcher | None = None  # is set when it exists, since it runs what is made here
@@ -55,11 +55,11 @@ class Streams:
     @property
     def exact(self) -> bool:
         """Return whether the result of a stream is that of the whole recording."""
-        return self._recognizer.listener.model.receptive_field() is not None
+        return self._recognizer.runner.model.receptive_field() is not None
 
-    def kind(self, max_samples: int) -> Kind:
+    def kind(self, max_samples: int) -> JobKind:
         """Return the kind of the batcher's jobs that streams submit."""
-        return Kind(KIND, self._run_clips, lambda clip: len(clip[0]), max_samples)
+        return JobKind(KIND, self._run_clips, lambda clip: len(clip[0]), max_samples)
 
     @contextlib.contextmanager
     def slot(self, stop: Callable[[], None]) -> Iterator[None]:
@@ -102,7 +102,7 @@ class Streams:
         """
         recognizer = self._recognizer
         if decoder is not None:
-            recognizer = Recognizer(recognizer.listener, recognizer.vocabulary, decoder)
+            recognizer = Recognizer(recognizer.runner, recognizer.vocabulary, decoder)
         stream = recognizer.stream(self._run_clip)
         return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s)
 

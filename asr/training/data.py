@@ -33,7 +33,7 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     Raises:
         UserError: a split has no manifest, and the corpus does not contain it.
     """
-    from data_pipeline.preparation.joint import parts_of, prepare_joint, weights_of
+    from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint, weights_of
     from data_pipeline.types import SPLITS
 
     data = config.data
@@ -122,9 +122,9 @@ def training_data(
     """
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.batches.dataset import Dataset
-    from data_pipeline.doctor.quick import Share, check_utterances, log_left_out
+    from data_pipeline.doctor.quick import CheckedShare, check_utterances, log_left_out
     from data_pipeline.manifests.manifest import read_manifest
-    from data_pipeline.preparation.joint import weights_of
+    from data_pipeline.preparation.combined_corpora import weights_of
 
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
@@ -136,7 +136,7 @@ def training_data(
         model.fits,
         on_progress=on_progress,
         manifest=manifest,
-        share=Share(worker, num_workers),
+        share=CheckedShare(worker, num_workers),
     )
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:

@@ -31,17 +31,17 @@ from asr.ctc.greedy import labels_of
 from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
 from asr.model.acoustic_model import AcousticModel
-from asr.model.listener import Listener
+from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
 from asr.runs.run import Run
 from asr.runs.stage_record import write_stages
 from asr.training.monitoring.callbacks import Callbacks
+from asr.training.monitoring.diagnostics import Diagnostics
 from asr.training.monitoring.observer import TrainingObserver
 from asr.training.monitoring.profiler import Profiler
-from asr.training.monitoring.tensorboard import STEPS_APART, TensorBoard
-from asr.training.monitoring.trouble import TroubleWatch
+from asr.training.monitoring.tensorboard import LOG_EVERY_STEPS, TensorBoard
 from asr.training.optimization.moving_average import MovingAverage
 from asr.training.optimization.objective import flat_steps_of
 from asr.training.optimization.optimizer import loss_scale_of, make_optimizer
@@ -140,9 +140,9 @@ class Trainer:
         self.stop = stop or StopRequest()
         self.observer = observer if observer and engine.is_chief else TrainingObserver()
         self.placed = setup.placed or model
-        listener = Listener(model, engine.spread, engine.num_devices, self.placed)
-        self.evaluator = Evaluator(listener, setup.vocabulary)
-        self._one_by_one = Listener(model, placed=self.placed)
+        runner = TensorFlowRunner(model, engine.spread, engine.num_devices, self.placed)
+        self.evaluator = Evaluator(runner, setup.vocabulary)
+        self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
         self.progress = Progress(data_checksum=setup.train_data.checksum)
         self.num_epochs = config.train.epochs
@@ -156,7 +156,7 @@ class Trainer:
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay)
-        self.trouble = TroubleWatch(config.train, warmup_steps_of(config.train, num_steps))
+        self.trouble = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
@@ -180,7 +180,7 @@ class Trainer:
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
         reported = self.progress.reported
-        self.trouble = TroubleWatch(self.config.train, self.trouble.warmup_steps, reported)
+        self.trouble = Diagnostics(self.config.train, self.trouble.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
             logger.info(
                 "%s: all epochs are trained already; for more, start another run with train.init_from=%s, "
@@ -253,7 +253,7 @@ class Trainer:
         step = self.progress.step + 1
         self.callbacks.batch_begin(self.progress.epoch.batches)
         # reading the rate takes time, and TensorBoard shows only every tenth step
-        rate = learning_rate_of(self.optimizer) if step % STEPS_APART == 0 else 0.0
+        rate = learning_rate_of(self.optimizer) if step % LOG_EVERY_STEPS == 0 else 0.0
         own_rows = self.engine.own_rows(range(len(rows)))
         with memory_errors_as_user_errors(
             [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 from typing_extensions import TypeIs
 
 from asr.base.errors import UserError
-from asr.base.text.columns import display_width
+from asr.base.text.terminal_table import display_width
 from asr.transcription.transcript import Transcript, Word
 
 ListFormat: TypeAlias = Literal["text", "jsonl", "csv"]  # one file for all recordings

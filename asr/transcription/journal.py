@@ -35,7 +35,7 @@ SUFFIX = ".unfinished"  # appended to the name of the file of results
 FILE_KIND = "list of transcripts"
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     """One line of a journal."""
 
     name: str
@@ -211,7 +211,7 @@ def _stamp(source: Path) -> str | None:
     return f"{status.st_size}:{status.st_mtime_ns}" if stat.S_ISREG(status.st_mode) else None
 
 
-def _parse_row(line: bytes) -> Row | None:
+def _parse_row(line: bytes) -> JournalRow | None:
     """Return the row of a line; None if the line is incomplete or damaged."""
     if not line.endswith(b"\n"):
         return None
@@ -221,6 +221,6 @@ def _parse_row(line: bytes) -> Row | None:
             result: Transcript | UserError = UserError(record["error"])
         else:
             result = transcript_from_json(record)
-        return Row(record["file"], record["stamp"], result)
+        return JournalRow(record["file"], record["stamp"], result)
     except (ValueError, KeyError, TypeError):
         return None

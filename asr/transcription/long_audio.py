@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
 from asr.audio.voice_activity import BLOCK_S, Piece, pauses_for, speech_pieces
 from asr.base.types import Hypothesis, Logits
-from asr.model.listening import BATCH_SAMPLES, AudioListener
+from asr.model.runner import BATCH_SAMPLES, ModelRunner
 from asr.transcription.stream_logits import seam
 from asr.transcription.transcript import Segment
 
@@ -34,16 +34,16 @@ class LongAudioRecognizer:
     """Transcribes recordings of any length, one at a time.
 
     Args:
-        listener: the model on its devices.
+        runner: the model on its devices.
         decoder: of its logits.
         batch_samples: of a batch on one device, including padding.
     """
 
-    def __init__(self, listener: AudioListener, decoder: Decoder, batch_samples: int = BATCH_SAMPLES) -> None:
-        self._decoder, self._frame_samples = decoder, listener.model.frame_samples
-        self._pauses = pauses_for(listener.model.ignores_silence)
-        self._batch_samples = batch_samples * listener.num_devices
-        self._logits = listener.compiled(lambda logits: logits)
+    def __init__(self, runner: ModelRunner, decoder: Decoder, batch_samples: int = BATCH_SAMPLES) -> None:
+        self._decoder, self._frame_samples = decoder, runner.model.frame_samples
+        self._pauses = pauses_for(runner.model.ignores_silence)
+        self._batch_samples = batch_samples * runner.num_devices
+        self._logits = runner.compiled(lambda logits: logits)
 
     def segments(
         self, source: AudioSource | Waveform, on_progress: Callable[[float], None] = lambda _: None

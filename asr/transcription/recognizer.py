@@ -28,7 +28,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
-from asr.model.listening import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, AudioListener, RunClip
+from asr.model.runner import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, ModelRunner, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.run import Run
 from asr.transcription.decoder import Decoder
@@ -36,15 +36,15 @@ from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.stream import Stream
-from asr.transcription.stream_logits import StreamListener
+from asr.transcription.stream_logits import StreamingRunner
 from asr.transcription.transcript import Segment, Transcript
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
-    from asr.model.listener import Listener
+    from asr.model.tensorflow_runner import TensorFlowRunner
 
 
-class Origin(NamedTuple):
+class LoadedFrom(NamedTuple):
     """Identifies what a recognizer was loaded from, to detect that another one differs."""
 
     files: tuple[Path, ...]  # of the model and the decoder
@@ -55,7 +55,7 @@ class Recognizer:
     """Transcribes audio with a trained model.
 
     Args:
-        listener: the model on its devices.
+        runner: the model on its devices.
         vocabulary: of its outputs.
         decoder: of its logits; None for greedy decoding.
         origin: what all three were loaded from; None if unknown.
@@ -63,13 +63,13 @@ class Recognizer:
 
     def __init__(
         self,
-        listener: AudioListener,
+        runner: ModelRunner,
         vocabulary: Vocabulary,
         decoder: Decoder | None = None,
-        origin: Origin | None = None,
+        origin: LoadedFrom | None = None,
     ) -> None:
-        self.listener, self.vocabulary, self.origin = listener, vocabulary, origin
-        self.decoder = decoder or Decoder.greedy(vocabulary, listener.model.frame_s)
+        self.runner, self.vocabulary, self.origin = runner, vocabulary, origin
+        self.decoder = decoder or Decoder.greedy(vocabulary, runner.model.frame_s)
 
     @classmethod
     def load(
@@ -126,27 +126,27 @@ class Recognizer:
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
-        from asr.model.listener import Listener
+        from asr.model.tensorflow_runner import TensorFlowRunner
 
         with devices.scope():
             model, checkpoint = _best_model(run, vocabulary)
-        listener = Listener(model, devices.spread, len(devices.names), devices.place(model))
+        runner = TensorFlowRunner(model, devices.spread, len(devices.names), devices.place(model))
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
-        origin = Origin((*described_by, *choice.files()), choice.identity())
-        return cls(listener, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
+        origin = LoadedFrom((*described_by, *choice.files()), choice.identity())
+        return cls(runner, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
 
     @property
     def model(self) -> AcousticModel:
         """Return the trained acoustic model, on one device or several."""
-        return self.trained_listener.model
+        return self.trained_runner.model
 
     @property
-    def trained_listener(self) -> Listener:
-        """Return the listener as that of a trained model, which an exported one is not."""
-        from asr.model.listener import Listener
+    def trained_runner(self) -> TensorFlowRunner:
+        """Return the runner as that of a trained model, which an exported one is not."""
+        from asr.model.tensorflow_runner import TensorFlowRunner
 
-        assert isinstance(self.listener, Listener), "an exported model can only be recognized with"
-        return self.listener
+        assert isinstance(self.runner, TensorFlowRunner), "an exported model can only be recognized with"
+        return self.runner
 
     def transcribe(self, audio: AudioSource) -> Transcript:
         """Transcribe one recording of any length.
@@ -181,7 +181,7 @@ class Recognizer:
             report.done(0)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             opening: Iterator[Opened | UserError] = iter(())
-            chunks = file_chunks(paths, self.listener.num_devices)
+            chunks = file_chunks(paths, self.runner.num_devices)
             for chunk, following in itertools.pairwise([[], *chunks, []]):
                 opened = list(opening)
                 opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
@@ -193,12 +193,12 @@ class Recognizer:
         """Start to transcribe a stream.
 
         Args:
-            run_clip: runs the model in place of the recognizer's listener, as in a server that runs many
+            run_clip: runs the model in place of the recognizer's runner, as in a server that runs many
                 streams together.
         """
         if run_clip is None:
-            return Stream(self._stream_listener, self.decoder)
-        return Stream(StreamListener(self.listener, len(self.vocabulary), run_clip), self.decoder)
+            return Stream(self._stream_runner, self.decoder)
+        return Stream(StreamingRunner(self.runner, len(self.vocabulary), run_clip), self.decoder)
 
     def decode_clips(self, waveforms: Sequence[Waveform]) -> list[Segment]:
         """Return the transcript of each waveform as a whole, in batches of similar length.
@@ -210,7 +210,7 @@ class Recognizer:
         found: dict[int, Segment] = {}
         while by_length:
             longest = len(waveforms[by_length[-1]])
-            size = self.listener.num_devices * max(1, BATCH_SAMPLES // longest)
+            size = self.runner.num_devices * max(1, BATCH_SAMPLES // longest)
             indices, by_length = by_length[-size:], by_length[:-size]
             audio, num_samples = pad_waveforms([waveforms[index] for index in indices])
             reduced = self._compiled_step(audio, num_samples)
@@ -219,7 +219,7 @@ class Recognizer:
         return [found[index] for index in range(len(waveforms))]
 
     def _open(self, audio: AudioSource) -> Opened:
-        return open_recording(audio, pauses_matter=not self.listener.model.ignores_silence)
+        return open_recording(audio, pauses_matter=not self.runner.model.ignores_silence)
 
     def _opened_or_error(self, path: Path) -> Opened | UserError:
         try:
@@ -264,15 +264,15 @@ class Recognizer:
 
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
-        return LongAudioRecognizer(self.listener, self.decoder)
+        return LongAudioRecognizer(self.runner, self.decoder)
 
     @functools.cached_property
-    def _stream_listener(self) -> StreamListener:
-        return StreamListener(self.listener, len(self.vocabulary))  # compiled once for all streams
+    def _stream_runner(self) -> StreamingRunner:
+        return StreamingRunner(self.runner, len(self.vocabulary))  # compiled once for all streams
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return self.listener.compiled(self.decoder.search.reduce)
+        return self.runner.compiled(self.decoder.search.reduce)
 
 
 def file_chunks(paths: Sequence[Path], num_devices: int) -> list[list[Path]]:

@@ -102,7 +102,7 @@ def _transcribe(
     on_results: Callable[[Sequence[Path], Iterable[Transcript | UserError]], None] = lambda *_: None,
 ) -> None:
     """Complete a journal; `on_results` receives recordings and their results, those kept already first."""
-    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.listener.num_devices))
+    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.runner.num_devices))
     _log_resumed(journal, len(sources))
     num_before = journal.num_rows
     on_results(sources[:num_before], journal.results())

@@ -30,9 +30,9 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
-from asr.model.listening import LogProbs
+from asr.model.runner import LogProbs
 from asr.transcription.decoder import Decoder
-from asr.transcription.stream_logits import STEP_SAMPLES, StreamListener
+from asr.transcription.stream_logits import STEP_SAMPLES, StreamingRunner
 from asr.transcription.transcript import Segment
 
 PAUSE_S = 0.7  # without a token, ends a segment
@@ -59,15 +59,15 @@ class Stream:
     """Transcribes one stream: feed it samples as they come in, then finish it.
 
     Args:
-        listener: the model.
+        runner: the model.
         decoder: of its logits.
     """
 
-    def __init__(self, listener: StreamListener, decoder: Decoder) -> None:
+    def __init__(self, runner: StreamingRunner, decoder: Decoder) -> None:
         self._decoder, self._search = decoder, decoder.search
         self._spoken = decoder.writer.spoken  # what was shown cannot become a number
-        self._frame_s = listener.model.frame_s
-        self._logits = listener.stream()
+        self._frame_s = runner.model.frame_s
+        self._logits = runner.stream()
         self._state = self._search.start()
         self._first_frame = self._num_frames = 0  # of the segment, and settled in all
         self._last_token_frame: int | None = None  # settled, of the open segment

@@ -1,6 +1,6 @@
 """Turns a stream of sound into log probabilities: settled ones, which are final, and those that may change.
 
-stream = StreamListener(listener, num_outputs).stream()
+stream = StreamListener(runner, num_outputs).stream()
 for samples in microphone:
     settled = stream.feed(samples)       # (T, V) each; stream.ahead() holds the frames that may change
 settled = stream.finish()
@@ -17,7 +17,7 @@ import numpy as np
 from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.audio.voice_activity import BRIEF, Cutter, Pauses, Piece, SpeechDetector, pauses_for
 from asr.base.vocabulary import BLANK_ID
-from asr.model.listening import AudioListener, LogProbs, ReceptiveField, RunClip
+from asr.model.runner import LogProbs, ModelRunner, ReceptiveField, RunClip
 
 BULK_S = 8.0  # sound that arrives at once goes through the model in windows of this length
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; voice activity is detected step by step
@@ -27,18 +27,18 @@ IMPOSSIBLE = -1e4  # natural logarithm of a probability of 0
 Infer: TypeAlias = Callable[[Waveform], LogProbs]  # runs the model on a clip as on a whole recording
 
 
-class StreamListener:
+class StreamingRunner:
     """Runs an acoustic model over streams, one after the other or at the same time.
 
     Args:
-        listener: runs the model.
+        runner: runs the model.
         num_outputs: V.
-        run_clip: runs it in place of the listener; None for the listener.
+        run_clip: runs it in place of the runner; None for the runner.
     """
 
-    def __init__(self, listener: AudioListener, num_outputs: int, run_clip: RunClip | None = None) -> None:
-        self.model, self._num_outputs = listener.model, num_outputs
-        self._run_clip = run_clip or listener.clip_runner()
+    def __init__(self, runner: ModelRunner, num_outputs: int, run_clip: RunClip | None = None) -> None:
+        self.model, self._num_outputs = runner.model, num_outputs
+        self._run_clip = run_clip or runner.clip_runner()
 
     def stream(self) -> FieldLogits | PieceLogits:
         """Start a new stream, and return the object to feed its sound to."""

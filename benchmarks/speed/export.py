@@ -121,7 +121,7 @@ def compare_speed(run: Path, waveforms: list[Any], quantize: str = "") -> None:
         export(run, folder, quantize=quantize, clips=1)
         runtime = OnnxRuntime(folder)
     recognizer = Recognizer.load(run, write_hanzi=False)
-    logits_of = recognizer.listener.compiled(lambda logits: logits)
+    logits_of = recognizer.runner.compiled(lambda logits: logits)
     name = quantize or "float32"
 
     def by_graph(clips: list[Any]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kaldifst
 
-from asr.base.text.columns import align_columns
+from asr.base.text.terminal_table import align_columns
 from asr.base.types import EditCounts
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.written_text import characters_of

@@ -55,7 +55,7 @@ def peak_mb(duration_s: int, overrides: list[str]) -> float:
     from asr.base.vocabulary import Vocabulary
     from asr.ctc.loss import ctc_loss
     from asr.model.acoustic_model import make_acoustic_model
-    from asr.model.listener import BATCH_SIGNATURE
+    from asr.model.tensorflow_runner import BATCH_SIGNATURE
 
     vocabulary = Vocabulary([f"t{index}" for index in range(OUTPUTS)])
     settings = ["model.factored_output=false", *overrides]

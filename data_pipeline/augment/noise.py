@@ -16,8 +16,8 @@ from asr.audio.speech_level import active_power, frame_powers
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
-    Piece,
     SoundCache,
+    SoundPiece,
     check_sounds,
     cut_into_pieces,
     find_sounds,
@@ -57,7 +57,7 @@ def _power(samples: Samples) -> float:
 class RecordedNoises:
     """Draws noise from recordings, each with the same probability, as is each minute of a long one."""
 
-    pieces: list[Piece]
+    pieces: list[SoundPiece]
     cache: SoundCache
 
     def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:

@@ -23,8 +23,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
-    Piece,
     SoundCache,
+    SoundPiece,
     check_sounds,
     find_sounds,
     read_response,
@@ -185,7 +185,7 @@ class SimulatedRooms:
 class MeasuredResponses:
     """Impulse responses of real rooms, in files."""
 
-    pieces: list[Piece]
+    pieces: list[SoundPiece]
     cache: SoundCache
 
     def draw(self, rng: np.random.Generator) -> tuple[Samples, str]:
@@ -221,4 +221,4 @@ def find_responses(
     paths = find_sounds(Path(where), "augment.reverb", built_in="rooms")
     cache = SoundCache(read_response, CACHE_BYTES)
     check_sounds(paths, "augment.reverb", cache.get, on_progress)
-    return MeasuredResponses([Piece(path) for path in paths], cache)
+    return MeasuredResponses([SoundPiece(path) for path in paths], cache)

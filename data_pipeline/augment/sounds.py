@@ -39,7 +39,7 @@ ONSET_SHARE = 0.3  # of the highest peak: the direct sound is the first sample a
 
 
 @dataclass(frozen=True)
-class Piece:
+class SoundPiece:
     """Identifies a part of a recording: at most `PIECE_S` seconds from `begin_s` on."""
 
     path: Path
@@ -52,13 +52,13 @@ class SoundCache:
     Safe to use from several threads: two that need the same missing sound at once both read it.
     """
 
-    def __init__(self, read: Callable[[Piece], npt.NDArray[Any]], max_bytes: int) -> None:
+    def __init__(self, read: Callable[[SoundPiece], npt.NDArray[Any]], max_bytes: int) -> None:
         self._read, self._max_bytes = read, max_bytes
-        self._kept: OrderedDict[Piece, npt.NDArray[Any]] = OrderedDict()
+        self._kept: OrderedDict[SoundPiece, npt.NDArray[Any]] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, piece: Piece) -> npt.NDArray[Any]:
+    def get(self, piece: SoundPiece) -> npt.NDArray[Any]:
         """Return the sound of a piece, read-only."""
         with self._lock:
             if piece in self._kept:
@@ -119,7 +119,7 @@ def _audio_path(manifest: Path, number: int, line: str) -> Path:
 def check_sounds(
     paths: list[Path],
     key: str,
-    read: Callable[[Piece], object] | None = None,
+    read: Callable[[SoundPiece], object] | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[float]:
     """Check recordings by their headers and ends, and return the duration of each in seconds.
@@ -139,7 +139,7 @@ def check_sounds(
             refuse_pipe(path)
             duration_s = audio_duration_s(path)
             if read:
-                read(Piece(path))
+                read(SoundPiece(path))
         except UserError as error:
             return str(error)
         if round(duration_s * SAMPLE_RATE_HZ) >= WINDOW_SAMPLES:
@@ -154,17 +154,17 @@ def check_sounds(
     return [result for result in checked if isinstance(result, float)]
 
 
-def cut_into_pieces(paths: list[Path], durations_s: list[float]) -> list[Piece]:
+def cut_into_pieces(paths: list[Path], durations_s: list[float]) -> list[SoundPiece]:
     """Split recordings into pieces of at most `PIECE_S`; a remainder under 25 ms is dropped."""
     shortest_s = WINDOW_SAMPLES / SAMPLE_RATE_HZ
     return [
-        Piece(path, number * PIECE_S)
+        SoundPiece(path, number * PIECE_S)
         for path, duration_s in zip(paths, durations_s, strict=True)
         for number in range(max(1, math.ceil((duration_s - shortest_s) / PIECE_S)))
     ]
 
 
-def read_piece(piece: Piece) -> Waveform:
+def read_piece(piece: SoundPiece) -> Waveform:
     """Read a piece as (S,) int16 at 16 kHz, the mean of its channels.
 
     Raises:
@@ -175,7 +175,7 @@ def read_piece(piece: Piece) -> Waveform:
     return resample(mono * np.float32(INT16_SCALE), rate_hz)
 
 
-def read_response(piece: Piece) -> npt.NDArray[np.float32]:
+def read_response(piece: SoundPiece) -> npt.NDArray[np.float32]:
     """Read an impulse response from the direct sound on, for two seconds at most: (N,) at 16 kHz.
 
     Uses the first channel, since the mean of several microphones is a comb filter, and floating-point
@@ -198,7 +198,7 @@ def read_response(piece: Piece) -> npt.NDArray[np.float32]:
     return cut
 
 
-def _read(piece: Piece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
+def _read(piece: SoundPiece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
     """Return the samples of a piece, (S, channels), and their rate in Hz."""
     try:
         with soundfile.SoundFile(piece.path) as file:

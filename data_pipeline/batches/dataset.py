@@ -33,7 +33,7 @@ from data_pipeline.work import available_cores, one_ahead
 READ_AHEAD = 4  # batches
 KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
-COPIES_APART, DRAWS_APART = 1 << 32, 1 << 48
+COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
 
 
 class _Clips(NamedTuple):
@@ -176,7 +176,7 @@ class Dataset:
     def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
         """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""
         copies = list(self._copies(epoch))
-        draws = [epoch + copy * COPIES_APART for copy in range(len(copies))]
+        draws = [epoch + copy * COPY_STRIDE for copy in range(len(copies))]
         places = np.concatenate(copies)
         config, seed = self.augmenter.config, self.augmenter.seed
         speeds = np.concatenate(
@@ -205,7 +205,7 @@ class Dataset:
             yield np.arange(len(self.utterances))
             return
         weights = np.array([self.weights.get(utterance.corpus, 1.0) for utterance in self.utterances])
-        drawn = uniform_numbers(self.augmenter.seed, epoch + DRAWS_APART, self.keys)
+        drawn = uniform_numbers(self.augmenter.seed, epoch + DRAW_STRIDE, self.keys)
         num_copies = np.floor(weights + drawn).astype(np.int64)
         for copy in range(int(num_copies.max())):
             yield np.flatnonzero(num_copies > copy)

@@ -36,7 +36,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """The transcript of one recording.
 
     Attributes:
@@ -52,7 +52,7 @@ class Line:
     speaker: str = ""
 
 
-def lines_of_table(path: Path) -> Iterator[Line]:
+def lines_of_table(path: Path) -> Iterator[TextLine]:
     """Yield the transcripts of a table with an id, white space and the text on each line.
 
     Raises:
@@ -60,10 +60,12 @@ def lines_of_table(path: Path) -> Iterator[Line]:
     """
     for number, line in text_lines(path):
         name, *text = line.split(maxsplit=1)
-        yield Line(name, plain_spaces("".join(text)), f"{path}:{number}")
+        yield TextLine(name, plain_spaces("".join(text)), f"{path}:{number}")
 
 
-def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftOut] = ()) -> CorpusReading:
+def match(
+    clips: Iterable[Clip], lines: Iterable[TextLine], left_out: Iterable[LeftOut] = ()
+) -> CorpusReading:
     """Match every clip with its transcript, split by split; either without the other is left out.
 
     Of two transcripts for one recording the second is left out if they are equal, both if they differ.
@@ -89,9 +91,9 @@ def match(clips: Iterable[Clip], lines: Iterable[Line], left_out: Iterable[LeftO
     return CorpusReading(splits, [*unmatched, *left_out])
 
 
-def _lines_by_id(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]:
+def _lines_by_id(lines: Iterable[TextLine]) -> tuple[dict[str, TextLine], list[LeftOut]]:
     """Return lines by id; an empty line, or one in conflict with another, is left out with an empty text."""
-    line_of: dict[str, Line] = {}
+    line_of: dict[str, TextLine] = {}
     left_out: list[LeftOut] = []
     for line in lines:
         line = dataclasses.replace(line, id=unicodedata.normalize("NFC", line.id))
@@ -103,7 +105,7 @@ def _lines_by_id(lines: Iterable[Line]) -> tuple[dict[str, Line], list[LeftOut]]
             left_out.append(LeftOut(line.where, DUPLICATE_TRANSCRIPT, line.id))
         else:
             left_out += [LeftOut(both.where, CONFLICTING, line.id) for both in (first, line) if both.text]
-            line_of[line.id] = Line(line.id, "", first.where)
+            line_of[line.id] = TextLine(line.id, "", first.where)
     return line_of, left_out
 
 

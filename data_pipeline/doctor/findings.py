@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from asr.base.config import DataConfig
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from data_pipeline.corpora.listed import split_of
-from data_pipeline.preparation.joint import folder_of, parts_of
+from data_pipeline.corpora.clip_lists import split_of
+from data_pipeline.preparation.combined_corpora import folder_of, parts_of
 from data_pipeline.types import SPLITS
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -22,7 +22,7 @@ LAST: Role = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FindingKind:
     """A kind of finding.
 
     Attributes:
@@ -40,11 +40,11 @@ class Kind:
     left_out: bool = False
 
 
-def _kinds(severity: Severity, left_out: bool, rows: Sequence[tuple[str, str, str]]) -> list[Kind]:
-    return [Kind(code, severity, title, remedy, left_out) for code, title, remedy in rows]
+def _kinds(severity: Severity, left_out: bool, rows: Sequence[tuple[str, str, str]]) -> list[FindingKind]:
+    return [FindingKind(code, severity, title, remedy, left_out) for code, title, remedy in rows]
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FindingKind] = {
     kind.code: kind
     for kind in [
         *_kinds(
@@ -202,7 +202,7 @@ class Finding:
     audio_path: str = ""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> FindingKind:
         """Return the kind of the finding."""
         return KINDS[self.code]
 

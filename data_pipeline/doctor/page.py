@@ -16,7 +16,7 @@ from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
 from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, Kind
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, FindingKind
 
 NUM_EXAMPLES = 6  # of a kind, shown with a player
 NUM_LISTED = 200  # of a kind, listed by name
@@ -141,7 +141,7 @@ class _KindFound:
         cut: number of findings on the page if it leaves some out, else None.
     """
 
-    kind: Kind
+    kind: FindingKind
     examples: Sequence[_Example]
     listed: Table
     total: int
@@ -167,7 +167,7 @@ class _Examples:
             (entry.source, entry.line): entry.utterance for entry in diagnosis.contents.entries
         }
 
-    def of_kind(self, kind: Kind, findings: Sequence[Finding]) -> _KindFound:
+    def of_kind(self, kind: FindingKind, findings: Sequence[Finding]) -> _KindFound:
         """Return the findings of a kind as the page shows them."""
         rows = [[visible(one.where), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
         return _KindFound(

@@ -32,14 +32,14 @@ NUM_REASONS = 10
 PARTS_OF_A_SHARE = 8  # after each of which the other processes are shown what was found
 
 
-class Share(NamedTuple):
+class CheckedShare(NamedTuple):
     """Names one of several processes that check the same utterances."""
 
     worker: int
     num_workers: int
 
 
-ALONE = Share(0, 1)
+ALONE = CheckedShare(0, 1)
 
 
 def check_utterances(
@@ -48,7 +48,7 @@ def check_utterances(
     fits: Callable[[int, list[int]], bool],
     on_progress: OnProgress = ignore_progress,
     manifest: Path | None = None,
-    share: Share = ALONE,
+    share: CheckedShare = ALONE,
 ) -> tuple[list[Utterance], list[str]]:
     """Split utterances into those that can be trained on and those that cannot.
 
@@ -128,7 +128,10 @@ class _Checked:
 
 
 def _check_all(
-    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path | None, share: Share = ALONE
+    utterances: Sequence[Utterance],
+    on_progress: OnProgress,
+    manifest: Path | None,
+    share: CheckedShare = ALONE,
 ) -> Iterator[_Checked]:
     """Yield the result of each recording's check; log once which containers hide a missing end."""
     if manifest is not None and share.num_workers > 1:
@@ -147,7 +150,7 @@ def _check_all(
 
 
 def _check_with_others(
-    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path, share: Share
+    utterances: Sequence[Utterance], on_progress: OnProgress, manifest: Path, share: CheckedShare
 ) -> None:
     """Check the recordings that no process has checked, each process beginning with its own share.
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterator
 
 from asr.base.text.hanzi_text import is_hanzi
-from data_pipeline.labels.signs import GENERAL_MARKS
-from data_pipeline.labels.signs import INVISIBLE as INVISIBLE_CODE_POINTS
+from data_pipeline.labels.spoken_symbols import GENERAL_MARKS
+from data_pipeline.labels.spoken_symbols import INVISIBLE as INVISIBLE_CODE_POINTS
 
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
 INVISIBLE = ("Cc", "Cf", "Co", "Cn")  # control, format, private and unassigned characters

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import duration, listed, short_number
-from asr.pages.charts import Chart, Line, line_chart
+from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
 from data_pipeline.inspection.statistics import RARE, Inspection
@@ -120,7 +120,7 @@ def _frequency_curve(inspection: Inspection) -> Chart:
         "Labels by frequency",
         "occurrences",
         [rank + 1 for rank in ranks],
-        [Line("occurrences", "dev", [counts[rank] for rank in ranks])],
+        [ChartLine("occurrences", "dev", [counts[rank] for rank in ranks])],
         show=short_number,
         x_label="rank",
     )

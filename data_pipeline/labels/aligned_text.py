@@ -17,7 +17,7 @@ from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import APOSTROPHES, label
-from data_pipeline.labels.signs import DECORATION
+from data_pipeline.labels.spoken_symbols import DECORATION
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
 PART = re.compile(r"\S+\s*")

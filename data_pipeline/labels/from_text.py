@@ -37,7 +37,7 @@ from data_pipeline.labels.readings.sentence import in_context, read_by_dictionar
 from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
 from data_pipeline.labels.readings.traditional import simplified
 from data_pipeline.labels.readings.user_table import UserTable
-from data_pipeline.labels.signs import (
+from data_pipeline.labels.spoken_symbols import (
     GENERAL_MARKS,
     LONE_MARKS,
     CharKind,

@@ -24,7 +24,7 @@ from asr.base.text.units import Unit
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
-from data_pipeline.corpora.listed import DUPLICATE_ID
+from data_pipeline.corpora.clip_lists import DUPLICATE_ID
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED
 from data_pipeline.labels.normalization import NormalizedText, write_normalized
 from data_pipeline.manifests.left_out import Partition, partition, reason_lines, write_left_out

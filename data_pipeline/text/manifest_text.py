@@ -12,7 +12,7 @@ from asr.base.text.pinyin import is_syllable
 from asr.base.types import Utterance
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.text.running_text import SegmentedBlock, SpokenWord, segment_text
+from data_pipeline.text.segmented_text import SegmentedBlock, SpokenWord, segment_text
 
 SUFFIX = ".jsonl"
 UTTERANCES_PER_BLOCK = 10_000

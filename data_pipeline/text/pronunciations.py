@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from asr.base.text.pinyin import syllable_of_reading
-from data_pipeline.text.running_text import Reading, SpokenWord
+from data_pipeline.text.segmented_text import Reading, SpokenWord
 
 PHRASES_SHARE = 0.02  # of a hanzi's probability comes from phrases that contain it, the rest from the text
 MIN_SHARE_OF_PHRASES = 0.02  # with a hanzi: it does not have rarer readings as a word of its own

@@ -18,7 +18,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.text import manifest_text
 from data_pipeline.text.pronunciations import Pronunciation, pronunciations
-from data_pipeline.text.running_text import (
+from data_pipeline.text.segmented_text import (
     Int32,
     Reading,
     SegmentedBlock,

@@ -32,7 +32,7 @@ class LossAndGradients(NamedTuple):
     gradients: list[Tensor | None]  # of `trainable_variables`, None where the loss does not depend on one
 
 
-class Outputs(NamedTuple):
+class TowerOutputs(NamedTuple):
     """The outputs and added losses of a whole batch."""
 
     outputs: Structure
@@ -58,7 +58,7 @@ class ModelTowers:
         """Return whether a layer is configured to ask for sums over all towers."""
         return any(getattr(layer, "synchronized", False) for layer in layers_of(self.inner))
 
-    def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> Outputs:
+    def outputs(self, call: Callable[[Structure], Structure], batch: Structure) -> TowerOutputs:
         """Return the merged outputs of `call` over all shares.
 
         Gradients taken from outside are computed on the device of each share.
@@ -115,7 +115,7 @@ class ModelTowers:
         with tf.device(self.merge_on):
             results, added_losses = zip(*outputs, strict=True)
             shares = [tower.share for tower in towers]
-            return Outputs(merge(results, shares, declared), merge(added_losses, shares))
+            return TowerOutputs(merge(results, shares, declared), merge(added_losses, shares))
 
     def losses(self, loss_of: LossOfRows, batch: Structure) -> tuple[Tensor, Structure]:
         """Return the loss and the outputs of a batch.

@@ -13,7 +13,7 @@ from asr.model.features.layer import padding_mask
 from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
-from asr.model.networks.parts import Part, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, Passed, run_parts
 
 NUM_CHANNELS = 48
 
@@ -75,12 +75,12 @@ class Tiny(Network):
         return logits if isinstance(logits, DeepLogits) else Logits(*logits)
 
     @override
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NetworkPart]:
         return [
-            Part("convolution", [self._convolution], self._subsample),
-            Part("norm", [self._norm, self._dropout], self._normalize),
-            *([Part("middle", [self._middle], self._read)] if self._middle else []),
-            Part("output", [self._output], self._to_logits),
+            NetworkPart("convolution", [self._convolution], self._subsample),
+            NetworkPart("norm", [self._norm, self._dropout], self._normalize),
+            *([NetworkPart("middle", [self._middle], self._read)] if self._middle else []),
+            NetworkPart("output", [self._output], self._to_logits),
         ]
 
     def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:

@@ -59,7 +59,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class DoubtfulLabel:
     """An utterance whose label is probably wrong.
 
     Attributes:
@@ -82,7 +82,7 @@ class Candidate:
         return all(difference.kind == "another reading" for difference in self.differences)
 
 
-def review_candidates(evaluation: Evaluation) -> list[Candidate]:
+def review_candidates(evaluation: Evaluation) -> list[DoubtfulLabel]:
     """Return the utterances to review, the highest score first; ties are in alphabetical order."""
     rows = zip(
         evaluation.utterances,
@@ -102,7 +102,7 @@ def review_candidates(evaluation: Evaluation) -> list[Candidate]:
     return sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id))
 
 
-def write_review_of(candidates: Sequence[Candidate], utterances: Iterable[Utterance], path: Path) -> int:
+def write_review_of(candidates: Sequence[DoubtfulLabel], utterances: Iterable[Utterance], path: Path) -> int:
     """Write the list of labels to review; decisions of an existing list are kept.
 
     Args:
@@ -135,7 +135,7 @@ def write_review_of(candidates: Sequence[Candidate], utterances: Iterable[Uttera
     return 0
 
 
-def row_of(candidate: Candidate) -> ReviewRow:
+def row_of(candidate: DoubtfulLabel) -> ReviewRow:
     """Return the line of a candidate in the list to review."""
     utterance = candidate.utterance
     return ReviewRow(
@@ -152,7 +152,7 @@ def row_of(candidate: Candidate) -> ReviewRow:
 
 def _candidate(
     utterance: Utterance, hypothesis: Segment, pairs: Sequence[AlignedPair], score: float
-) -> Candidate:
+) -> DoubtfulLabel:
     confidences = iter(hypothesis.confidences or [1.0] * len(hypothesis.tokens))
     sure = [pair.edit == "deletion" or next(confidences) >= MIN_CONFIDENCE for pair in pairs]
     runs = [
@@ -177,7 +177,7 @@ def _candidate(
             if take:
                 following = utterance.tokens[place] if place < len(utterance.tokens) else ""
                 differences.append(Difference(pair, char, _kind(char, pair, following)))
-    return Candidate(utterance, hypothesis, tuple(suggested), differences, score)
+    return DoubtfulLabel(utterance, hypothesis, tuple(suggested), differences, score)
 
 
 def _hanzi_of(utterance: Utterance) -> list[str]:

@@ -20,7 +20,7 @@ NAME = "dict.txt"
 FOLDERS_ABOVE = 3  # ASRT's folder has dict.txt, and weights up to two folders below it
 
 
-class Outputs(NamedTuple):
+class AsrtOutputs(NamedTuple):
     """Says what becomes of the outputs of a network of ASRT.
 
     Attributes:
@@ -62,7 +62,7 @@ def read_dictionary(path: Path) -> list[str]:
     return [line.split("\t")[0].strip() for line in lines if line.strip()]
 
 
-def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, weights: Path) -> Outputs:
+def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, weights: Path) -> AsrtOutputs:
     """Return what becomes of a network's outputs.
 
     ASRT looks labels up in a mapping from syllables to lines, in which the last line of a syllable counts:
@@ -92,7 +92,7 @@ def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, wei
     except UserError as error:
         raise UserError(f"{dictionary}: {error}") from None
     respelled = {syllable: spelling for syllable, spelling in spellings.items() if syllable != spelling}
-    return Outputs(vocabulary, [num_outputs - 1, *kept], dropped, respelled)
+    return AsrtOutputs(vocabulary, [num_outputs - 1, *kept], dropped, respelled)
 
 
 def _spellings(syllables: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from asr.base.config import Config, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.system.files import refuse_existing
 from asr.base.vocabulary import Vocabulary
-from asr.export.asrt.dictionary import Outputs, find_dictionary, outputs_of, read_dictionary
+from asr.export.asrt.dictionary import AsrtOutputs, find_dictionary, outputs_of, read_dictionary
 from asr.runs.origin import ImportOrigin, write_run
 from asr.runs.run import Run
 
@@ -89,7 +89,7 @@ def import_asrt(weights: str | Path, run: str | Path, dictionary: str | Path | N
 
 
 def _variables(
-    config: Config, outputs: Outputs, weights: dict[str, npt.NDArray[np.float32]]
+    config: Config, outputs: AsrtOutputs, weights: dict[str, npt.NDArray[np.float32]]
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the weights by the paths of the model's variables, with the outputs in their new order."""
     from asr.model.acoustic_model import make_acoustic_model

@@ -72,7 +72,7 @@ class SortedCounts:
         packing: Packing,
         keys: Keys | None = None,
         counts: Counts | None = None,
-        run: Run | None = None,
+        run: SortedRun | None = None,
         block_size: int = 0,
     ) -> None:
         self._packing, self._keys, self._counts = packing, keys, counts
@@ -90,7 +90,7 @@ class SortedCounts:
             yield CountedRows(unpack(keys, self._packing.order, self._packing.bits), counts)
 
 
-class Run:
+class SortedRun:
     """Sorted keys and counts in nameless files, which vanish when this process ends."""
 
     def __init__(self, folder: Path, num_columns: int) -> None:
@@ -136,7 +136,7 @@ def count_ngrams(
     """
     packing = Packing.of(order, num_words)
     room = max(MIN_ROOM, memory_bytes // (BYTES_PER_KEY_WORD * (packing.num_columns + 1)))
-    runs: list[Run] = []
+    runs: list[SortedRun] = []
     waiting: list[Keys] = []
     num_waiting = 0
     for tokens in blocks:
@@ -198,9 +198,9 @@ def _pieces(tokens: Int32, room: int) -> Iterator[Int32]:
         begin = int(ends[place])
 
 
-def _spill(waiting: list[Keys], runs: list[Run], folder: Path, packing: Packing) -> None:
+def _spill(waiting: list[Keys], runs: list[SortedRun], folder: Path, packing: Packing) -> None:
     keys, counts = _reduced(_joined(waiting, packing), None)
-    run = Run(folder, packing.num_columns)
+    run = SortedRun(folder, packing.num_columns)
     run.append(keys, counts)
     runs.append(run)
 
@@ -225,9 +225,9 @@ def _reduced(keys: Keys, counts: Counts | None) -> tuple[Keys, Counts]:
     return keys[begins], np.add.reduceat(counts, begins)
 
 
-def _merged(runs: list[Run], folder: Path, packing: Packing, room: int) -> Run:
+def _merged(runs: list[SortedRun], folder: Path, packing: Packing, room: int) -> SortedRun:
     """Merge all runs into one, reading each a little at a time."""
-    merged = Run(folder, packing.num_columns)
+    merged = SortedRun(folder, packing.num_columns)
     share = max(MIN_ROOM // 10, room // len(runs))
     places = [0] * len(runs)
     heads = [run.read(0, share) for run in runs]

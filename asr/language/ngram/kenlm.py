@@ -18,7 +18,7 @@ from asr.language.ngram.kenlm_header import (
     COPY,
     PROBING,
     REBUILD,
-    Header,
+    KenlmHeader,
     format_error,
     header_of,
     read_header,
@@ -67,7 +67,7 @@ def write_kenlm(file: BinaryIO, model: NGramModel) -> None:
     file.write("".join(f"{word}\0" for word in model.words).encode())
 
 
-def _map_probing(path: Path, file: Bytes, header: Header) -> NGramModel:
+def _map_probing(path: Path, file: Bytes, header: KenlmHeader) -> NGramModel:
     counts, per_entry = header.counts, header.buckets_per_entry
     begin = header.size_bytes + VOCABULARY_HEADER.size + 4 * LONGEST_WORDS * num_buckets(counts[0], per_entry)
     buckets = [num_buckets(count, per_entry) for count in counts[1:]]

@@ -28,7 +28,7 @@ COPY = "copy or make the file again"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class KenlmHeader:
     """The header of a KenLM file.
 
     Attributes:
@@ -49,7 +49,7 @@ def is_kenlm(beginning: bytes) -> bool:
     return beginning.startswith(ANY_VERSION)
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> KenlmHeader:
     """Read and check the header of a file.
 
     Raises:
@@ -79,7 +79,7 @@ def read_header(path: Path) -> Header:
     if len(beginning) < end:
         raise truncated_error(path, end, len(beginning))
     counts = struct.unpack_from(f"<{order}Q", beginning, len(SANITY) + FIXED.size)
-    return Header(kind, multiplier, counts, aligned(end))
+    return KenlmHeader(kind, multiplier, counts, aligned(end))
 
 
 def _check_version(path: Path, beginning: bytes) -> None:

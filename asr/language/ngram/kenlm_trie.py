@@ -18,7 +18,7 @@ from asr.language.ngram.kenlm_header import (
     COPY,
     QUANTISED,
     REBUILD,
-    Header,
+    KenlmHeader,
     aligned,
     format_error,
     truncated_error,
@@ -46,7 +46,7 @@ class Values(NamedTuple):
     backoffs: Float32 | None = None
 
 
-class Trie:
+class KenlmTrie:
     """Reads a file part by part.
 
     Args:
@@ -55,7 +55,7 @@ class Trie:
         header: its header.
     """
 
-    def __init__(self, path: Path, file: Bytes, header: Header) -> None:
+    def __init__(self, path: Path, file: Bytes, header: KenlmHeader) -> None:
         self.path, self.file, self.header = path, file, header
         self.place = header.size_bytes + 8 + 8 * header.counts[0]  # after the sorted hashes of the words
 
@@ -68,13 +68,13 @@ class Trie:
         return self.file[begin:end]
 
 
-def read_trie(path: Path, file: Bytes, header: Header) -> tuple[list[NGrams], int]:
+def read_trie(path: Path, file: Bytes, header: KenlmHeader) -> tuple[list[NGrams], int]:
     """Return all n-grams by order, and the position in the file at which the words begin.
 
     Raises:
         UserError: the file is truncated or damaged.
     """
-    trie = Trie(path, file, header)
+    trie = KenlmTrie(path, file, header)
     values = _values(trie)
     unigrams = trie.take((header.counts[0] + 2) * UNIGRAM.itemsize).view(UNIGRAM)
     num_words = header.counts[0]
@@ -94,7 +94,7 @@ def read_trie(path: Path, file: Bytes, header: Header) -> tuple[list[NGrams], in
     return ngrams, trie.place
 
 
-def _values(trie: Trie) -> list[Values]:
+def _values(trie: KenlmTrie) -> list[Values]:
     """Return how the values of each order from 2 on are stored."""
     order = len(trie.header.counts)
     if trie.header.kind not in QUANTISED:
@@ -117,7 +117,7 @@ def _values(trie: Trie) -> list[Values]:
     return values
 
 
-def _read_order(trie: Trie, order: int, how: Values) -> tuple[Uint64, Float32, Float32, Int64]:
+def _read_order(trie: KenlmTrie, order: int, how: Values) -> tuple[Uint64, Float32, Float32, Int64]:
     """Return words, probabilities, backoffs, and where the extensions of each n-gram begin."""
     counts = trie.header.counts
     num_entries, longest = counts[order - 1], order == len(counts)
@@ -145,7 +145,7 @@ def _read_order(trie: Trie, order: int, how: Values) -> tuple[Uint64, Float32, F
     return words, probs, backoffs, pointers
 
 
-def _pointers(trie: Trie, num_pointers: int, largest: int) -> tuple[int, Int64 | None]:
+def _pointers(trie: KenlmTrie, num_pointers: int, largest: int) -> tuple[int, Int64 | None]:
     """Return the bits of a pointer in its entry, and the first entry with each value of its other bits."""
     if trie.header.kind not in ARRAYS:
         return largest.bit_length(), None
@@ -172,7 +172,7 @@ def _high_bits(num_pointers: int, largest: int, most_bits: int) -> int:
     return min(range(min(total, most_bits) + 1), key=added_bits)
 
 
-def _check_pointers(trie: Trie, pointers: Int64, num_entries: int) -> None:
+def _check_pointers(trie: KenlmTrie, pointers: Int64, num_entries: int) -> None:
     if pointers[0] != 0 or pointers[-1] != num_entries or (np.diff(pointers) < 0).any():
         expected = f"pointers that increase from 0 to {num_entries:,}"
         raise format_error(trie.path, expected, f"{pointers[0]:,} to {pointers[-1]:,}", COPY)

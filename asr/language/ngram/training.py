@@ -66,7 +66,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedNGrams:
     """A trained model with statistics of its training.
 
     Attributes:
@@ -84,7 +84,7 @@ class Trained:
 
 def train_ngrams(
     words: Sequence[str], blocks: Iterable[Int32], folder: Path, options: TrainingOptions
-) -> Trained:
+) -> TrainedNGrams:
     """Train a model by interpolated modified Kneser-Ney smoothing.
 
     The same sentences give the same model, whatever the memory for counting.
@@ -112,7 +112,7 @@ def train_ngrams(
     num_unpruned = tuple(len(table.rows) for table in estimates)
     if options.max_bytes:
         estimates = prune_to_size(estimates, max_table_bytes)
-    return Trained(
+    return TrainedNGrams(
         NGramModel.of_ngrams(list(words), _in_reading_order(estimates)),
         num_unpruned,
         tuple(tuple(float(value) for value in row) for row in smoothing.discounts),

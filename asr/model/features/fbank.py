@@ -27,7 +27,7 @@ from asr.model.features.layer import (
     FeatureLayer,
     frames,
 )
-from asr.model.listening import ReceptiveField
+from asr.model.runner import ReceptiveField
 
 BEFORE = (WINDOW - HOP) // 2  # samples of the first window that are before the clip
 AFTER = WINDOW // 2  # samples of the last window that may be after the clip, at most

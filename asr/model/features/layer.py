@@ -19,7 +19,7 @@ from typing_extensions import override
 from asr.audio.recording import WINDOW_SAMPLES
 from asr.base.config import FeatureConfig
 from asr.base.types import Tensor
-from asr.model.listening import ReceptiveField
+from asr.model.runner import ReceptiveField
 
 WINDOW = WINDOW_SAMPLES
 HOP = 160  # samples in 10 ms

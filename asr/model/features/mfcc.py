@@ -24,7 +24,7 @@ from asr.model.features.layer import (
     frames,
     padding_mask,
 )
-from asr.model.listening import ReceptiveField
+from asr.model.runner import ReceptiveField
 
 EPSILON = float(np.finfo(float).eps)  # python_speech_features takes it in place of an energy of 0
 

@@ -17,10 +17,10 @@ from asr.base.config import ModelConfig
 from asr.base.types import Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
-from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import Network
-from asr.model.networks.parts import Part, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, Passed, run_parts
+from asr.model.runner import ReceptiveField
 
 
 class Recipe(NamedTuple):
@@ -111,9 +111,9 @@ class Dcnn(Network):
         return Logits(*run_parts(self.parts(), features, num_frames, training))
 
     @override
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NetworkPart]:
         convolutions = [
-            Part(
+            NetworkPart(
                 convolution.name,
                 [layer for layer in (convolution, norm, dropout) if layer is not None],
                 functools.partial(self._convolve, index),
@@ -124,8 +124,8 @@ class Dcnn(Network):
         ]
         return [
             *convolutions,
-            Part("dense", [self._dense, self._dropouts[-1]], self._mix),
-            Part("output", [self._output], self._to_logits),
+            NetworkPart("dense", [self._dense, self._dropouts[-1]], self._mix),
+            NetworkPart("output", [self._output], self._to_logits),
         ]
 
     def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:

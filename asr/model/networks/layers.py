@@ -25,7 +25,7 @@ class BuiltByCall:
         """Do nothing; the inner layers are built by their first call."""
 
 
-def halved(num_frames: Any) -> Any:
+def half_rounded_up(num_frames: Any) -> Any:
     """Return the frames after a convolution of stride 2, which keeps an odd last frame."""
     return (num_frames + 1) // 2
 
@@ -35,7 +35,9 @@ def frame_mask(hidden: Tensor, num_frames: Tensor) -> Tensor:
     return padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
 
 
-def centred(convolution: keras.layers.Conv2D | keras.layers.DepthwiseConv2D, hidden: Tensor) -> Tensor:
+def same_padding_conv(
+    convolution: keras.layers.Conv2D | keras.layers.DepthwiseConv2D, hidden: Tensor
+) -> Tensor:
     """Apply a square kernel to (B, T, F, C), so that output t is around input t times the stride.
 
     `padding="same"` would depend on the padded length; this padding is that of the clip alone.
@@ -44,7 +46,7 @@ def centred(convolution: keras.layers.Conv2D | keras.layers.DepthwiseConv2D, hid
     return convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))
 
 
-def without_bands(hidden: Tensor) -> Tensor:
+def flatten_bands(hidden: Tensor) -> Tensor:
     """Turn (B, T, F, C) into (B, T, F * C), whose last size must be a number for LiteRT's converter."""
     return ops.reshape(hidden, (ops.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]))
 

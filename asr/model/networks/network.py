@@ -11,9 +11,9 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.model.listening import ReceptiveField
 from asr.model.networks.layers import BuiltByCall
-from asr.model.networks.parts import Part, Passed
+from asr.model.networks.parts import NetworkPart, Passed
+from asr.model.runner import ReceptiveField
 
 INTERMEDIATE_OPTIONS = ("intermediate_ctc", "intermediate_units", "self_conditioned")
 OPTIONS_OF_SOME = ("stem", *INTERMEDIATE_OPTIONS, "chunk_s")  # keys of ModelConfig that not all networks use
@@ -68,7 +68,7 @@ class Network(BuiltByCall, keras.Model):
         """
         raise NotImplementedError
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[NetworkPart]:
         """Return the network as parts, at whose ends it can be cut into stages on several devices.
 
         Run one after the other, they compute what `call` does. Many small parts can be distributed most
@@ -79,7 +79,7 @@ class Network(BuiltByCall, keras.Model):
             logits: Logits | DeepLogits = self(features, num_frames, training=training)
             return logits
 
-        return [Part(self.name, [self], whole)]
+        return [NetworkPart(self.name, [self], whole)]
 
     @override
     def get_config(self) -> dict[str, Any]:

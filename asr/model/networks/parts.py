@@ -16,7 +16,7 @@ Passed: TypeAlias = tuple[Any, ...]
 `Logits` of outputs in the middle of the network so far."""
 
 
-class Part(NamedTuple):
+class NetworkPart(NamedTuple):
     """A part of a network.
 
     Attributes:
@@ -31,7 +31,7 @@ class Part(NamedTuple):
     run: Callable[[Tensor, Tensor, bool], Passed]
 
 
-def run_parts(parts: Sequence[Part], hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+def run_parts(parts: Sequence[NetworkPart], hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
     """Run parts one after the other, and return what the last one returns."""
     passed: Passed = (hidden, num_frames)
     for part in parts:
@@ -39,7 +39,7 @@ def run_parts(parts: Sequence[Part], hidden: Tensor, num_frames: Tensor, trainin
     return passed
 
 
-def run_part(part: Part, passed: Passed, training: bool) -> Passed:
+def run_part(part: NetworkPart, passed: Passed, training: bool) -> Passed:
     """Run a part with what the one before passed on; logits of parts before are passed on, too."""
     hidden, num_frames, *earlier = passed
     made = part.run(hidden, num_frames, training)
@@ -59,7 +59,7 @@ class PartLayer(BuiltByCall, keras.layers.Layer):
         dtype: policy of the layers within, to whose type what the part computes with is cast.
     """
 
-    def __init__(self, part: Part, dtype: Any = None) -> None:
+    def __init__(self, part: NetworkPart, dtype: Any = None) -> None:
         super().__init__(name=part.name, dtype=dtype, autocast=False)  # logits that pass by stay float32
         self._layers_within = list(part.layers)
         self._part = part

@@ -20,13 +20,13 @@ from typing_extensions import override
 
 from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
-from asr.model.listening import ReceptiveField
 from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.intermediate import IntermediateOutput
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, halved, make_output
-from asr.model.networks.parts import Part, Passed, run_parts
+from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, half_rounded_up, make_output
+from asr.model.networks.parts import NetworkPart, Passed, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
 from asr.model.networks.stem import STEMS, Stem
+from asr.model.runner import ReceptiveField
 
 
 class Size(NamedTuple):
@@ -156,16 +156,16 @@ class Separable(SizedNetwork):
         return DeepLogits(*logits, tuple(intermediate)) if intermediate else logits
 
     @override
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NetworkPart]:
         return [*(part for stage in self._stages for part in stage.parts()), *self._last_parts()]
 
     @override
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "stem": self.stem}
 
-    def _last_parts(self) -> list[Part]:
+    def _last_parts(self) -> list[NetworkPart]:
         return [
-            Part("head", [self._head, self._dropout], self._apply_head),
+            NetworkPart("head", [self._head, self._dropout], self._apply_head),
             self.output_part(),
         ]
 
@@ -228,12 +228,14 @@ class Stage(BuiltByCall, keras.layers.Layer):
         """
         return run_parts(self.parts(), inputs, num_frames, training)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NetworkPart]:
         """Return the convolution or the stem, each block, and each output as parts of the network."""
         if self._stem is None:
-            parts = [Part(f"{self.name}.down", [self._down, self._norm], self._subsample)]
+            parts = [NetworkPart(f"{self.name}.down", [self._down, self._norm], self._subsample)]
         else:
-            parts = [Part(f"{self.name}.stem", [self._stem], functools.partial(_apply_stem, self._stem))]
+            parts = [
+                NetworkPart(f"{self.name}.stem", [self._stem], functools.partial(_apply_stem, self._stem))
+            ]
         for block, output in zip(self._blocks, self._outputs, strict=True):
             parts += block_parts(block, output, f"{self.name}.")
         return parts
@@ -244,7 +246,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         padded = ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]])
         # otherwise LiteRT's converter would not know the number of channels
         hidden = self._down(ops.reshape(padded, (ops.shape(inputs)[0], -1, inputs.shape[-1])))
-        num_frames = halved(num_frames)
+        num_frames = half_rounded_up(num_frames)
         mask = frame_mask(hidden, num_frames)
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
 

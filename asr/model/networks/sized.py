@@ -15,9 +15,9 @@ from asr.base.errors import UserError
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
-from asr.model.networks.layers import frame_mask, halved
+from asr.model.networks.layers import frame_mask, half_rounded_up
 from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
-from asr.model.networks.parts import Part, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, Passed, run_parts
 
 
 class SizedNetwork(Network):
@@ -102,7 +102,7 @@ class SizedNetwork(Network):
     def num_output_frames(self, num_frames: Any) -> Any:
         """Return the frames after convolutions of stride 2, each of which keeps an odd last frame."""
         for _ in range(self.SUBSAMPLING.bit_length() - 1):
-            num_frames = halved(num_frames)
+            num_frames = half_rounded_up(num_frames)
         return num_frames
 
     def intermediate_output(self, block: int) -> IntermediateOutput | None:
@@ -117,9 +117,9 @@ class SizedNetwork(Network):
             name=f"{NAME}{block}",
         )
 
-    def output_part(self) -> Part:
+    def output_part(self) -> NetworkPart:
         """Return the last part, which maps hidden frames to logits."""
-        return Part("output", [self._output], self._to_logits)
+        return NetworkPart("output", [self._output], self._to_logits)
 
     def _to_logits(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Logits:
         return Logits(ops.cast(self._output(hidden), "float32"), num_frames)
@@ -139,11 +139,15 @@ class SizedNetwork(Network):
         }
 
 
-def block_parts(block: keras.layers.Layer, output: IntermediateOutput | None, prefix: str = "") -> list[Part]:
+def block_parts(
+    block: keras.layers.Layer, output: IntermediateOutput | None, prefix: str = ""
+) -> list[NetworkPart]:
     """Return a block that maps (hidden, mask), and the output behind it if it has one, as parts."""
-    parts = [Part(f"{prefix}{block.name}", [block], functools.partial(_apply, block))]
+    parts = [NetworkPart(f"{prefix}{block.name}", [block], functools.partial(_apply, block))]
     if output is not None:
-        parts.append(Part(f"{prefix}{output.name}", [output], functools.partial(_apply_output, output)))
+        parts.append(
+            NetworkPart(f"{prefix}{output.name}", [output], functools.partial(_apply_output, output))
+        )
     return parts
 
 

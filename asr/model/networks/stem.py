@@ -15,7 +15,14 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, centred, frame_mask, halved, without_bands
+from asr.model.networks.layers import (
+    BuiltByCall,
+    MaskedBatchNorm,
+    flatten_bands,
+    frame_mask,
+    half_rounded_up,
+    same_padding_conv,
+)
 
 KERNELS = (5, 3, 3)  # frames and bands
 BAND_STRIDE = 2
@@ -91,9 +98,9 @@ class Stem(BuiltByCall, keras.layers.Layer):
         hidden = features[..., None]
         layers = zip(self._convolutions, self._norms, self.kind.strides, strict=True)
         for convolution, norm, stride in layers:
-            hidden = centred(convolution, hidden)
-            num_frames = halved(num_frames) if stride == 2 else num_frames
+            hidden = same_padding_conv(convolution, hidden)
+            num_frames = half_rounded_up(num_frames) if stride == 2 else num_frames
             mask = frame_mask(hidden, num_frames)
             hidden = ops.relu(norm(hidden * mask[..., None], mask[..., None], training=training))
-        mixed = self._pointwise(without_bands(hidden))
+        mixed = self._pointwise(flatten_bands(hidden))
         return ops.relu(self._norm(mixed * mask, mask, training=training)), num_frames

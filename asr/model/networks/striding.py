@@ -13,7 +13,13 @@ import keras
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.networks.layers import BuiltByCall, centred, frame_mask, halved, without_bands
+from asr.model.networks.layers import (
+    BuiltByCall,
+    flatten_bands,
+    frame_mask,
+    half_rounded_up,
+    same_padding_conv,
+)
 
 NUM_HALVINGS = 3
 REACH = 2**NUM_HALVINGS - 1  # frames of features to each side
@@ -62,12 +68,12 @@ class Striding(BuiltByCall, keras.layers.Layer):
         Returns:
             (B, T / 8, channels), 0 on padding, and (B,).
         """
-        hidden, num_frames = centred(self._first, features[..., None]), halved(num_frames)
+        hidden, num_frames = same_padding_conv(self._first, features[..., None]), half_rounded_up(num_frames)
         for depthwise, pointwise in zip(self._depthwise, self._pointwise, strict=True):
-            hidden = pointwise(centred(depthwise, _active(hidden, num_frames)))
-            num_frames = halved(num_frames)
+            hidden = pointwise(same_padding_conv(depthwise, _active(hidden, num_frames)))
+            num_frames = half_rounded_up(num_frames)
         hidden = _active(hidden, num_frames)  # (B, T / 8, F / 8, filters)
-        projected = self._norm(self._projection(without_bands(hidden)))
+        projected = self._norm(self._projection(flatten_bands(hidden)))
         return projected * frame_mask(projected, num_frames), num_frames
 
 

@@ -17,15 +17,15 @@ from starlette.routing import BaseRoute, Route
 from asr.base.version import __version__
 from asr.server.page.examples import example_calls
 from asr.server.page.transcript import segment_fields, transcript_files
-from asr.server.progressive import recognized_progressively
 from asr.server.protocols.openai_http import error_fields, file_of
 from asr.server.requests.gate import PAGE_FOLDER
 from asr.server.requests.hot_words import hot_word_weights
 from asr.server.requests.limits import MAX_HOT_WORD_CHARS
 from asr.server.requests.received_audio import received_waveform
-from asr.server.requests.receiving import receive_form, while_connected
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_body import receive_form, while_connected
+from asr.server.requests.request_errors import RefusalError
 from asr.server.service import RecognitionService
+from asr.server.streaming_response import recognized_progressively
 from asr.transcription.transcript import Segment, Transcript
 
 SECURITY_POLICY = "; ".join(

@@ -19,9 +19,9 @@ from asr.server.protocols.asrt_http import OK, plain_waveform
 from asr.server.protocols.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
 from asr.server.requests.inbox import Inbox
 from asr.server.requests.limits import MAX_SYLLABLES
-from asr.server.requests.refusal import RefusalError, invalid, unavailable
+from asr.server.requests.request_errors import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
-from asr.server.serving import Beside
+from asr.server.serving import SideServer
 from asr.transcription.transcript import Transcript
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
@@ -40,7 +40,7 @@ STATUSES = {
 Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs alone
 
 
-class AsrtGrpc(Beside):
+class AsrtGrpc(SideServer):
     """Serves ASRT's gRPC interface.
 
     Args:

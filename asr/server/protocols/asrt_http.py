@@ -22,8 +22,8 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.server.requests.admission import Ticket
 from asr.server.requests.limits import MAX_CHANNELS, MAX_SYLLABLES, Limits
 from asr.server.requests.received_audio import pcm_waveform, refuse_too_long
-from asr.server.requests.receiving import receive_body, while_connected
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_body import receive_body, while_connected
+from asr.server.requests.request_errors import RefusalError
 from asr.server.service import RecognitionService
 from asr.transcription.transcript import Transcript
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from asr.audio.recording import Waveform, resample
-from asr.server.protocols.sockets import Message, Talk, json_object, rate_of
+from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.admission import Ticket
 from asr.server.requests.hot_words import hot_word_weight, hot_word_weights
 from asr.server.requests.received_audio import pcm_waveform, received_waveform, refuse_too_long
-from asr.server.requests.refusal import RefusalError, invalid, too_large
+from asr.server.requests.request_errors import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment
@@ -42,7 +42,7 @@ class _Session:
     texts: list[str] = field(default_factory=list)  # of the segments that have ended
 
 
-async def talk_funasr(service: RecognitionService, client: Talk, first: Message) -> None:
+async def talk_funasr(service: RecognitionService, client: ClientSocket, first: Message) -> None:
     """Answer one of FunASR's clients, from its first message on."""
     fields: dict[str, Any] = {}
     message = first
@@ -57,7 +57,9 @@ async def talk_funasr(service: RecognitionService, client: Talk, first: Message)
         message = await client.receive()
 
 
-async def _converse(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+async def _converse(
+    service: RecognitionService, client: ClientSocket, session: _Session, first: bytes
+) -> None:
     """Receive a recording and answer, also to the end of speech where the client waits for that."""
     end = {"mode": session.mode, "wav_name": session.name, "text": "", "is_end": True}
     try:
@@ -99,7 +101,7 @@ def _hot_words(value: Any) -> dict[str, float]:
     return {str(word): hot_word_weight(weight, USUAL_WEIGHT) for word, weight in value.items()}
 
 
-async def _next_samples(client: Talk, session: _Session) -> bytes | None:
+async def _next_samples(client: ClientSocket, session: _Session) -> bytes | None:
     """Return the samples of the next message; None at the end of speech."""
     while True:
         message = await client.receive()
@@ -111,7 +113,9 @@ async def _next_samples(client: Talk, session: _Session) -> bytes | None:
             return None
 
 
-async def _offline(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+async def _offline(
+    service: RecognitionService, client: ClientSocket, session: _Session, first: bytes
+) -> None:
     """Receive a whole recording, and answer once."""
     with service.admission.ticket() as ticket:
         with ticket.arriving():
@@ -123,7 +127,7 @@ async def _offline(service: RecognitionService, client: Talk, session: _Session,
 
 
 async def _whole(
-    service: RecognitionService, client: Talk, session: _Session, ticket: Ticket, first: bytes
+    service: RecognitionService, client: ClientSocket, session: _Session, ticket: Ticket, first: bytes
 ) -> bytes:
     parts, num_bytes = [first], len(first)
     while (part := await _next_samples(client, session)) is not None:
@@ -143,7 +147,7 @@ def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
     return resample(samples, session.rate_hz)
 
 
-async def _live(service: RecognitionService, client: Talk, session: _Session, first: bytes) -> None:
+async def _live(service: RecognitionService, client: ClientSocket, session: _Session, first: bytes) -> None:
     """Answer while samples come in; in the mode `2pass`, each segment again as a whole when it ends.
 
     In the mode `online`, where increments can differ from what is found in the end, the last message has the
@@ -165,7 +169,7 @@ async def _live(service: RecognitionService, client: Talk, session: _Session, fi
         await client.send(_message(session, "", is_final=True, ended=True))
 
 
-async def _send_increment(client: Talk, session: _Session, text: str) -> None:
+async def _send_increment(client: ClientSocket, session: _Session, text: str) -> None:
     """Send what two transcripts in succession agree on, since what was sent cannot be taken back."""
     agreed = len(_common_prefix(text, session.before))
     session.before = text
@@ -174,7 +178,7 @@ async def _send_increment(client: Talk, session: _Session, text: str) -> None:
         session.sent = text[:agreed]
 
 
-async def _send_segment(client: Talk, session: _Session, segment: Segment, *, is_final: bool) -> None:
+async def _send_segment(client: ClientSocket, session: _Session, segment: Segment, *, is_final: bool) -> None:
     """Send the end of a segment: what is missing of it, or in `2pass` all of it."""
     text = segment.text
     session.texts.append(text)

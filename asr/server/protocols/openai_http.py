@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route
 
 from asr.base.text.wording import listed
-from asr.server.progressive import recognized_progressively
 from asr.server.requests.admission import Ticket
 from asr.server.requests.received_audio import received_waveform
-from asr.server.requests.receiving import Form, receive_form, while_connected
-from asr.server.requests.refusal import RefusalError, invalid
+from asr.server.requests.request_body import Form, receive_form, while_connected
+from asr.server.requests.request_errors import RefusalError, invalid
 from asr.server.service import RecognitionService
+from asr.server.streaming_response import recognized_progressively
 from asr.transcription.formats import format_transcript
 from asr.transcription.transcript import Segment, Transcript
 

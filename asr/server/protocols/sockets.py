@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from asr.server.requests.inbox import Inbox
-from asr.server.requests.receiving import unless
-from asr.server.requests.refusal import RefusalError, invalid, unavailable
+from asr.server.requests.request_body import unless
+from asr.server.requests.request_errors import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ Message = str | bytes
 Result = TypeVar("Result")
 
 
-class Talk:
+class ClientSocket:
     """Receives and sends the messages of one client; messages are received while others are answered.
 
     Args:
@@ -111,7 +111,7 @@ class Talk:
 def socket_route(
     path: str,
     service: RecognitionService,
-    talk: Callable[[Talk], Awaitable[None]],
+    talk: Callable[[ClientSocket], Awaitable[None]],
     subprotocol: str,
 ) -> BaseRoute:
     """Return the route of a protocol by WebSocket.
@@ -131,7 +131,7 @@ def socket_route(
         asked = socket.headers.get("sec-websocket-protocol", "")
         offered = [one.strip() for one in asked.split(",")]
         await socket.accept(subprotocol if subprotocol in offered else None, header)
-        talking = Talk(socket, service.limits.stream_idle_s)
+        talking = ClientSocket(socket, service.limits.stream_idle_s)
         listening = asyncio.ensure_future(talking.listen())
         try:
             code, reason = await _result(service, talk, talking)
@@ -148,7 +148,9 @@ def socket_route(
 
 
 async def _result(
-    service: RecognitionService, talk: Callable[[Talk], Awaitable[None]], talking: Talk
+    service: RecognitionService,
+    talk: Callable[[ClientSocket], Awaitable[None]],
+    talking: ClientSocket,
 ) -> tuple[int, str]:
     """Let a client talk, and return the code and the reason with which its socket is to be closed."""
     try:

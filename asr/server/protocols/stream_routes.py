@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from asr.server.protocols.funasr_socket import FIELDS, talk_funasr
-from asr.server.protocols.sockets import Message, Talk, json_object, socket_route
+from asr.server.protocols.sockets import ClientSocket, Message, json_object, socket_route
 from asr.server.protocols.vosk_socket import talk_vosk
 from asr.server.service import RecognitionService
 
@@ -17,10 +17,10 @@ from asr.server.service import RecognitionService
 def stream_routes(service: RecognitionService) -> list[BaseRoute]:
     """Return the routes of clients that send sound while it comes in."""
 
-    async def vosk(client: Talk) -> None:
+    async def vosk(client: ClientSocket) -> None:
         await talk_vosk(service, client, await client.receive())
 
-    async def either(client: Talk) -> None:
+    async def either(client: ClientSocket) -> None:
         first = await client.receive()
         talk = talk_funasr if _is_of_funasr(first) else talk_vosk
         await talk(service, client, first)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from asr.server.protocols.sockets import Message, Talk, json_object, rate_of
+from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.hot_words import hot_word_weights
 from asr.server.requests.received_audio import pcm_waveform
-from asr.server.requests.refusal import invalid
+from asr.server.requests.request_errors import invalid
 from asr.server.service import RecognitionService
 from asr.server.streams import LiveStream
 from asr.transcription.decoder import Decoder
@@ -30,7 +30,7 @@ class _Settings:
     decoder: Decoder | None = None
 
 
-async def talk_vosk(service: RecognitionService, client: Talk, first: Message) -> None:
+async def talk_vosk(service: RecognitionService, client: ClientSocket, first: Message) -> None:
     """Answer one of Vosk's clients, from its first message on."""
     settings, config = _Settings(), dict[str, Any]()
     stream: LiveStream | None = None

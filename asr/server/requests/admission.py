@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from asr.server.requests.limits import Limits
-from asr.server.requests.refusal import queue_full, unavailable
+from asr.server.requests.request_errors import queue_full, unavailable
 
 RETRY_AFTER_S = 2
 

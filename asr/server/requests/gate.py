@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asr.server.metrics import Metrics
 from asr.server.requests.limits import Limits
-from asr.server.requests.refusal import RefusalError, unavailable
+from asr.server.requests.request_errors import RefusalError, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ RefusalForm = Callable[[str, RefusalError], Response]
 """Returns the answer to a request for a path."""
 
 
-class Gate:
+class AccessMiddleware:
     """Wraps an ASGI application.
 
     Args:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from asr.server.requests.limits import MAX_HOT_WORD_CHARS, Limits
-from asr.server.requests.refusal import RefusalError, invalid
+from asr.server.requests.request_errors import RefusalError, invalid
 
 HOT_WORD = re.compile(r"([^\s,，、;；:：]+)(?:[:：]([^\s,，、;；]*))?")
 MAX_WEIGHT = 1e6  # beyond any use, and far below what a sum of boosts can hold

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from asr.server.requests.refusal import unavailable
+from asr.server.requests.request_errors import unavailable
 
 MAX_WAITING_BYTES = 1 << 20  # received ahead of what is being answered, besides the message that exceeds it
 

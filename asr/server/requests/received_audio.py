@@ -10,7 +10,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, audio_he
 from asr.base.errors import UserError
 from asr.base.text.wording import duration
 from asr.server.requests.limits import MAX_CHANNELS
-from asr.server.requests.refusal import RefusalError, invalid, too_large
+from asr.server.requests.request_errors import RefusalError, invalid, too_large
 
 BLOCK_S = 30.0
 

@@ -33,7 +33,7 @@ REFERENCE_INK, HYPOTHESIS_INK = (255, 159, 180), (255, 208, 138)
 
 
 @dataclass(frozen=True)
-class Row:
+class PictureRow:
     """A token's probability in every frame.
 
     Attributes:
@@ -62,7 +62,7 @@ class Alignment:
     """
 
     pairs: Sequence[AlignedPair]
-    rows: Sequence[Row]
+    rows: Sequence[PictureRow]
     blank: npt.NDArray[np.float32]
     blank_share: float
     frame_s: float
@@ -93,11 +93,11 @@ def alignment_of(
     pairs = align(reference, vocabulary.decode(ids.tolist()))
     hypothesis_frames = iter(frames.tolist())
 
-    def row(token: str, sign: str, frame: int = -1) -> Row:
+    def row(token: str, sign: str, frame: int = -1) -> PictureRow:
         known = vocabulary.encode_known([token])
-        return Row(token, sign, probabilities[:, known].sum(axis=1), frame)
+        return PictureRow(token, sign, probabilities[:, known].sum(axis=1), frame)
 
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for pair in pairs:
         if pair.edit == "equal":
             rows.append(row(pair.reference, "", next(hypothesis_frames)))

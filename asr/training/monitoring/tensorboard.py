@@ -27,13 +27,13 @@ from asr.base.errors import UserError
 from asr.base.types import Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.evaluation.evaluator import EvaluationData
-from asr.model.listener import CLIP_SIGNATURE, Listener
+from asr.model.tensorflow_runner import CLIP_SIGNATURE, TensorFlowRunner
 from asr.pages.pictures import spectrogram_picture
 from asr.runs.progress import EpochMetrics
 from asr.training.monitoring.alignment_picture import Alignment, alignment_of, alignment_picture
 from asr.training.monitoring.event_file import PREFIX, EventFile, audio, image, scalar, text, write_once
 
-STEPS_APART = 10  # TensorBoard draws at most a thousand points of a curve
+LOG_EVERY_STEPS = 10  # TensorBoard draws at most a thousand points of a curve
 EPOCH_TAGS = {
     "loss": "loss/train",
     "dev_loss": "loss/dev",
@@ -93,7 +93,7 @@ class TensorBoard:
             gradient_norm: before clipping.
             learning_rate: of the step.
         """
-        if step % STEPS_APART:
+        if step % LOG_EVERY_STEPS:
             self._steps.write(step, [])  # the first call records where the session begins
             return
         values = (("loss", loss), ("gradient_norm", gradient_norm), ("learning_rate", learning_rate))
@@ -107,14 +107,14 @@ class TensorBoard:
         self._flush()
 
     def utterances(
-        self, listener: Listener, vocabulary: Vocabulary, data: EvaluationData, num: int, epoch: int
+        self, runner: TensorFlowRunner, vocabulary: Vocabulary, data: EvaluationData, num: int, epoch: int
     ) -> None:
         """Write the model's output for a few utterances after an epoch; their audio is written once per run.
 
         Changes neither the model nor the state of any random generator.
 
         Args:
-            listener: the model.
+            runner: the model.
             vocabulary: of its outputs.
             data: the dev set; the same utterances, from short to long, are shown after every epoch.
             num: maximum number of utterances; 0 for none.
@@ -122,8 +122,8 @@ class TensorBoard:
         """
         if num == 0:
             return
-        if self._shown is None or self._shown.listener is not listener:
-            self._shown = ShownUtterances(listener, vocabulary, spread_over_lengths(data.utterances, num))
+        if self._shown is None or self._shown.runner is not runner:
+            self._shown = ShownUtterances(runner, vocabulary, spread_over_lengths(data.utterances, num))
         write_once(self._constants / f"{PREFIX}.recordings", self._shown.recordings)
         self._epochs.write(epoch, self._shown.alignments(epoch))
         self._flush()
@@ -142,15 +142,17 @@ class ShownUtterances:
     """Makes the TensorBoard points of a few utterances.
 
     Args:
-        listener: the model.
+        runner: the model.
         vocabulary: of its outputs.
         utterances: to show; their recordings are kept in memory.
     """
 
-    def __init__(self, listener: Listener, vocabulary: Vocabulary, utterances: Sequence[Utterance]) -> None:
-        self.listener, self.vocabulary, self.utterances = listener, vocabulary, utterances
+    def __init__(
+        self, runner: TensorFlowRunner, vocabulary: Vocabulary, utterances: Sequence[Utterance]
+    ) -> None:
+        self.runner, self.vocabulary, self.utterances = runner, vocabulary, utterances
         self.waveforms: list[Waveform] = [read_audio(utterance.audio_path) for utterance in utterances]
-        self._probabilities = listener.compiled(_probabilities_of, CLIP_SIGNATURE)
+        self._probabilities = runner.compiled(_probabilities_of, CLIP_SIGNATURE)
 
     def recordings(self) -> list[Any]:
         """Return the points of each utterance's sound and spectrogram."""
@@ -177,7 +179,7 @@ class ShownUtterances:
     def alignment(self, utterance: Utterance, waveform: Waveform) -> Alignment:
         """Return the alignment of an utterance by the model's current weights."""
         probabilities = self._probabilities(waveform[None], np.array([len(waveform)], np.int32))
-        frame_s = self.listener.model.frame_s
+        frame_s = self.runner.model.frame_s
         return alignment_of(np.asarray(probabilities), utterance.tokens, self.vocabulary, frame_s)
 
     def _pairs(self) -> list[tuple[Utterance, Waveform]]:

@@ -54,7 +54,7 @@ def make_objective(
         step = tf.cast(optimizer.iterations, tf.float32)
         return config.consistency * (tf.minimum(step / warmup_steps, 1.0) if warmup_steps else 1.0)
 
-    def evenness() -> Tensor | None:
+    def prior_weight() -> Tensor | None:
         if not flat_steps:
             return None
         return tf.maximum(1.0 - tf.cast(optimizer.iterations, tf.float32) / flat_steps, 0.0)
@@ -62,7 +62,7 @@ def make_objective(
     def intermediate_loss(logits: DeepLogits, labels: Tensor, num_labels: Tensor) -> Tensor:
         if phone_ids:
             labels, num_labels = phone_labels(labels, num_labels, phone_ids)
-        losses = [ctc_loss(each, labels, num_labels, evenness()) for each in logits.intermediate]
+        losses = [ctc_loss(each, labels, num_labels, prior_weight()) for each in logits.intermediate]
         return tf.add_n([tf.reduce_mean(each) for each in losses]) / len(losses)
 
     def objective(
@@ -71,7 +71,7 @@ def make_objective(
         logits: Logits | DeepLogits = model(audio, num_samples, training=True)
         if config.consistency:  # both views have the same labels
             labels, num_labels = tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0)
-        loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, evenness()))
+        loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, prior_weight()))
         if isinstance(logits, DeepLogits):
             share = config.intermediate_weight
             loss = (1 - share) * loss + share * intermediate_loss(logits, labels, num_labels)

@@ -52,7 +52,7 @@ def make_optimizer(
     return SkippingOptimizer(inner, initial_scale=1.0, compiled=compiled)
 
 
-class _MaybeCompiled:
+class _XlaUpdate:
     """Lets XLA compile the update of an optimiser that inherits from this class first.
 
     Args:
@@ -81,12 +81,12 @@ class _MaybeCompiled:
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class ScalingOptimizer(_MaybeCompiled, keras.optimizers.LossScaleOptimizer):
+class ScalingOptimizer(_XlaUpdate, keras.optimizers.LossScaleOptimizer):
     """Scales the loss, so that small gradients do not underflow in float16."""
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class SkippingOptimizer(_MaybeCompiled, UnscaledOptimizer):
+class SkippingOptimizer(_XlaUpdate, UnscaledOptimizer):
     """Skips steps whose gradients are not finite, without scaling the loss.
 
     Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no

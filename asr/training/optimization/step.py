@@ -12,7 +12,7 @@ from asr.base.config import TrainConfig
 from asr.base.types import Batch, Tensor
 from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
-from asr.model.listener import BATCH_SIGNATURE
+from asr.model.tensorflow_runner import BATCH_SIGNATURE
 from asr.training.optimization.objective import make_objective
 from asr.training.optimization.optimizer import loss_scale_of
 from multigpu.engine import Engine

@@ -22,7 +22,7 @@ from asr.ctc.forced_alignment import align_tokens
 from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream_logits import StreamListener
+from asr.transcription.stream_logits import StreamingRunner
 from asr.transcription.transcript import Token, Word
 
 WINDOW_S = 30.0
@@ -109,7 +109,7 @@ def log_probs_of_tokens(
     Returns:
         (T, C)
     """
-    stream = StreamListener(recognizer.listener, len(recognizer.vocabulary)).stream()
+    stream = StreamingRunner(recognizer.runner, len(recognizer.vocabulary)).stream()
     parts = [np.zeros((0, len(columns)), np.float32)]
     step = round(WINDOW_S * SAMPLE_RATE_HZ)
     begins = range(0, len(waveform), step)

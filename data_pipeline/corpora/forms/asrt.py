@@ -16,8 +16,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.layout import files_below, text_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     ListedClip,
     Listing,
     assign_splits,
@@ -26,6 +25,7 @@ from data_pipeline.corpora.listed import (
     reading_of,
     refuse_missing,
 )
+from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, Corpus, CorpusReading, LeftOut

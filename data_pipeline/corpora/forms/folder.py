@@ -17,14 +17,14 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress, reported
-from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     contents,
     num_common_parts,
     refuse_missing,
     split_of,
     unique_name,
 )
+from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 

@@ -20,8 +20,7 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.layout import files_below, text_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     NOT_A_TIME,
     ListedClip,
     Listing,
@@ -31,6 +30,7 @@ from data_pipeline.corpora.listed import (
     reading_of,
     refuse_missing,
 )
+from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.matching import NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Corpus, CorpusReading, LeftOut

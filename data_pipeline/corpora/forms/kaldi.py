@@ -14,8 +14,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.forms.pipes import file_of_pipe
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     KeyedLines,
     ListedClip,
     Listing,
@@ -26,6 +25,7 @@ from data_pipeline.corpora.listed import (
     reading_of,
     refuse_missing,
 )
+from data_pipeline.corpora.forms.pipes import file_of_pipe
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Corpus, CorpusReading, LeftOut
@@ -37,7 +37,7 @@ LAYOUT = "wav.scp, text, utt2spk, segments; or {train,dev,test}/ with these"
 
 
 @dataclass(frozen=True)
-class Tables:
+class KaldiTables:
     """The lines of a data directory's files.
 
     Attributes:
@@ -78,7 +78,7 @@ def _read_folder(folder: Path, split: str) -> Listing:
     files = {name: folder / name for name in TABLES if (folder / name).is_file()}
     found = {name: keyed_lines(path) for name, path in files.items()}
     wav, text, speakers, segments = (found.get(name, ({}, []))[0] for name in TABLES)
-    tables = Tables(wav, text, speakers)
+    tables = KaldiTables(wav, text, speakers)
     if "segments" in files:
         entries, left_out = partition(_entries(segments, tables, _segment))
     else:
@@ -87,10 +87,10 @@ def _read_folder(folder: Path, split: str) -> Listing:
     return Listing(folder / "wav.scp", split, EXPECTED, entries, same_ids + left_out)
 
 
-Make = Callable[[str, str, str, Tables], ListedClip | LeftOut]
+Make = Callable[[str, str, str, KaldiTables], ListedClip | LeftOut]
 
 
-def _entries(utterances: KeyedLines, tables: Tables, make: Make) -> Iterator[ListedClip | LeftOut]:
+def _entries(utterances: KeyedLines, tables: KaldiTables, make: Make) -> Iterator[ListedClip | LeftOut]:
     for name, (where, rest) in utterances.items():
         yield make(name, where, rest, tables) if name in tables.text else LeftOut(where, NO_TRANSCRIPT, name)
     for name, (where, _) in tables.text.items():
@@ -98,7 +98,7 @@ def _entries(utterances: KeyedLines, tables: Tables, make: Make) -> Iterator[Lis
             yield LeftOut(where, NO_AUDIO, name)
 
 
-def _whole(name: str, where: str, rest: str, tables: Tables) -> ListedClip | LeftOut:
+def _whole(name: str, where: str, rest: str, tables: KaldiTables) -> ListedClip | LeftOut:
     """Return a whole recording as an utterance."""
     audio = _audio(where, rest)
     if isinstance(audio, LeftOut):
@@ -106,7 +106,7 @@ def _whole(name: str, where: str, rest: str, tables: Tables) -> ListedClip | Lef
     return ListedClip(where, audio, tables.text[name][1], name, tables.speakers.get(name, ("", ""))[1])
 
 
-def _segment(name: str, where: str, rest: str, tables: Tables) -> ListedClip | LeftOut:
+def _segment(name: str, where: str, rest: str, tables: KaldiTables) -> ListedClip | LeftOut:
     """Return a segment of a recording; an end below 0 is the recording's end."""
     recording, *times = rest.split()
     if len(times) > 2:

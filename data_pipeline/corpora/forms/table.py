@@ -15,8 +15,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.layout import files_below, raw_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     NOT_A_TIME,
     ListedClip,
     Listing,
@@ -27,6 +26,7 @@ from data_pipeline.corpora.listed import (
     refuse_missing,
     split_of,
 )
+from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
@@ -53,7 +53,7 @@ LAYOUT = "one table, or {train,dev,test}.csv, or a column named split"
 
 
 @dataclass(frozen=True)
-class Header:
+class TableHeader:
     """The columns of a table.
 
     Attributes:
@@ -96,7 +96,7 @@ def _first_line(path: Path) -> str:
     return next(raw_lines(path, "table"), (0, ""))[1]
 
 
-def _header(line: str) -> Header | None:
+def _header(line: str) -> TableHeader | None:
     """Return the header in a first line, by the delimiter that yields known columns; None if none does."""
     for delimiter in DELIMITERS:
         fields = _fields(line, delimiter)
@@ -109,7 +109,7 @@ def _header(line: str) -> Header | None:
         }
         column_of = {role: column for role, column in columns.items() if column is not None}
         if "audio" in column_of and ("text" in column_of or "tokens" in column_of):
-            return Header(delimiter, len(names), column_of)
+            return TableHeader(delimiter, len(names), column_of)
     return None
 
 
@@ -143,7 +143,7 @@ def _read_table(path: Path, split: str) -> list[Listing]:
     ]
 
 
-def _rows(path: Path, header: Header) -> Iterator[tuple[ListedClip | LeftOut, str]]:
+def _rows(path: Path, header: TableHeader) -> Iterator[tuple[ListedClip | LeftOut, str]]:
     """Yield each line as an entry, or why it is left out, with the split in its column ("" if none)."""
     lines = raw_lines(path, "table")
     next(lines)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.nested import read_speakers
+from data_pipeline.corpora.speaker_archives import read_speakers
 from data_pipeline.types import Corpus, CorpusReading
 
 TABLE = "transcript/aidatatang_200_zh_transcript.txt"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.nested import read_speakers
+from data_pipeline.corpora.speaker_archives import read_speakers
 from data_pipeline.types import Archive, Corpus, CorpusReading
 
 TABLE = "transcript/aishell_transcript_v0.8.txt"

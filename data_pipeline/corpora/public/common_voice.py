@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.corpora.layout import raw_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     ListedClip,
     Listing,
     contents,
@@ -23,6 +22,7 @@ from data_pipeline.corpora.listed import (
     reading_of,
     refuse_missing,
 )
+from data_pipeline.corpora.layout import raw_lines
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, Corpus, CorpusReading, LeftOut
 

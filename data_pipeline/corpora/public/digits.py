@@ -18,7 +18,7 @@ import numpy as np
 from asr.audio.recording import Waveform, read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
-from data_pipeline.recordings.word_strings import cut_at_silence, pause
+from data_pipeline.recordings.concatenated_words import cut_at_silence, pause
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -15,13 +15,13 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress, reported
-from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.listed import (
+from data_pipeline.corpora.clip_lists import (
     DUPLICATE_ID,
     contents,
     nearest_below,
     refuse_missing,
 )
+from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut, Recording

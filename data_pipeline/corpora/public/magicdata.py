@@ -17,7 +17,7 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, Line, match, require_recordings
+from data_pipeline.corpora.matching import Clip, TextLine, match, require_recordings
 from data_pipeline.types import SPLITS, Archive, Corpus, CorpusReading, LeftOut
 
 TABLE = "TRANS.txt"
@@ -36,7 +36,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     tables = [f"{split}/{TABLE}" for split in SPLITS]
     folder = corpus_folder(source, tables, LAYOUT, at_least=1)
     clips: list[Clip] = []
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     left_out: list[LeftOut] = []
     for split, table in zip(SPLITS, tables, strict=True):
         if not (folder / table).exists():
@@ -54,12 +54,12 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     return require_recordings(reading, source, LAYOUT)
 
 
-def _lines(table: Path) -> Iterator[Line]:
+def _lines(table: Path) -> Iterator[TextLine]:
     for number, line in text_lines(table):
         fields = line.split("\t", 2) if "\t" in line else line.split(None, 2)
         name, speaker, text = (field.strip() for field in [*fields, "", ""][:3])
         if name != HEADER:
-            yield Line(Path(name).stem, without_noises(text), f"{table}:{number}", speaker)
+            yield TextLine(Path(name).stem, without_noises(text), f"{table}:{number}", speaker)
 
 
 def without_noises(text: str) -> str:

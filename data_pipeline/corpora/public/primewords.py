@@ -16,7 +16,7 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, Line, match, require_recordings
+from data_pipeline.corpora.matching import Clip, TextLine, match, require_recordings
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 
@@ -35,13 +35,15 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     return require_recordings(match(clips, *partition(_lines(folder / TABLE))), source, LAYOUT)
 
 
-def _lines(table: Path) -> Iterator[Line | LeftOut]:
+def _lines(table: Path) -> Iterator[TextLine | LeftOut]:
     for number, record in enumerate(_records(table), start=1):
         where = f"{table}, record {number}"
         file, text = (record.get(key) if isinstance(record, dict) else None for key in ("file", "text"))
         if isinstance(file, str) and isinstance(text, str):
             speaker = record.get("user_id")
-            yield Line(Path(file).stem, plain_spaces(text), where, "" if speaker is None else str(speaker))
+            yield TextLine(
+                Path(file).stem, plain_spaces(text), where, "" if speaker is None else str(speaker)
+            )
         else:
             yield LeftOut(where, "record without file or text", repr(record)[:80])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, Line, match, require_recordings
+from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, TextLine, match, require_recordings
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 
@@ -45,12 +45,12 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     return require_recordings(match(clips, lines.kept, left_out + lines.left_out), source, LAYOUT)
 
 
-def _line(path: Path) -> Line | LeftOut:
+def _line(path: Path) -> TextLine | LeftOut:
     try:
         text = plain_spaces(" ".join(line for _, line in text_lines(path)))
     except UserError as error:
         return LeftOut(str(path), UNREADABLE_TRANSCRIPT, str(error))
-    return Line(path.stem, text, str(path))
+    return TextLine(path.stem, text, str(path))
 
 
 CORPUS = Corpus(

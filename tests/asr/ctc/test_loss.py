@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from asr.base.types import Logits
 from asr.ctc import forward_backward
 from asr.ctc.greedy import collapse
-from asr.ctc.loss import EVEN_DEVIATION, ctc_loss, frames_needed
+from asr.ctc.loss import PRIOR_STD, ctc_loss, frames_needed
 
 
 def brute_force(logits, labels):
@@ -71,7 +71,7 @@ def test_ctc_loss_equals_the_sum_over_all_alignments(labels, dtype):
 
 
 def test_even_spread_weighs_every_alignment_by_the_places_of_its_labels():
-    rng, labels, num_frames, evenness = np.random.default_rng(4), [2, 1, 1], 6, 0.7
+    rng, labels, num_frames, prior_weight = np.random.default_rng(4), [2, 1, 1], 6, 0.7
     logits = rng.normal(size=(num_frames, 3))
     log_probs, total = log_softmax(logits, axis=-1), 0.0
     for path in itertools.product(range(3), repeat=num_frames):
@@ -83,7 +83,7 @@ def test_even_spread_weighs_every_alignment_by_the_places_of_its_labels():
             score += log_probs[frame, output]
             if output:
                 apart = (frame + 0.5) / num_frames - (index + 0.5) / len(labels)
-                score -= evenness * (apart / EVEN_DEVIATION) ** 2 / 2
+                score -= prior_weight * (apart / PRIOR_STD) ** 2 / 2
         total += np.exp(score)
     values = np.concatenate([logits, 9 * np.ones((2, 3))])[None]
     row = (
@@ -91,12 +91,14 @@ def test_even_spread_weighs_every_alignment_by_the_places_of_its_labels():
         np.array([[*labels, 2]], np.int32),
         np.array([3], np.int32),
     )
-    np.testing.assert_allclose(ctc_loss(*row, evenness=tf.constant(evenness)), [-np.log(total)], rtol=1e-6)
-    np.testing.assert_array_equal(ctc_loss(*row, evenness=tf.constant(0.0)), ctc_loss(*row))
+    np.testing.assert_allclose(
+        ctc_loss(*row, prior_weight=tf.constant(prior_weight)), [-np.log(total)], rtol=1e-6
+    )
+    np.testing.assert_array_equal(ctc_loss(*row, prior_weight=tf.constant(0.0)), ctc_loss(*row))
 
 
-@pytest.mark.parametrize("evenness", [0.0, 0.7])
-def test_gradient_in_double_precision_equals_the_slope_of_the_loss(evenness):
+@pytest.mark.parametrize("prior_weight", [0.0, 0.7])
+def test_gradient_in_double_precision_equals_the_slope_of_the_loss(prior_weight):
     rng = np.random.default_rng(3)
     values = rng.normal(size=(3, 7, 5))
     num_frames, num_labels = np.array([7, 6, 4], np.int32), np.array([3, 0, 2], np.int32)
@@ -104,12 +106,14 @@ def test_gradient_in_double_precision_equals_the_slope_of_the_loss(evenness):
     weights = np.array([0.3, 2.0, -1.0])
 
     def weighted(values):
-        return np.sum(weights * ctc_loss(Logits(values, num_frames), labels, num_labels, evenness))
+        return np.sum(weights * ctc_loss(Logits(values, num_frames), labels, num_labels, prior_weight))
 
     tensor = tf.constant(values)
     with tf.GradientTape() as tape:
         tape.watch(tensor)
-        total = tf.reduce_sum(weights * ctc_loss(Logits(tensor, num_frames), labels, num_labels, evenness))
+        total = tf.reduce_sum(
+            weights * ctc_loss(Logits(tensor, num_frames), labels, num_labels, prior_weight)
+        )
     gradient = tape.gradient(total, tensor).numpy()
     step = 1e-5
     for _ in range(20):

@@ -81,7 +81,7 @@ def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, co
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:7]])
     results = []
     for recognizer in (exported, trained):
-        assert recognizer.listener.model.receptive_field() is not None
+        assert recognizer.runner.model.receptive_field() is not None
         segments, updates = streamed(recognizer.stream(), waveform, 7000)
         whole = recognizer.decode_clips([waveform])[0]
         assert tokens_of(segments) == whole.tokens

@@ -15,10 +15,10 @@ from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.keras_internals import layers_of
-from asr.model.listener import BATCH_SIGNATURE
 from asr.model.networks import make_network
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
 from asr.model.networks.separable import Gate
+from asr.model.tensorflow_runner import BATCH_SIGNATURE
 from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 

@@ -10,7 +10,7 @@ from asr.pages.charts import (
     LABEL_PX,
     TOP,
     Chart,
-    Line,
+    ChartLine,
     axis_over,
     epoch_axis,
     line_chart,
@@ -21,7 +21,7 @@ from asr.pages.charts import (
 
 def chart(*values: float, width: int = 400) -> Chart:
     return line_chart(
-        "t", "q", range(1, len(values) + 1), [Line("dev", "dev", values)], show=str, width=width
+        "t", "q", range(1, len(values) + 1), [ChartLine("dev", "dev", values)], show=str, width=width
     )
 
 
@@ -95,16 +95,16 @@ def test_tooltip_of_an_epoch_shows_its_values() -> None:
 
 
 def test_tooltip_leaves_out_lines_without_a_value() -> None:
-    lines = [Line("a", "run r1", [0.5, math.nan]), Line("b", "run r2", [0.4, 0.3])]
+    lines = [ChartLine("a", "run r1", [0.5, math.nan]), ChartLine("b", "run r2", [0.4, 0.3])]
     tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).svg.iterfind(".//rect/title")]
     assert tips == ["epoch 1\na 0.5\nb 0.4", "epoch 2\nb 0.3"]
 
 
 def test_a_label_is_at_the_end_of_its_line_and_replaces_the_legend() -> None:
     lines = [
-        Line("short", "run r1", [0.9, 0.2, math.nan], label="A"),
-        Line("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
-        Line("none", "run r3", [math.nan] * 3, label="C"),
+        ChartLine("short", "run r1", [0.9, 0.2, math.nan], label="A"),
+        ChartLine("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
+        ChartLine("none", "run r3", [math.nan] * 3, label="C"),
     ]
     drawn = line_chart("t", "q", [1, 2, 3], lines, show=str, width=400)
     labels = {label.text: label for label in drawn.svg.iterfind(".//text") if "end" in label.get("class", "")}
@@ -137,9 +137,9 @@ def test_overlapping_labels_are_moved_apart(heights: list[float], moved: list[fl
 @pytest.mark.parametrize("num_epochs", [1, 2, 50])
 def test_stacked_shares_fill_the_plot_without_gaps(num_epochs: int) -> None:
     layers = [
-        Line("low", "device", [0.5] * num_epochs),
-        Line("middle", "waiting", [0.25] * num_epochs),
-        Line("high", "evaluation", [0.25] * num_epochs),
+        ChartLine("low", "device", [0.5] * num_epochs),
+        ChartLine("middle", "waiting", [0.25] * num_epochs),
+        ChartLine("high", "evaluation", [0.25] * num_epochs),
     ]
     drawn = stacked_chart("t", "q", range(1, num_epochs + 1), layers, show=str)
     heights = []

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 import pytest
 from helpers.servers import call_in_time
 
-from asr.server.batching import Batcher, Kind
+from asr.server.batching import Batcher, JobKind
 
 LIMIT_S = 60
 
@@ -33,7 +33,7 @@ def model():
 
 @pytest.fixture
 def batcher(model):
-    kinds = [Kind(name, model.run, lambda item: item if isinstance(item, int) else 1, 12) for name in "ab"]
+    kinds = [JobKind(name, model.run, lambda item: item if isinstance(item, int) else 1, 12) for name in "ab"]
     batcher = Batcher(kinds)
     yield batcher
     model.gate.set()

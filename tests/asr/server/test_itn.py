@@ -18,7 +18,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
-from asr.model.listening import AudioListener, AudioModel
+from asr.model.runner import AudioModel, ModelRunner
 from asr.server.page.transcript import segment_fields
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
@@ -29,7 +29,7 @@ FRAME_SAMPLES = 1280
 BEGINS_S = 0.24  # of 一百二十三天
 
 
-class OneSentence(AudioModel, AudioListener):
+class OneSentence(AudioModel, ModelRunner):
     num_devices = 1
     frame_samples, frame_s = FRAME_SAMPLES, FRAME_SAMPLES / SAMPLE_RATE_HZ
 
@@ -57,9 +57,9 @@ class OneSentence(AudioModel, AudioListener):
 
 @pytest.fixture(scope="module")
 def recognizer():
-    listener = OneSentence()
+    runner = OneSentence()
     choice = DecoderChoice(DecoderSettings(), itn=True)
-    return Recognizer(listener, VOCABULARY, choice.decoder(VOCABULARY, listener.frame_s))
+    return Recognizer(runner, VOCABULARY, choice.decoder(VOCABULARY, runner.frame_s))
 
 
 @pytest.fixture(scope="module")

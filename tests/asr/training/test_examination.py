@@ -5,7 +5,7 @@ from helpers.corpora.defects import SmallCorpus
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.training.examination import examine
+from asr.training.check_before_training import examine
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from asr.base.config import Config, FeatureConfig, ModelConfig
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.listener import Listener
+from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.transcription.long_audio import LongAudioRecognizer, without_overlaps
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream_logits import seam
@@ -27,12 +27,12 @@ SECOND = 16000
 @pytest.fixture(scope="module")
 def recognizer():
     config = Config(features=FeatureConfig(normalize=False), model=ModelConfig(size="xs"))
-    return Recognizer(Listener(make_acoustic_model(config, VOCABULARY)), VOCABULARY)
+    return Recognizer(TensorFlowRunner(make_acoustic_model(config, VOCABULARY)), VOCABULARY)
 
 
 @pytest.fixture(scope="module")
 def long_audio(recognizer):
-    return LongAudioRecognizer(recognizer.listener, recognizer.decoder)
+    return LongAudioRecognizer(recognizer.runner, recognizer.decoder)
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.listener import Listener
+from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.stream import LONG_S
-from asr.transcription.stream_logits import StreamListener
+from asr.transcription.stream_logits import StreamingRunner
 from asr.transcription.text_writer import TextWriter
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
@@ -36,7 +36,7 @@ def recognizer_of(family="separable", size="xs", kind="log_mel", normalize=False
     scale = 2 / values.std(axis=0)  # no output wins always
     kernel.assign(kernel * scale)
     bias.assign((bias - values.mean(axis=0)) * scale)
-    return Recognizer(Listener(acoustic_model), VOCABULARY)
+    return Recognizer(TensorFlowRunner(acoustic_model), VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def assert_same_streamed_logits(recognizer, speech):
     for num_samples in (len(speech), 5 * SECOND + 700):
         waveform = speech[:num_samples]
         log_probs = []
-        logits = StreamListener(recognizer.listener, len(VOCABULARY)).stream()
+        logits = StreamingRunner(recognizer.runner, len(VOCABULARY)).stream()
         for begin in range(0, len(waveform), 9000):
             log_probs += logits.feed(waveform[begin : begin + 9000])
         log_probs = np.concatenate([*log_probs, *logits.finish()])
@@ -171,8 +171,10 @@ def test_the_size_of_parts_does_not_matter_for_a_normalising_model(unbounded, sp
 
 
 def test_parts_of_all_sizes_share_one_compiled_graph(speech, monkeypatch):
-    graphs, compiled = [], Listener.compiled
-    monkeypatch.setattr(Listener, "compiled", lambda *args: graphs.append(compiled(*args)) or graphs[-1])
+    graphs, compiled = [], TensorFlowRunner.compiled
+    monkeypatch.setattr(
+        TensorFlowRunner, "compiled", lambda *args: graphs.append(compiled(*args)) or graphs[-1]
+    )
     recognizer = recognizer_of()
     for num_samples in (3000, 8001, 40000):
         streamed(recognizer.stream(), speech[:60000], num_samples)

@@ -25,7 +25,7 @@ from data_pipeline.augment.augmenter import (
     utterance_keys,
 )
 from data_pipeline.augment.noise import FADE_SAMPLES, add_noise, cut_noise
-from data_pipeline.augment.sounds import Piece, SoundCache, cut_into_pieces, find_sounds, read_piece
+from data_pipeline.augment.sounds import SoundCache, SoundPiece, cut_into_pieces, find_sounds, read_piece
 
 ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0, "pauses": 0.0}
 NOTHING = AugmentConfig(pauses=0.0)
@@ -510,7 +510,7 @@ def test_invalid_noise_source_is_an_error(where, message, tmp_path, monkeypatch)
 def test_resampled_noise_keeps_pitch_and_level(tmp_path):
     both = np.stack([np.sin(2 * np.pi * 1000 * np.arange(22050) / 44100), np.zeros(22050)], axis=1) / 2
     soundfile.write(tmp_path / "whistle.wav", both, 44100, subtype="FLOAT")
-    whistle = read_piece(Piece(tmp_path / "whistle.wav"))
+    whistle = read_piece(SoundPiece(tmp_path / "whistle.wav"))
     assert len(whistle) == 8000
     assert np.abs(np.fft.rfft(whistle)).argmax() * 16000 / 8000 == 1000
     assert np.abs(whistle[100:-100]).max() == pytest.approx(8192, rel=0.01)  # the mean of the two channels
@@ -546,6 +546,6 @@ def test_sound_cache_is_bounded_and_keeps_recently_used_sounds():
 
     cache = SoundCache(read, max_bytes=650)  # space for three sounds of 200 bytes
     for name in "abcadb":
-        cache.get(Piece(Path(name)))
+        cache.get(SoundPiece(Path(name)))
     assert "".join(reads) == "abcdb"  # d replaced b, since a had been used again
-    assert SoundCache(read, max_bytes=10).get(Piece(Path("e"))).nbytes == 200
+    assert SoundCache(read, max_bytes=10).get(SoundPiece(Path("e"))).nbytes == 200

@@ -13,7 +13,7 @@ from data_pipeline.augment.rooms import (
     impulse_response,
     reverberate,
 )
-from data_pipeline.augment.sounds import LONGEST_RESPONSE_S, Piece, read_response
+from data_pipeline.augment.sounds import LONGEST_RESPONSE_S, SoundPiece, read_response
 
 RATE = 16000
 
@@ -133,7 +133,7 @@ def test_measured_response_begins_at_its_direct_sound_in_the_first_channel(tmp_p
     samples[4800, 0], samples[9600, 0] = 0.5, 0.25  # at 48 kHz
     samples[:, 1] = 0.9
     soundfile.write(tmp_path / "hall.wav", samples, 48000, subtype="FLOAT")
-    response = read_response(Piece(tmp_path / "hall.wav"))
+    response = read_response(SoundPiece(tmp_path / "hall.wav"))
     assert np.abs(response[:2]).max() == pytest.approx(1)
     assert np.abs(response[:3]).argmax() + 1600 == pytest.approx(np.abs(response[100:]).argmax() + 100, abs=1)
     assert np.abs(response[100:]).max() == pytest.approx(0.5, rel=0.01)
@@ -143,7 +143,7 @@ def test_loud_echo_is_not_taken_as_direct_sound(tmp_path):
     samples = np.zeros(8000)
     samples[1000], samples[1400] = 0.5, -0.9
     soundfile.write(tmp_path / "far.wav", samples, RATE, subtype="FLOAT")
-    response = read_response(Piece(tmp_path / "far.wav"))
+    response = read_response(SoundPiece(tmp_path / "far.wav"))
     assert response[0] == pytest.approx(0.5 / 0.9)
     assert response[400] == pytest.approx(-1)
 
@@ -152,13 +152,13 @@ def test_quiet_measured_response_keeps_its_tail(tmp_path):
     samples = np.zeros(8000)
     samples[0], samples[4000] = 1e-3, 1e-6
     soundfile.write(tmp_path / "quiet.wav", samples, RATE, subtype="FLOAT")
-    response = read_response(Piece(tmp_path / "quiet.wav"))
+    response = read_response(SoundPiece(tmp_path / "quiet.wav"))
     assert response[4000] == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_long_measured_response_is_cut(tmp_path):
     soundfile.write(tmp_path / "long.wav", np.full(5 * RATE, 0.5), RATE)
-    assert len(read_response(Piece(tmp_path / "long.wav"))) == LONGEST_RESPONSE_S * RATE
+    assert len(read_response(SoundPiece(tmp_path / "long.wav"))) == LONGEST_RESPONSE_S * RATE
 
 
 def test_measured_responses_of_a_folder_are_applied(tmp_path):

@@ -11,7 +11,7 @@ from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor import quick
 from data_pipeline.doctor.checked_files import CheckedFiles, file_state
-from data_pipeline.doctor.quick import Share, check_audio, check_utterances
+from data_pipeline.doctor.quick import CheckedShare, check_audio, check_utterances
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_workers_share_the_first_check(corpus, monkeypatch):
     read, decoded, by_second = quick.read_audio, [], []
 
     def check_as(worker):
-        share = Share(worker, 2)
+        share = CheckedShare(worker, 2)
         return check_utterances(
             utterances, Vocabulary(["a1"]), lambda *_: True, manifest=manifest, share=share
         )

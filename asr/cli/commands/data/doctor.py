@@ -75,7 +75,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     if arguments.write_clean:
         clean_paths(sources, arguments.write_clean)  # fails before minutes of decoding, not after
     import_tensorflow(_leave_gpus_alone)
-    from asr.training.examination import examine
+    from asr.training.check_before_training import examine
 
     with ProgressBars() as bars:
         diagnosis = examine(

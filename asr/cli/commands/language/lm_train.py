@@ -102,7 +102,7 @@ def _print_text(trained: TrainedModels) -> None:
 
 
 def _print_models(trained: TrainedModels) -> None:
-    from asr.base.text.columns import align_columns
+    from asr.base.text.terminal_table import align_columns
 
     longest = max(len(made.counts) for made in trained.units.values())
     rows = [["unit", "tokens", "different", *(f"{n}-grams" for n in range(2, longest + 1)), "size"]]

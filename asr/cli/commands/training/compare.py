@@ -57,7 +57,7 @@ def _default_path(runs: Sequence[ComparedRun]) -> Path:
 
 
 def _print_rows(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
-    from asr.base.text.columns import align_columns
+    from asr.base.text.terminal_table import align_columns
 
     print(f"\n{title}")
     if not rows:

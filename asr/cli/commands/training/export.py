@@ -69,7 +69,7 @@ def export_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_parity(parity: Parity, bounds: Bounds) -> None:
-    from asr.base.text.columns import align_columns
+    from asr.base.text.terminal_table import align_columns
     from asr.base.text.wording import counted
     from asr.export.parity import parity_rows
 

@@ -126,7 +126,7 @@ def _or_unknown(number: int | None) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table; a name that is too wide for its column is put on a line above its row."""
-    from asr.base.text.columns import GAP, display_width, join_cells
+    from asr.base.text.terminal_table import GAP, display_width, join_cells
 
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], COLUMNS - sum(widths[1:]) - GAP * len(widths[1:]))
@@ -141,7 +141,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     """Return a text as lines of at most `COLUMNS` columns, broken between words."""
-    from asr.base.text.columns import display_width
+    from asr.base.text.terminal_table import display_width
 
     lines = [""]
     for word in text.split():

@@ -44,7 +44,7 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
 
 
 def _print_trials(tuned: TunedDecoder) -> None:
-    from asr.base.text.columns import align_columns
+    from asr.base.text.terminal_table import align_columns
 
     greedy, best = tuned.greedy, tuned.best
     rows: list[tuple[str, ...]] = [

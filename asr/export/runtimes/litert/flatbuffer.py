@@ -31,12 +31,12 @@ def read_flatbuffer(content: bytes) -> Any:
 
 def write_flatbuffer(model: Any) -> bytes:
     """Return the bytes of a LiteRT file."""
-    builder = _Builder(1 << 20)
+    builder = _FlatbufferBuilder(1 << 20)
     builder.Finish(model.Pack(builder), FILE_IDENTIFIER)
     return bytes(builder.Output())
 
 
-class _Builder(flatbuffers.Builder):
+class _FlatbufferBuilder(flatbuffers.Builder):
     """Writes equal names and vectors once, and aligns constants as the file's schema demands."""
 
     ALIGNMENT = 16  # bytes; of vectors of bytes, which hold the constants

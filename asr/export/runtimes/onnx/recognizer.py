@@ -27,7 +27,7 @@ from asr.base.work import OnProgress, ignore_progress
 from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.export.runtimes.onnx.format import ONNX
-from asr.model.listening import AudioListener, AudioModel, LogProbs, ReceptiveField, Reduce, RunClip
+from asr.model.runner import AudioModel, LogProbs, ModelRunner, ReceptiveField, Reduce, RunClip
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
 
@@ -97,8 +97,8 @@ class ExportedModel:
         vocabulary = self.vocabulary()
         with ThreadPoolExecutor(1) as pool:  # the hanzi model takes as long as the rest
             decoder = pool.submit(choice.decoder, vocabulary, self.about["frame_s"], on_progress)
-            listener = OnnxListener(self.directory, self.about)
-            return Recognizer(listener, vocabulary, decoder.result())
+            runner = OnnxRunner(self.directory, self.about)
+            return Recognizer(runner, vocabulary, decoder.result())
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class OnnxModel(AudioModel):
         return None if field is None else ReceptiveField(**field)
 
 
-class OnnxListener(AudioListener):
+class OnnxRunner(ModelRunner):
     """Runs an exported model by ONNX Runtime.
 
     Args:

@@ -14,16 +14,16 @@ from typing_extensions import override
 
 from asr.base.config import ModelConfig
 from asr.base.types import Tensor
-from asr.model.listening import ReceptiveField
 from asr.model.networks.conformers.chunks import make_chunks
-from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, Block, BlockSize
+from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, Block, ConformerBlockSize
 from asr.model.networks.layers import make_output
-from asr.model.networks.parts import Part, Passed
+from asr.model.networks.parts import NetworkPart, Passed
 from asr.model.networks.sized import SizedNetwork, block_parts
 from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding
+from asr.model.runner import ReceptiveField
 
 
-class Size(NamedTuple):
+class ConformerSize(NamedTuple):
     """The channels of a frame, the number of blocks, and the rest that differs between sizes."""
 
     channels: int
@@ -34,10 +34,10 @@ class Size(NamedTuple):
 
 # 1.5, 8, 28 and 45 million parameters with 1,428 outputs; s is that of Gulati et al.
 SIZES = {
-    "xs": Size(96, 6, 4, 32),
-    "s": Size(144, 16, 4, 64),
-    "m": Size(256, 18, 4, 128),
-    "l": Size(384, 13, 6, 128),
+    "xs": ConformerSize(96, 6, 4, 32),
+    "s": ConformerSize(144, 16, 4, 64),
+    "m": ConformerSize(256, 18, 4, 128),
+    "l": ConformerSize(384, 13, 6, 128),
 }
 
 
@@ -59,7 +59,7 @@ class Conformer(SizedNetwork):
         channels, num_blocks, heads, filters = SIZES[self.size]
         seeds = itertools.count(self.seed * 1000)
         self._subsampling = Striding(filters, channels, seed=next(seeds) * 100, name="subsampling")
-        size = BlockSize(
+        size = ConformerBlockSize(
             channels,
             heads,
             self.dropout,
@@ -99,13 +99,13 @@ class Conformer(SizedNetwork):
         return {**super().get_config(), "chunk_s": self.chunk_s}
 
     @override
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NetworkPart]:
         blocks = (
             part
             for block, output in zip(self._blocks, self._outputs, strict=True)
             for part in block_parts(block, output)
         )
-        return [Part("subsampling", [self._subsampling], self._subsample), *blocks, self.output_part()]
+        return [NetworkPart("subsampling", [self._subsampling], self._subsample), *blocks, self.output_part()]
 
     def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
         hidden, num_frames = self._subsampling(features, num_frames)

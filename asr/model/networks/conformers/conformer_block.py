@@ -19,7 +19,7 @@ from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.layers import BuiltByCall
 
 
-class BlockSize(NamedTuple):
+class ConformerBlockSize(NamedTuple):
     """The sizes that all blocks of a network share."""
 
     channels: int
@@ -62,7 +62,7 @@ class Block(BuiltByCall, keras.layers.Layer):
         seed: seed of the dropout masks and the initial weights, of which 40 follow from it.
     """
 
-    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+    def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._before = FeedForward(size, seed, name="feed_forward0")
         self._attention = SelfAttention(size, seed + 10, name="attention")
@@ -98,7 +98,7 @@ class Block(BuiltByCall, keras.layers.Layer):
 class FeedForward(BuiltByCall, keras.layers.Layer):
     """Applies two dense layers with Swish between them to each frame."""
 
-    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+    def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._norm = frame_norm()
         self._wide = dense(FACTOR * size.channels, seed, "wide")
@@ -115,7 +115,7 @@ class FeedForward(BuiltByCall, keras.layers.Layer):
 class SelfAttention(BuiltByCall, keras.layers.Layer):
     """Attends from each frame to the frames of its clip, or to chunks of it, by several heads."""
 
-    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+    def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.heads, self._chunks = size.heads, size.chunks
         self._norm = frame_norm()
@@ -138,7 +138,7 @@ class SelfAttention(BuiltByCall, keras.layers.Layer):
 class ConvolutionModule(BuiltByCall, keras.layers.Layer):
     """Filters each channel over neighbouring frames, between two dense layers, the first of them gated."""
 
-    def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
+    def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._chunks = size.chunks
         self._norm = frame_norm()

@@ -50,7 +50,7 @@ def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcri
     assert len(waveform) < SURELY_WHOLE_S * SAMPLE_RATE_HZ
     decoder = recognizer.decoder
     hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
-    same = Recognizer(recognizer.listener, recognizer.vocabulary, decoder.with_(hot_words))
+    same = Recognizer(recognizer.runner, recognizer.vocabulary, decoder.with_(hot_words))
     (expected,) = same.decode_clips([waveform])
     (answer,) = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 40}))
     assert answer["text"] == expected.text

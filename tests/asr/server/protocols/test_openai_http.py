@@ -17,7 +17,7 @@ from helpers.speech_sockets import funasr
 
 from asr.base.types import Logits
 from asr.base.vocabulary import BLANK_ID
-from asr.model.listening import WrappedListener
+from asr.model.runner import WrappedRunner
 from asr.transcription.recognizer import Recognizer
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_audio_is_refused_and_says_so(client, data):
         assert caught.value.code == "invalid_audio"
 
 
-class LateListener(WrappedListener):
+class LateRunner(WrappedRunner):
     """A model whose frames 0 to 3 and from 6 on are blank, as where nobody speaks."""
 
     def compiled(self, reduce):
@@ -122,13 +122,13 @@ class LateListener(WrappedListener):
             values[:, :4, BLANK_ID] = values[:, 6:, BLANK_ID] = 1e3
             return reduce(Logits(values, logits.num_frames))
 
-        return self.listener.compiled(late)
+        return self.runner.compiled(late)
 
 
 @pytest.mark.parametrize("is_long", [False, True])
 def test_segments_have_the_times_of_what_is_said_in_every_format(recognizer, clips, long_file, is_long):
     path = Path(long_file if is_long else clips[-1].audio_path)
-    late = Recognizer(LateListener(recognizer.listener), recognizer.vocabulary, recognizer.decoder)
+    late = Recognizer(LateRunner(recognizer.runner), recognizer.vocabulary, recognizer.decoder)
     stretches = [(one.start_s, one.end_s) for one in late.transcribe(path).segments]
     with (
         server_in_thread(late) as (_, address),

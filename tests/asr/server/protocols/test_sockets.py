@@ -10,9 +10,9 @@ from helpers.speech_sockets import open_socket, remaining
 from starlette.websockets import WebSocketDisconnect
 
 from asr.audio.recording import read_audio
-from asr.server.protocols.sockets import END, Talk
+from asr.server.protocols.sockets import END, ClientSocket
 from asr.server.requests.inbox import MAX_WAITING_BYTES
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_errors import RefusalError
 
 
 class Socket:
@@ -39,7 +39,7 @@ async def until(condition):
 
 @contextlib.asynccontextmanager
 async def talk_of(socket, idle_s=LIMIT_S):
-    talk = Talk(socket, idle_s)
+    talk = ClientSocket(socket, idle_s)
     listening = asyncio.ensure_future(talk.listen())
     await until(socket.queue.empty)
     yield talk

@@ -4,7 +4,7 @@ import pytest
 
 from asr.server.requests.admission import Admission
 from asr.server.requests.limits import Limits
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_errors import RefusalError
 
 
 def test_memory_is_released_with_the_ticket_and_not_counted_after_that():

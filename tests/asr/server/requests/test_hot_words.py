@@ -15,7 +15,7 @@ from helpers.speech_sockets import open_socket
 from asr.server.protocols.funasr_socket import _hot_words
 from asr.server.requests.hot_words import hot_word_weights, refuse_too_many
 from asr.server.requests.limits import MAX_HOT_WORD_CHARS, Limits
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_errors import RefusalError
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from helpers.servers import LIMIT_S, server_in_thread, wait_until
 from helpers.speech_sockets import open_socket, remaining
 
 from asr.audio.recording import AudioHeader
-from asr.server.requests import connections, received_audio, receiving
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests import connections, received_audio, request_body
+from asr.server.requests.request_errors import RefusalError
 
 SPEECH, TRANSCRIPTIONS, PAGE = "/speech", "/v1/audio/transcriptions", "/page/transcribe"
 ANSWER_OF = {SPEECH: lambda body: body["status_message"], TRANSCRIPTIONS: lambda body: body["error"]["code"]}
@@ -233,7 +233,7 @@ def head_of(address, path=TRANSCRIPTIONS, *headers):
 @pytest.fixture
 def endless_patience(monkeypatch):
     """Let a server end an endless request only for its size."""
-    for module, name in ((connections, "HEADERS_S"), (receiving, "BODY_IDLE_S")):
+    for module, name in ((connections, "HEADERS_S"), (request_body, "BODY_IDLE_S")):
         monkeypatch.setattr(module, name, 10 * LIMIT_S)
 
 
@@ -277,7 +277,7 @@ def test_body_that_arrives_while_the_queue_is_full_is_refused(recognizer):
 
 @pytest.mark.parametrize("path", [*ANSWER_OF, PAGE])
 def test_body_that_does_not_progress_is_refused_and_forgotten(recognizer, monkeypatch, path):
-    monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.2)
+    monkeypatch.setattr(request_body, "BODY_IDLE_S", 0.2)
     with server_in_thread(recognizer) as (service, address):
         with unfinished_request(address, path) as connection:
             assert connection.recv(65536).startswith(b"HTTP/1.1 408")
@@ -285,7 +285,7 @@ def test_body_that_does_not_progress_is_refused_and_forgotten(recognizer, monkey
 
 
 def test_body_that_comes_in_drops_is_refused(recognizer, monkeypatch):
-    monkeypatch.setattr(receiving, "BODY_IDLE_S", 0.5)
+    monkeypatch.setattr(request_body, "BODY_IDLE_S", 0.5)
     answers = []
 
     def has_answer_to_a_drop():

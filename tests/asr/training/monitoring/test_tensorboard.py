@@ -19,7 +19,7 @@ from asr.base.config import AugmentConfig, Config, ModelConfig, dump_config
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.listener import Listener
+from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.pages.pictures import spectrogram_picture
 from asr.runs.progress import EpochMetrics
 from asr.training.monitoring.profiler import Profiler
@@ -57,19 +57,19 @@ def data(clips):
 
 
 @pytest.fixture(scope="module")
-def listener(data):
-    return Listener(make_acoustic_model(CONFIG, data.vocabulary))
+def runner(data):
+    return TensorFlowRunner(make_acoustic_model(CONFIG, data.vocabulary))
 
 
 @pytest.fixture(scope="module")
-def board(listener, data, tmp_path_factory):
+def board(runner, data, tmp_path_factory):
     """Return the event directory of a run of two epochs, whose first epoch was trained twice."""
     directory = tmp_path_factory.mktemp("board")
     for epochs in ((1,), (1, 2)):
         with TensorBoard(directory) as tensorboard:
             tensorboard.configuration(dump_config(CONFIG))
             for epoch in epochs:
-                tensorboard.utterances(listener, data.vocabulary, data, num=2, epoch=epoch)
+                tensorboard.utterances(runner, data.vocabulary, data, num=2, epoch=epoch)
     return directory
 
 
@@ -169,25 +169,25 @@ def test_tensorboard_shows_the_configuration_as_written(board):
 
 
 def test_showing_utterances_does_not_change_model_and_random_numbers(data, tmp_path):
-    listener = Listener(make_acoustic_model(CONFIG, data.vocabulary))
-    model = listener.model
+    runner = TensorFlowRunner(make_acoustic_model(CONFIG, data.vocabulary))
+    model = runner.model
     before = [np.asarray(variable).copy() for variable in model.variables]
     assert any("seed" in variable.path for variable in model.variables)
     with TensorBoard(tmp_path) as tensorboard:
         for epoch in (1, 2):
-            tensorboard.utterances(listener, data.vocabulary, data, num=3, epoch=epoch)
+            tensorboard.utterances(runner, data.vocabulary, data, num=3, epoch=epoch)
         assert tensorboard._shown._probabilities.experimental_get_tracing_count() == 1
     for one, variable in zip(before, model.variables, strict=True):
         np.testing.assert_array_equal(one, np.asarray(variable))
 
 
-def test_tensorboard_shows_the_same_with_several_devices_as_with_one(data, listener, tmp_path):
+def test_tensorboard_shows_the_same_with_several_devices_as_with_one(data, runner, tmp_path):
     with make_engine("mirrored", ["/CPU:0", "/CPU:1"]).scope():
         mirrored = make_acoustic_model(CONFIG, data.vocabulary)
-    for target, source in zip(mirrored.variables, listener.model.variables, strict=True):
+    for target, source in zip(mirrored.variables, runner.model.variables, strict=True):
         target.assign(np.asarray(source))
     shown_by = []
-    for name, shown in (("one", listener), ("two", Listener(mirrored))):
+    for name, shown in (("one", runner), ("two", TensorFlowRunner(mirrored))):
         with TensorBoard(tmp_path / name) as tensorboard:
             tensorboard.utterances(shown, data.vocabulary, data, num=1, epoch=1)
         ((_, picture),) = pictures(tmp_path / name / "epochs", "utterance 1/alignment")
@@ -195,9 +195,9 @@ def test_tensorboard_shows_the_same_with_several_devices_as_with_one(data, liste
     np.testing.assert_array_equal(*shown_by)
 
 
-def test_tensorboard_shows_no_utterances_if_zero_are_requested(data, listener, tmp_path):
+def test_tensorboard_shows_no_utterances_if_zero_are_requested(data, runner, tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
-        tensorboard.utterances(listener, data.vocabulary, data, num=0, epoch=1)
+        tensorboard.utterances(runner, data.vocabulary, data, num=0, epoch=1)
     assert not list(tmp_path.rglob("*tfevents*"))
 
 
@@ -234,16 +234,16 @@ def test_full_disk_is_reported_and_written_points_are_kept(tmp_path):
     assert points(tmp_path / "epochs", "loss/dev") == curve
 
 
-def test_recordings_that_do_not_fit_on_the_disk_are_written_by_the_next_session(data, listener, tmp_path):
+def test_recordings_that_do_not_fit_on_the_disk_are_written_by_the_next_session(data, runner, tmp_path):
     show = {"vocabulary": data.vocabulary, "data": data, "num": 1, "epoch": 1}
     with (
         largest_file(5000),
         pytest.raises(UserError, match=r"constants/.*cannot write this TensorBoard file"),
     ):
-        TensorBoard(tmp_path).utterances(listener, **show)
+        TensorBoard(tmp_path).utterances(runner, **show)
     assert not list((tmp_path / "constants").iterdir())
     with TensorBoard(tmp_path) as tensorboard:
-        tensorboard.utterances(listener, **show)
+        tensorboard.utterances(runner, **show)
     assert len(read(tmp_path / "constants", "utterance 1/sound")) == 1
 
 
@@ -258,11 +258,11 @@ def test_removed_or_unwritable_event_directory_is_reported(tmp_path):
         TensorBoard(tmp_path / "file").epoch(METRICS)
 
 
-def test_profiler_profiles_the_given_steps(listener, tmp_path, caplog):
+def test_profiler_profiles_the_given_steps(runner, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     profiler = Profiler(tmp_path, first_step=3, num_steps=2)
     for num_done in range(1, 7):
-        listener.model(np.zeros((1, 16000), np.int16), np.array([16000], np.int32))
+        runner.model(np.zeros((1, 16000), np.int16), np.array([16000], np.int32))
         profiler.step()
         assert len(list(tmp_path.rglob("*.xplane.pb"))) == (num_done >= 4)
     profiler.close()

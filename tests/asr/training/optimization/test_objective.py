@@ -125,11 +125,11 @@ def test_flat_start_prefers_an_even_spread_less_and_less_in_all_losses():
     assert flat_steps == 10
     model = make_acoustic_model(config, VOCABULARY, for_training=True)
     logits = model(BATCH.audio, BATCH.num_samples, training=True)
-    for step, evenness in ((0, 1.0), (4, 0.6), (10, 0.0), (11, 0.0)):
+    for step, prior_weight in ((0, 1.0), (4, 0.6), (10, 0.0), (11, 0.0)):
         optimizer = SimpleNamespace(iterations=tf.constant(step))
         loss, _ = make_objective(config.train, optimizer, flat_steps=flat_steps)(model, *BATCH)
         last, middle = (
-            np.mean(ctc_loss(Logits(*each[:2]), BATCH.labels, BATCH.num_labels, tf.constant(evenness)))
+            np.mean(ctc_loss(Logits(*each[:2]), BATCH.labels, BATCH.num_labels, tf.constant(prior_weight)))
             for each in (logits, *logits.intermediate)
         )
         np.testing.assert_allclose(loss, 0.7 * last + 0.3 * middle, rtol=1e-6)

@@ -12,7 +12,7 @@ from asr.base.registry import SIZED_NETWORKS
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.listener import BATCH_SIGNATURE
+from asr.model.tensorflow_runner import BATCH_SIGNATURE
 from asr.training.optimization.optimizer import make_optimizer
 from asr.training.optimization.step import clip, make_step
 from multigpu.engines import make_engine

@@ -7,7 +7,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import Config, FeatureConfig
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
-from asr.model.listener import Listener
+from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.transcription.alignment import aligner
 from asr.transcription.alignment.aligner import log_probs_of_tokens
 from asr.transcription.recognizer import Recognizer
@@ -23,7 +23,7 @@ def test_windows_of_a_model_with_a_bounded_field_equal_the_whole_recording(monke
     whole = model(waveform[None], np.array([len(waveform)], np.int32))
     expected = tf.nn.log_softmax(whole.values[0]).numpy()
     columns = [0, 5, 2]
-    found = log_probs_of_tokens(Recognizer(Listener(model), vocabulary), waveform, columns)
+    found = log_probs_of_tokens(Recognizer(TensorFlowRunner(model), vocabulary), waveform, columns)
     assert found.shape == (int(whole.num_frames[0]), 3)
     assert np.ptp(expected, axis=0).min() > 0.01
     np.testing.assert_allclose(found, expected[:, columns], atol=1e-3)

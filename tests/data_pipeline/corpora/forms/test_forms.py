@@ -9,10 +9,10 @@ from helpers.corpora import forms
 
 from asr.audio.recording import audio_duration_s
 from asr.base.errors import UserError
+from data_pipeline.corpora.clip_lists import assign_splits, split_of
 from data_pipeline.corpora.forms import asrt, folder, json_lines, kaldi, table
 from data_pipeline.corpora.forms.pipes import file_of_pipe
 from data_pipeline.corpora.layout import plain_spaces
-from data_pipeline.corpora.listed import assign_splits, split_of
 from data_pipeline.corpora.public import common_voice, librispeech
 from data_pipeline.preparation.prepare import prepare_corpus
 from data_pipeline.types import Recording

@@ -26,7 +26,7 @@ from asr.model.networks.conformers.conformer_block import (
     SelfAttention,
 )
 from asr.model.networks.intermediate import IntermediateOutput
-from asr.model.networks.layers import halved
+from asr.model.networks.layers import half_rounded_up
 from asr.model.networks.striding import KERNEL as STRIDE_KERNEL
 from asr.model.networks.striding import NUM_HALVINGS, Striding
 
@@ -98,7 +98,7 @@ def add_striding(graph: Graph, layer: Striding, features: Value, num_frames: Val
     for index in range(NUM_HALVINGS):
         name = f"depthwise{index}" if index else "conv0"
         hidden = add_layer(graph, inner[name], hidden, pads=(side, side))
-        num_frames = halved(num_frames)
+        num_frames = half_rounded_up(num_frames)
         if index:
             hidden = add_pointwise(graph, inner[f"pointwise{index}"], hidden)
         mask = padding_mask(graph, num_frames, hidden, axis=2, rank=4)

@@ -16,7 +16,7 @@ from asr.export.runtimes.onnx.networks.layers import (
     padding_mask,
     writes,
 )
-from asr.model.networks.layers import halved
+from asr.model.networks.layers import half_rounded_up
 from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
 from asr.model.networks.stem import Stem
 
@@ -41,7 +41,7 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
     if "stem" in inner:
         hidden, num_frames = add_layer(graph, inner["stem"], hidden, num_frames)
     else:
-        num_frames = halved(num_frames)
+        num_frames = half_rounded_up(num_frames)
         side = DOWN_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
         hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
     mask = padding_mask(graph, num_frames, hidden, axis=3, rank=4)
@@ -61,7 +61,7 @@ def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> tu
     inner = inner_layers(stem)
     hidden = graph.op("Transpose", features, perm=[0, 2, 3, 1])  # (B, 1, T, F)
     for index, stride in enumerate(stem.kind.strides):
-        num_frames = halved(num_frames) if stride == 2 else num_frames
+        num_frames = half_rounded_up(num_frames) if stride == 2 else num_frames
         convolution = inner[f"conv{index}"]
         side = convolution.kernel_size[0] // 2
         hidden = add_layer(graph, convolution, hidden, pads=(side, side), norm=inner[f"norm{index}"])

@@ -78,7 +78,7 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
 def test_stream_of_an_exported_folder_equals_the_whole_recording(bounded_run, tmp_path, clips):
     model = ExportedModel.open(export(bounded_run, tmp_path / "out", clips=1).folder)
     recognizer = model.recognizer(DecoderChoice(model.decoder_settings()))
-    assert recognizer.listener.model.receptive_field() is not None
+    assert recognizer.runner.model.receptive_field() is not None
     waveform = read_audio(clips[3].audio_path)
     segments, _ = streamed(recognizer.stream(), waveform, 7000)
     assert tokens_of(segments) == recognizer.decode_clips([waveform])[0].tokens

@@ -10,7 +10,7 @@ from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.devices import Devices, device_errors_as_user_errors, spread_over, start_devices
-from asr.model.listener import BATCH_SIGNATURE, Listener, log_probs_of
+from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner, log_probs_of
 from multigpu.errors import DeviceError
 
 VOCABULARY = Vocabulary("abc")
@@ -31,7 +31,7 @@ def batch():
 
 def test_several_devices_return_the_same_rows_as_one(model, batch):
     devices = start_devices(Devices(3))
-    several = Listener(model, spread_over(devices), len(devices))
+    several = TensorFlowRunner(model, spread_over(devices), len(devices))
     values, num_frames = several.compiled(log_probs_of)(*batch)
     expected, expected_frames = log_probs_of(model(*batch))
     assert num_frames.numpy().tolist() == expected_frames.numpy().tolist()
@@ -46,13 +46,13 @@ def test_every_device_gets_a_share_of_the_rows(model, batch):
         tf.py_function(lambda values: shares.append(len(values)), [logits.values], [])
         return logits.num_frames
 
-    Listener(model, spread_over(start_devices(Devices(2))), 2).compiled(count)(*batch)
+    TensorFlowRunner(model, spread_over(start_devices(Devices(2))), 2).compiled(count)(*batch)
     assert sorted(shares) == [2, 3]
 
 
 def test_other_parts_of_a_batch_are_passed_to_the_reduction_of_their_rows(model, batch):
     labels, num_labels = np.ones((5, 4), np.int32), np.arange(5, dtype=np.int32)
-    step = Listener(model, spread_over(start_devices(Devices(2))), 2).compiled(
+    step = TensorFlowRunner(model, spread_over(start_devices(Devices(2))), 2).compiled(
         lambda logits, labels, num_labels: (logits.num_frames, labels, num_labels), BATCH_SIGNATURE
     )
     _, returned, counts = step(*batch, labels, num_labels)

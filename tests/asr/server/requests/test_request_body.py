@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from asr.server.requests.receiving import while_connected
-from asr.server.requests.refusal import RefusalError
+from asr.server.requests.request_body import while_connected
+from asr.server.requests.request_errors import RefusalError
 
 
 class GoneAway:

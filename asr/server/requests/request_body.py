@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from asr.base.text.wording import counted
 from asr.server.requests.admission import Ticket
 from asr.server.requests.limits import Limits
-from asr.server.requests.refusal import RefusalError, invalid, too_large
+from asr.server.requests.request_errors import RefusalError, invalid, too_large
 
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 64 << 10

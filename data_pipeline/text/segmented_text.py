@@ -30,7 +30,7 @@ from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
 from data_pipeline.labels.readings.context import context_model
 from data_pipeline.labels.readings.rules import SENTENCE_END, readings_by_rules
-from data_pipeline.labels.signs import kind_of
+from data_pipeline.labels.spoken_symbols import kind_of
 from data_pipeline.text.text_files import BLOCK_BYTES, TextBlock, read_blocks
 from data_pipeline.work import available_cores
 

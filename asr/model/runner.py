@@ -1,7 +1,6 @@
 """Define what recognition needs of a model, whether TensorFlow runs it or another runtime.
 
-`asr.model.listener` runs a trained model, `asr.export.runtimes.onnx.recognizer` an exported one without
-TensorFlow.
+`asr.model.tensorflow_runner` runs a trained model, `asr.export.runtimes.onnx.recognizer` an exported one.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class AudioModel(Protocol):
         """Return the samples that logits t depend on, around sample `frame_samples` t; None for all."""
 
 
-class AudioListener(Protocol):
+class ModelRunner(Protocol):
     """Runs a model over batches of audio.
 
     Attributes:
@@ -84,22 +83,22 @@ class AudioListener(Protocol):
         """Return what runs the model on one clip at a time, on a single device."""
 
 
-class WrappedListener(AudioListener):
-    """Runs a model through another listener; a subclass says how in `compiled`.
+class WrappedRunner(ModelRunner):
+    """Runs a model through another runner; a subclass says how in `compiled`.
 
     Attributes:
-        listener: runs the model.
+        runner: runs the model.
     """
 
-    def __init__(self, listener: AudioListener) -> None:
-        self.listener = listener
-        self.num_devices = listener.num_devices
+    def __init__(self, runner: ModelRunner) -> None:
+        self.runner = runner
+        self.num_devices = runner.num_devices
 
     @property
     @override
     def model(self) -> AudioModel:
-        return self.listener.model
+        return self.runner.model
 
     @override
     def clip_runner(self) -> RunClip:
-        return self.listener.clip_runner()
+        return self.runner.clip_runner()

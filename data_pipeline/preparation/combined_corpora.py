@@ -25,7 +25,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.manifest import holds_utterances, read_manifest, write_manifest
 from data_pipeline.preparation.description import OWN_UNITS, PreparedCorpus, write_prepared
 from data_pipeline.preparation.prepare import prepare_corpus, refuse_missing_source
-from data_pipeline.recordings.word_strings import joined_utterances
+from data_pipeline.recordings.concatenated_words import joined_utterances
 from data_pipeline.types import SPLITS
 
 LONGEST_NAME = 120  # of a folder, in bytes
@@ -36,7 +36,7 @@ Sets = Mapping[str, Sequence[Utterance]]  # utterances by split
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """Names a corpus to train on.
 
     Attributes:
@@ -86,7 +86,7 @@ class JointCorpora:
         return lines
 
 
-def parts_of(corpora: str, sources: str) -> list[Part]:
+def parts_of(corpora: str, sources: str) -> list[CorpusPart]:
     """Return the corpora that two settings name.
 
     Args:
@@ -100,7 +100,7 @@ def parts_of(corpora: str, sources: str) -> list[Part]:
     parts = []
     for entry in _entries(corpora):
         name, _, corpus = (text.strip() for text in entry.partition("="))
-        parts.append(Part(name, corpus or name))
+        parts.append(CorpusPart(name, corpus or name))
     names = [part.name for part in parts]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UserError(
@@ -152,7 +152,7 @@ def weights_of(weights: str, names: Sequence[str]) -> dict[str, float]:
 
 
 def folder_of(
-    parts: Sequence[Part], prepared_dir: Path, held_out_speakers: str = "", strings: str = ""
+    parts: Sequence[CorpusPart], prepared_dir: Path, held_out_speakers: str = "", strings: str = ""
 ) -> Path:
     """Return the folder of the manifests; no other corpora, held-out speakers or strings have the same.
 
@@ -172,7 +172,7 @@ def folder_of(
 
 
 def prepare_joint(
-    parts: Sequence[Part],
+    parts: Sequence[CorpusPart],
     prepared_dir: Path,
     units: Unit | None = None,
     held_out_speakers: str = "",
@@ -190,7 +190,7 @@ def prepare_joint(
         units: of the labels; see `prepare_corpus`.
         held_out_speakers: names, separated by commas; "mine-a" for speaker `a` of `mine` alone.
         strings: corpora whose training set is joined to strings, separated by commas; see
-            `data_pipeline.recordings.word_strings`.
+            `data_pipeline.recordings.concatenated_words`.
         on_progress: receives the progress of preparation.
 
     Raises:
@@ -269,7 +269,7 @@ def _known(name: str, names: Sequence[str], key: str) -> str:
     return name
 
 
-def _refuse_missing_sources(parts: Sequence[Part], prepared_dir: Path, units: Unit | None) -> None:
+def _refuse_missing_sources(parts: Sequence[CorpusPart], prepared_dir: Path, units: Unit | None) -> None:
     """Raise a UserError that names all corpora which cannot be prepared, before hours go into the first."""
     errors = []
     for part in parts:

@@ -14,7 +14,13 @@ from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
 from data_pipeline.doctor.findings import sources_to_examine
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.preparation.joint import Part, folder_of, parts_of, prepare_joint, weights_of
+from data_pipeline.preparation.combined_corpora import (
+    CorpusPart,
+    folder_of,
+    parts_of,
+    prepare_joint,
+    weights_of,
+)
 
 
 def build(folder: Path, sentences: dict[str, str], splits=("train", "dev", "test")) -> Path:
@@ -129,12 +135,12 @@ def test_labels_of_different_units_are_refused(tmp_path):
 
 
 def test_sources_are_named_or_found_by_their_names():
-    assert parts_of("thchs30", "a, b=c") == [Part("thchs30", "thchs30", "a, b=c")]
-    assert parts_of("mine=table", "x.csv") == [Part("mine", "table", "x.csv")]
+    assert parts_of("thchs30", "a, b=c") == [CorpusPart("thchs30", "thchs30", "a, b=c")]
+    assert parts_of("mine=table", "x.csv") == [CorpusPart("mine", "table", "x.csv")]
     assert parts_of("thchs30, mine=table, mandarin_demo", "corpora, mine=x.csv") == [
-        Part("thchs30", "thchs30", str(Path("corpora", "thchs30"))),
-        Part("mine", "table", "x.csv"),
-        Part("mandarin_demo", "mandarin_demo", str(Path("corpora", "mandarin_demo"))),
+        CorpusPart("thchs30", "thchs30", str(Path("corpora", "thchs30"))),
+        CorpusPart("mine", "table", "x.csv"),
+        CorpusPart("mandarin_demo", "mandarin_demo", str(Path("corpora", "mandarin_demo"))),
     ]
 
 
@@ -173,7 +179,7 @@ def test_weights_of_a_single_corpus_are_refused(names):
 
 
 def test_long_names_give_one_folder_each():
-    many = [Part(f"corpus_of_recordings_{number}", "table") for number in range(10)]
+    many = [CorpusPart(f"corpus_of_recordings_{number}", "table") for number in range(10)]
     names = {folder_of(some, Path("data")).name for some in (many, many[:9], [*many[1:], many[0]])}
     assert len(names) == 3
     assert max(map(len, names)) < 200

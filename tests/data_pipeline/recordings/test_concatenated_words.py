@@ -11,8 +11,13 @@ from asr.audio.recording import read_audio
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.preparation.joint import parts_of, prepare_joint
-from data_pipeline.recordings.word_strings import MAX_PAUSE_S, MAX_STRING_S, cut_at_silence, joined_utterances
+from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint
+from data_pipeline.recordings.concatenated_words import (
+    MAX_PAUSE_S,
+    MAX_STRING_S,
+    cut_at_silence,
+    joined_utterances,
+)
 
 SYLLABLES = ("ba1", "ma3", "ti4", "wo3")
 

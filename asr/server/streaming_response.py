@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from asr.audio.recording import Waveform
 from asr.server.requests.admission import Ticket
-from asr.server.requests.receiving import drop
+from asr.server.requests.request_body import drop
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment, Transcript

@@ -1,8 +1,8 @@
 """Run an acoustic model on its devices: audio -> logits.
 
-listener = Listener(model)                                        # on one device
-listener = Listener(model, spread_over(devices), len(devices))    # each device gets its share of the rows
-best_paths = listener.compiled(best_path)                         # a function of a batch, traced once
+runner = Listener(model)                                        # on one device
+runner = Listener(model, spread_over(devices), len(devices))    # each device gets its share of the rows
+best_paths = runner.compiled(best_path)                         # a function of a batch, traced once
 path = best_paths(audio, num_samples)
 """
 
@@ -19,7 +19,7 @@ from asr.audio.recording import Waveform
 from asr.base.types import Logits, Tensor
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import Spread, on_one_device
-from asr.model.listening import AudioListener, LogProbs, Reduce, RunClip
+from asr.model.runner import LogProbs, ModelRunner, Reduce, RunClip
 
 AUDIO_SIGNATURE = (tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32))
 BATCH_SIGNATURE = (*AUDIO_SIGNATURE, tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None,), tf.int32))
@@ -29,7 +29,7 @@ Placed: TypeAlias = Callable[..., Logits]
 """Maps audio and num_samples to logits; see `asr.model.devices.ModelDevices.place`."""
 
 
-class Listener(AudioListener):
+class TensorFlowRunner(ModelRunner):
     """Runs an acoustic model over batches of audio, each of its devices over a share of the rows.
 
     Args:
@@ -75,7 +75,7 @@ class Listener(AudioListener):
 
     @override
     def clip_runner(self) -> RunClip:
-        compiled = Listener(self.model).compiled(log_probs_of, CLIP_SIGNATURE)
+        compiled = TensorFlowRunner(self.model).compiled(log_probs_of, CLIP_SIGNATURE)
 
         def run(padded: Waveform, num_samples: int) -> LogProbs:
             values, num_frames = compiled(padded[None], np.array([num_samples], np.int32))

@@ -12,7 +12,7 @@ from data_pipeline.labels.from_text import label
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.text import text_files
 from data_pipeline.text.pronunciations import readings_in_phrases
-from data_pipeline.text.running_text import processes, segment_files, segment_text
+from data_pipeline.text.segmented_text import processes, segment_files, segment_text
 from data_pipeline.text.spoken_text import SpokenText
 from data_pipeline.text.text_files import BLOCK_BYTES, find_text_files, read_blocks
 

@@ -6,7 +6,7 @@ for line in trouble.after_epoch(history, edits):
 checkpoint(reported=trouble.reported)    # a resumed run: TroubleWatch(config.train, warmup_steps, reported)
 
 The reports follow from the epochs' metrics alone, so that a resumed run reports the same. The thresholds come
-from good and bad curves of the demo, in tests/asr/training/monitoring/test_trouble.py.
+from good and bad curves of the demo, in tests/asr/training/monitoring/test_diagnostics.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONG_WAIT_S = 1.0  # in an epoch; shorter waits are those of tiny sets
 START_UP_S = 120.0  # no session waits longer for its first batches
 
 
-class TroubleWatch:
+class Diagnostics:
     """Checks a run after every epoch and every skipped batch.
 
     Args:

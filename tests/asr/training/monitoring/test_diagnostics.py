@@ -9,7 +9,7 @@ from asr.base.config import TrainConfig
 from asr.base.errors import UserError
 from asr.base.types import EditCounts, Utterance
 from asr.runs.progress import EpochMetrics
-from asr.training.monitoring.trouble import TroubleWatch
+from asr.training.monitoring.diagnostics import Diagnostics
 from asr.training.optimization.skipped_batches import SkippedBatch
 
 STEPS = 115  # per epoch
@@ -107,20 +107,20 @@ def reports(watch, history, edits):
 
 def test_good_run_has_no_trouble_report():
     history, edits = curve(SOUND)
-    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
 
 
 def test_initial_blanks_of_every_model_are_not_reported():
     blank = "48,1.0,1.0,3e-3,1.0 " * 8
     history, edits = curve(blank)
-    assert reports(TroubleWatch(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
+    assert reports(Diagnostics(TrainConfig(epochs=48), warmup_steps=552), history, edits) == []
     history, edits = curve(blank, steps=3)
-    assert reports(TroubleWatch(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
+    assert reports(Diagnostics(TrainConfig(epochs=48), warmup_steps=0), history, edits) == []
 
 
 def test_model_that_outputs_only_blanks_is_reported():
     history, edits = curve(BLANK)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=8, learning_rate=0.3), 93), history, edits)
     assert epoch == 7
     assert "for 6 epochs the model has output almost only blanks" in line
     assert "train.learning_rate is 0.3: set it to 0.01" in line
@@ -129,7 +129,7 @@ def test_model_that_outputs_only_blanks_is_reported():
 
 def test_collapse_to_blanks_is_reported_at_once():
     history, edits = curve(" ".join(SOUND.split()[:9]) + " 50,1.0,1.0,3e-3,0.999" * 2)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == len(history) - 1
     assert "collapsed" in line
     assert "set it to 0.001" in line
@@ -137,7 +137,7 @@ def test_collapse_to_blanks_is_reported_at_once():
 
 def test_shuffled_labels_are_reported():
     history, edits = curve(SHUFFLED)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=10, learning_rate=3e-3), 116), history, edits)
     assert epoch == 10
     assert "training error is still 92.0% and hardly falls" in line
     assert "do the labels match the audio? See `asr inspect` and `asr doctor`" in line
@@ -146,7 +146,7 @@ def test_shuffled_labels_are_reported():
 def test_learning_rate_that_is_too_high_is_reported():
     history, edits = curve(RISING)
     config = TrainConfig(epochs=20, learning_rate=0.6)  # the warm-up lasts the whole run
-    [(epoch, line)] = reports(TroubleWatch(config, warmup_steps=2300), history, edits)
+    [(epoch, line)] = reports(Diagnostics(config, warmup_steps=2300), history, edits)
     assert epoch == 9
     assert "the loss has been above its lowest, 30.14 in epoch 4, for 5 epochs, now 36.08" in line
     assert "train.learning_rate is 0.6: set it to 0.01" in line
@@ -154,7 +154,7 @@ def test_learning_rate_that_is_too_high_is_reported():
 
 def test_burst_of_skipped_batches_is_reported():
     history, edits = curve(SOUND, skipped=lambda epoch: 7 if epoch == 5 else 1)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 5
     assert "7 batches with infinite loss or gradients" in line
 
@@ -162,16 +162,16 @@ def test_burst_of_skipped_batches_is_reported():
 def test_exploding_gradients_are_reported_while_the_loss_rises():
     norms = {"gradient_norm": lambda epoch: 900.0 if epoch == 13 else 25.0}
     history, edits = curve(SOUND, **norms)
-    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
+    assert reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits) == []
     history[12] = dataclasses.replace(history[12], loss=8.0)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)
     assert epoch == 13
     assert "norm has grown to 900" in line
 
 
 def test_overfitting_is_reported():
     history, edits = curve(MEMORIZED, steps=11)
-    [(epoch, line)] = reports(TroubleWatch(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
+    [(epoch, line)] = reports(Diagnostics(TrainConfig(epochs=60, learning_rate=3e-3), 66), history, edits)
     assert epoch == 32
     assert "dev error has hardly fallen for 15 epochs, from 71.3% (epoch 17)" in line
     assert "training error fell from 14.4% to 2.8%" in line
@@ -181,25 +181,25 @@ def test_overfitting_is_reported():
 def test_stalled_dev_error_is_not_reported_with_early_stopping():
     history, edits = curve(MEMORIZED, steps=11)
     config = TrainConfig(epochs=60, learning_rate=3e-3, early_stopping_epochs=20)
-    assert reports(TroubleWatch(config, 66), history, edits) == []
+    assert reports(Diagnostics(config, 66), history, edits) == []
 
 
 def test_stalled_run_is_reported_unless_its_schedule_is_plateau():
     history, edits = curve("20,0.5,0.45,2e-3,0.1 " * 20)
     config = TrainConfig(epochs=40, schedule="constant")
-    [(epoch, line)] = reports(TroubleWatch(config, 10), history, edits)
+    [(epoch, line)] = reports(Diagnostics(config, 10), history, edits)
     assert epoch == 11
     assert "train.schedule = plateau" in line
     adapted = dataclasses.replace(config, schedule="plateau")
-    assert reports(TroubleWatch(adapted, 10), history, edits) == []
+    assert reports(Diagnostics(adapted, 10), history, edits) == []
 
 
 def test_waiting_for_batches_is_reported_except_at_the_start_of_a_session():
     config = TrainConfig(epochs=48, learning_rate=3e-3)
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch in (1, 9) else 0.02)
-    assert reports(TroubleWatch(config, 552), history, edits) == []
+    assert reports(Diagnostics(config, 552), history, edits) == []
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.6 if epoch == 1 else 0.25)
-    [(epoch, line)] = reports(TroubleWatch(config, 552), history, edits)
+    [(epoch, line)] = reports(Diagnostics(config, 552), history, edits)
     assert epoch == 2
     assert "25% of the time was spent waiting for batches" in line
     assert "asr pack" in line
@@ -207,16 +207,16 @@ def test_waiting_for_batches_is_reported_except_at_the_start_of_a_session():
 
 def test_waiting_for_batches_in_one_long_epoch_is_reported():
     history, edits = curve(SOUND, waiting_share=lambda epoch: 0.3, train_s=lambda epoch: 3600.0 * epoch)
-    assert reports(TroubleWatch(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
+    assert reports(Diagnostics(TrainConfig(epochs=48, learning_rate=3e-3), 552), history, edits)[0][0] == 1
 
 
 def test_resumed_run_reports_the_same_trouble_as_an_uninterrupted_one():
     history, edits = curve(BLANK)
     config = TrainConfig(epochs=8, learning_rate=0.3)
-    whole = reports(TroubleWatch(config, 93), history, edits)
-    watch, resumed = TroubleWatch(config, 93), []
+    whole = reports(Diagnostics(config, 93), history, edits)
+    watch, resumed = Diagnostics(config, 93), []
     for epoch in range(1, len(history) + 1):
-        watch = TroubleWatch(config, 93, watch.reported)
+        watch = Diagnostics(config, 93, watch.reported)
         resumed += [(epoch, line) for line in watch.after_epoch(history[:epoch], edits[epoch - 1])]
     assert resumed == whole
 
@@ -229,24 +229,24 @@ def skip(watch, number, clips=None, loss=math.inf, norm=math.nan):
 
 
 def test_skipped_batch_names_its_utterances():
-    [line] = skip(TroubleWatch(TrainConfig(), 10), 1)
+    [line] = skip(Diagnostics(TrainConfig(), 10), 1)
     assert line == (
         "epoch 3: the loss is inf at a learning rate of 0.0123; the batch is skipped (1 of at most 20): "
         "clip0 (audio/clip0.wav), clip1 (audio/clip1.wav), clip2 (audio/clip2.wav) and 2 more"
     )
-    [line] = skip(TroubleWatch(TrainConfig(), 10), 1, CLIPS[:1], loss=3.5, norm=math.inf)
+    [line] = skip(Diagnostics(TrainConfig(), 10), 1, CLIPS[:1], loss=3.5, norm=math.inf)
     assert "the loss is 3.50, but the norm of its gradients is inf" in line
     assert line.endswith("clip0 (audio/clip0.wav)")
 
 
 def test_only_some_of_many_skipped_batches_are_reported():
-    watch = TroubleWatch(TrainConfig(max_skipped=100), 10)
+    watch = Diagnostics(TrainConfig(max_skipped=100), 10)
     numbers = [number for number in range(1, 101) if skip(watch, number)]
     assert numbers == [1, 2, 3, 10, 20, 40, 80]
 
 
 def test_run_ends_when_more_than_max_skipped_batches_are_skipped():
-    watch = TroubleWatch(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
+    watch = Diagnostics(TrainConfig(max_skipped=2, learning_rate=0.3), 10)
     skip(watch, 1, CLIPS[:5])
     skip(watch, 2, CLIPS[5:10])
     with pytest.raises(UserError, match=r"skipped: 3 batches, .*is 2.*learning_rate=0.01 instead of 0.3"):
@@ -255,8 +255,8 @@ def test_run_ends_when_more_than_max_skipped_batches_are_skipped():
 
 def test_repeatedly_skipped_utterances_are_named_even_after_a_resume():
     config = TrainConfig(max_skipped=1)
-    watch = TroubleWatch(config, 10)
+    watch = Diagnostics(config, 10)
     skip(watch, 1, CLIPS[:5])
-    resumed = TroubleWatch(config, 10, watch.reported)
+    resumed = Diagnostics(config, 10, watch.reported)
     with pytest.raises(UserError, match=r"damaged: clip4 \(audio/clip4.wav\); otherwise start another run"):
         skip(resumed, 2, CLIPS[4:9])
