@@ -91,6 +91,11 @@ def test_child_that_is_busy_ends_with_the_block():
     wait_until_ended([pid])
 
 
+def test_ctrl_c_in_a_terminal_does_not_reach_a_child():
+    with ChildProcess(wait_forever) as child:
+        assert os.getpgid(child.receive()) != os.getpgrp()  # a terminal interrupts a group of processes
+
+
 PROGRAM = """
 import sys
 from asr.base.system.child_process import ChildProcess
