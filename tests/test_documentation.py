@@ -25,7 +25,7 @@ from data_pipeline.corpora.public import mandarin_demo
 from multigpu.__main__ import main as multigpu_main
 from multigpu.__main__ import make_parser as make_multigpu_parser
 
-LONGEST_README = 150  # lines
+LONGEST_README = 160  # lines
 
 # how a command of ours begins -> its arguments' beginning, parser, and the function that runs it
 PROGRAMS = {

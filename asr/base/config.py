@@ -58,7 +58,7 @@ Gain = Annotated[float, Range(-40.0, 40.0)]
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Says where the recordings and their labels come from."""
+    """The recordings and their labels."""
 
     # Name of a corpus, which data_pipeline.corpora prepares at first use; "" to use the manifests below.
     # Several are trained on together: "thchs30, hsk_words, mine=table", where `mine` names a table of yours.
@@ -308,7 +308,7 @@ BEFORE_THEIR_KEYS = Config(
     augment=AugmentConfig(pauses=0.0),
     train=TrainConfig(cpu_towers=1, flat_start=0.0),
 )
-"""What runs did from before a key existed: their configuration names all keys but those."""
+"""Values of keys for configurations written before the keys existed."""
 
 
 def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Config | None = None) -> Config:

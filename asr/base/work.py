@@ -19,7 +19,7 @@ NUM_REPORTS = 200  # for items that are processed one by one
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Says how far a task has come.
+    """The progress of a task.
 
     Attributes:
         task: what is being done, such as "checking audio"; each task gets its own progress bar.

@@ -114,16 +114,16 @@ def calibration(confidences: Sequence[float], correct: Sequence[bool], num_bins:
         num_bins: of equal width.
     """
     values, right = np.array(confidences, float), np.array(correct, float)
-    places = np.minimum((values * num_bins).astype(int), num_bins - 1)
+    indices = np.minimum((values * num_bins).astype(int), num_bins - 1)
     bins = tuple(
         CalibrationBin(
-            place / num_bins,
-            (place + 1) / num_bins,
-            int(np.sum(places == place)),
-            float(values[places == place].mean()),
-            float(right[places == place].mean()),
+            index / num_bins,
+            (index + 1) / num_bins,
+            int(np.sum(indices == index)),
+            float(values[indices == index].mean()),
+            float(right[indices == index].mean()),
         )
-        for place in np.unique(places).tolist()
+        for index in np.unique(indices).tolist()
     )
     distances = sum(one.num_tokens * abs(one.confidence - one.accuracy) for one in bins)
     return Calibration(bins, distances / len(values) if len(values) else 0.0)

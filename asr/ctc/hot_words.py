@@ -152,16 +152,16 @@ def _trie(words: Sequence[tuple[int, ...]]) -> list[dict[int, int]]:
     """Return the states that follow the state of each prefix by the next token; short prefixes are first."""
     children: list[dict[int, int]] = [{}]
     growing = [(0, word) for word in words]
-    place = 0
+    index = 0
     while growing:
         grown = []
         for state, word in growing:
-            if place < len(word):
-                following = children[state].setdefault(word[place], len(children))
+            if index < len(word):
+                following = children[state].setdefault(word[index], len(children))
                 if following == len(children):
                     children.append({})
                 grown.append((following, word))
-        growing, place = grown, place + 1
+        growing, index = grown, index + 1
     return children
 
 

@@ -48,7 +48,7 @@ def evaluation_data(
 
     utterances = read_manifest(manifest)
     if num_clips is not None and num_clips < len(utterances):
-        utterances = [utterances[place * len(utterances) // num_clips] for place in range(num_clips)]
+        utterances = [utterances[index * len(utterances) // num_clips] for index in range(num_clips)]
     problems = check_audio(utterances, on_progress=on_progress, manifest=manifest)
     readable = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
     log_left_out([problem for problem in problems if problem], len(utterances), str(manifest))

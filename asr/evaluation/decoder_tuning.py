@@ -72,9 +72,9 @@ def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator
     """Yield the log probabilities and references of each batch of a set."""
     step = runner.compiled(log_probs_of)
     plan, batches = data.in_order()
-    for places, batch in zip(plan, batches, strict=True):
+    for indices, batch in zip(plan, batches, strict=True):
         log_probs, num_frames = step(batch.audio, batch.num_samples)
-        references = [data.utterances[place].tokens for place in places]
+        references = [data.utterances[index].tokens for index in indices]
         yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), references)
 
 

@@ -185,8 +185,8 @@ def write_csv(path: Path, record: EvaluationRecord, scores: Sequence[Score]) -> 
         )
         kinds = ("errors", "substitutions", "insertions", "deletions", "reference_length")
         table.writerow([*about, *(f"{score.name} {kind}" for score in scores for kind in kinds)])
-        for place, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
-            edits = [getattr(score.edits[place], kind) for score in scores for kind in kinds]
+        for index, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
+            edits = [getattr(score.edits[index], kind) for score in scores for kind in kinds]
             tokens, hypothesis_tokens = " ".join(said.tokens), " ".join(hypothesis.tokens)
             texts = (said.text, hypothesis.text, tokens, hypothesis_tokens)
             table.writerow(
@@ -213,7 +213,7 @@ def _edit_fields(edits: EditCounts) -> dict[str, int]:
 
 
 def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
-    for place, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
+    for index, (said, hypothesis) in enumerate(zip(record.utterances, record.hypotheses, strict=True)):
         yield {
             "id": said.id,
             "audio": said.audio_path,
@@ -221,10 +221,10 @@ def _utterance_rows(record: EvaluationRecord, scores: Sequence[Score]) -> Iterat
             "speaker": said.speaker,
             "text": said.text,
             "tokens": said.tokens,
-            "reference_log_prob": finite_or_none(record.reference_log_probs[place]),
+            "reference_log_prob": finite_or_none(record.reference_log_probs[index]),
             KEY: segment_as_json(hypothesis),
             "aligned": [(pair.reference, pair.hypothesis) for pair in align(said.tokens, hypothesis.tokens)],
-            "edits": {score.name: _edit_fields(score.edits[place]) for score in scores},
+            "edits": {score.name: _edit_fields(score.edits[index]) for score in scores},
         }
 
 

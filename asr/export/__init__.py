@@ -1,4 +1,4 @@
-"""A model leaves: a run becomes a folder that other runtimes understand, and is compared with the original.
+"""Export a run as a folder for another runtime, and compare its outputs with the original's.
 
 from asr.export import export
 

@@ -65,15 +65,15 @@ def measure(
         alone = stack.enter_context(RuntimeProcess(runtime, folder))
         together = stack.enter_context(RuntimeProcess(runtime, folder)) if alone.takes_batches else None
         streams = stack.enter_context(RuntimeProcess(stream_runtime, folder)) if stream_runtime else None
-        for places, waveforms, logits in _trained_logits(recognizer, data):
+        for indices, waveforms, logits in _trained_logits(recognizer, data):
             batch = together.run(waveforms)[0] if together else None
-            for row, place in enumerate(places):
+            for row, index in enumerate(indices):
                 (output,), run_s = alone.run([waveforms[row]])
                 outputs = [output, *([batch[row]] if batch else [])]
                 streamed = streams.run([waveforms[row]])[0][0] if streams else None
-                comparison.add(data.utterances[place], logits[row], outputs, streamed)
+                comparison.add(data.utterances[index], logits[row], outputs, streamed)
                 comparison.run_s += run_s
-            num_done += len(places)
+            num_done += len(indices)
             on_progress(Work("comparing the exported model", num_done, num_clips, "clips"))
         return Parity(
             manifest=str(manifest),
@@ -195,13 +195,13 @@ def _trained_logits(
     """Yield, batch by batch, the indices of utterances, their waveforms and the trained model's logits."""
     logits_of = recognizer.runner.compiled(lambda logits: logits)
     plan, batches = data.in_order()
-    for places, batch in zip(plan, batches, strict=True):
+    for indices, batch in zip(plan, batches, strict=True):
         logits = logits_of(batch.audio, batch.num_samples)
         audio, num_samples = np.asarray(batch.audio), np.asarray(batch.num_samples)
         values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
-        rows = range(len(places))
+        rows = range(len(indices))
         yield (
-            places,
+            indices,
             [audio[row, : num_samples[row]] for row in rows],
             [values[row, : num_frames[row]] for row in rows],
         )

@@ -50,7 +50,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Says how far an exported model's outputs may be from the trained model's.
+    """How far an exported model's outputs may be from the trained model's.
 
     Attributes:
         logit_difference: largest difference of a logit; None where the runtime gives none.

@@ -108,7 +108,7 @@ def spread_over(devices: Sequence[str]) -> Spread:
 
 @dataclass(frozen=True)
 class ModelDevices:
-    """Says on which devices a model runs, and how they share the work.
+    """Devices that have been started, and how a model runs on them.
 
     Attributes:
         names: of the devices.

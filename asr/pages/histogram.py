@@ -47,18 +47,18 @@ def histogram(
     svg = drawing(title, width, HEIGHT)
     floor, highest = HEIGHT - BOTTOM, max(counts, default=0)
     step = (width - LEFT - RIGHT) / max(1, len(counts))
-    for place, count in enumerate(counts):
-        x = round(LEFT + place * step, 1)
+    for index, count in enumerate(counts):
+        x = round(LEFT + index * step, 1)
         height = max(MIN_BAR_PX, (floor - TOP) * count / highest) if count else 0.0
         bar = {"x": x + 0.5, "width": round(step - 1, 1), "y": round(floor - height, 1)}
         svg.append(element("rect", height=round(height, 1), style="fill:var(--dev)", **bar))
-        reach = f"{show(edges[place])} to {show(edges[place + 1])}: {counted(count, noun)}"
+        reach = f"{show(edges[index])} to {show(edges[index + 1])}: {counted(count, noun)}"
         tip = {"x": x, "width": round(step, 1), "y": TOP, "height": floor - TOP}
         svg.append(element("rect", element("title", reach), class_="tip", **tip))
-    for place in range(0, len(edges), max(1, math.ceil(len(counts) / NUM_TICKS))):
-        x = round(LEFT + place * step, 1)
+    for index in range(0, len(edges), max(1, math.ceil(len(counts) / NUM_TICKS))):
+        x = round(LEFT + index * step, 1)
         svg.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
-        svg.append(element("text", show(edges[place]), x=x, y=floor + 17, text_anchor="middle"))
+        svg.append(element("text", show(edges[index]), x=x, y=floor + 17, text_anchor="middle"))
     svg.append(element("line", class_="axis", x1=LEFT, x2=width - RIGHT, y1=floor, y2=floor))
     label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
@@ -95,6 +95,6 @@ def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:
     size = round_up((high - low) / MAX_BARS) if high > low else max(abs(low), 1.0) / 10
     first = math.floor(low / size)
     num_bars = math.floor(high / size) - first + 1
-    places = np.clip(np.floor(known / size).astype(int) - first, 0, num_bars - 1)
-    counts = np.bincount(places, minlength=num_bars)
-    return [round((first + place) * size, 10) for place in range(num_bars + 1)], counts.tolist()
+    indices = np.clip(np.floor(known / size).astype(int) - first, 0, num_bars - 1)
+    counts = np.bincount(indices, minlength=num_bars)
+    return [round((first + index) * size, 10) for index in range(num_bars + 1)], counts.tolist()

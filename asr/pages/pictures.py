@@ -80,8 +80,8 @@ def png_bytes(picture: Picture) -> bytes:
 def apply_colours(values: npt.NDArray[np.floating]) -> Picture:
     """Return the colours of values clipped to 0 to 1: (H, W) -> (H, W, 3)."""
     anchors = np.array([list(bytes.fromhex(colour)) for colour in ANCHORS], np.float32)
-    places = np.linspace(0, len(anchors) - 1, NUM_SHADES)
-    palette = np.stack([np.interp(places, np.arange(len(anchors)), part) for part in anchors.T], axis=1)
+    indices = np.linspace(0, len(anchors) - 1, NUM_SHADES)
+    palette = np.stack([np.interp(indices, np.arange(len(anchors)), part) for part in anchors.T], axis=1)
     shades = np.rint(np.clip(values, 0.0, 1.0) * (NUM_SHADES - 1)).astype(np.intp)
     picture: Picture = np.rint(palette).astype(np.uint8)[shades]
     return picture

@@ -46,7 +46,7 @@ def reliability(scored: Sequence[Scored]) -> Reliability | None:
     if not confidences:
         return None
     measured = calibration(confidences, right, NUM_BINS)
-    middles = [round(100 * (place + 0.5) / NUM_BINS) for place in range(NUM_BINS)]
+    middles = [round(100 * (index + 0.5) / NUM_BINS) for index in range(NUM_BINS)]
     accuracies = {round(50 * (one.low + one.high)): one.accuracy for one in measured.bins}
     chart = line_chart(
         "Reliability",

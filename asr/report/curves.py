@@ -83,8 +83,8 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[st
     parts = [time_parts(before_s, m) for before_s, m in zip(seconds_before(metrics), metrics, strict=True)]
     names = {"device": "on the device", "waiting": "waiting for data", "evaluation": "evaluation"}
     layers = [
-        ChartLine(name, kind, [epoch_s[place] / max(sum(epoch_s), 1e-9) for epoch_s in parts])
-        for place, (kind, name) in enumerate(names.items())
+        ChartLine(name, kind, [epoch_s[index] / max(sum(epoch_s), 1e-9) for epoch_s in parts])
+        for index, (kind, name) in enumerate(names.items())
     ]
     epochs = [m.epoch for m in metrics]
     chart = stacked_chart("Where the time went", "share of an epoch", epochs, layers, show=short_percent)

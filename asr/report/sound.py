@@ -148,10 +148,10 @@ def times_of_pairs(pairs: Sequence[AlignedPair], times_s: Sequence[float], durat
     recognized = iter(times_s)
     known = [None if pair.edit == "deletion" else min(next(recognized), duration_s) for pair in pairs]
     times: list[float] = []
-    for place, time_s in enumerate(known):
+    for index, time_s in enumerate(known):
         if time_s is None:
             before_s = times[-1] if times else 0.0
-            rest = known[place:]
+            rest = known[index:]
             missing = next((n for n, later in enumerate(rest) if later is not None), len(rest))
             after_s = next((later for later in rest if later is not None), duration_s)
             time_s = before_s + (after_s - before_s) / (missing + 1)

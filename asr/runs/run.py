@@ -36,7 +36,7 @@ CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
 @dataclass(frozen=True)
 class Run:
-    """Gives access to the files of a run directory."""
+    """A run directory and its files."""
 
     directory: Path
 

@@ -27,7 +27,7 @@ from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
-SETTLED_S = 0.5  # in which nothing competes with a first request, such as whether the server is ready
+SETTLED_S = 0.5  # grace period before background work, so that a first request is not slowed
 
 
 class SideServer(Protocol):

@@ -34,7 +34,7 @@ from asr.transcription.transcript import Segment
 
 KIND = "stream"
 POLL_S = 0.02
-MAX_JOINED_S = 4.0  # of sound that a stream which is behind receives at once: the model runs once for it
+MAX_JOINED_S = 4.0  # of sound at most that a lagging stream is fed in one call
 
 
 class Streams:
@@ -119,13 +119,13 @@ class Streams:
     def _run_clips(self, clips: list[tuple[Waveform, int]]) -> list[LogProbs]:
         # neighbours of similar length share a part of the batch, where the runtime divides it
         order = np.argsort([num_samples for _, num_samples in clips])
-        audio, _ = pad_waveforms([clips[place][0] for place in order])
-        logits = self._logits(audio, np.array([clips[place][1] for place in order], np.int32))
+        audio, _ = pad_waveforms([clips[index][0] for index in order])
+        logits = self._logits(audio, np.array([clips[index][1] for index in order], np.int32))
         values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
         rows = [row[:length] for row, length in zip(values, num_frames, strict=True)]
         log_probs = log_softmax(np.concatenate(rows), axis=-1)  # once, since each call costs
         parts = np.split(log_probs, np.cumsum(num_frames)[:-1])
-        return [parts[place] for place in np.argsort(order)]
+        return [parts[index] for index in np.argsort(order)]
 
 
 class LiveStream:

@@ -78,8 +78,8 @@ def make_vocabulary(config: Config) -> Vocabulary:
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
     """Return all tokens of the run that training starts from, and those of a vocabulary that are new.
 
-    What the other run could write is not forgotten so. Its tokens are left out if there is no such run, if
-    `data.vocabulary` is "train", or if they are another unit's.
+    Keeping the tokens of the other run keeps what it learned. They are left out if there is no such run, if
+    `data.vocabulary` is "train", or if they are of another unit.
 
     Raises:
         UserError: the other run cannot be read.

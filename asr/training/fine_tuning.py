@@ -195,9 +195,9 @@ def _matching_rows(
 
 def _rows_by_name(names: Sequence[Any], other_names: Sequence[Any], unit: str) -> _Rows:
     """Return which rows have the same name in both runs."""
-    places = {name: place for place, name in enumerate(other_names)}
-    shared = [place for place, name in enumerate(names) if name in places]
-    theirs = [places[names[place]] for place in shared]
+    indices = {name: index for index, name in enumerate(other_names)}
+    shared = [index for index, name in enumerate(names) if name in indices]
+    theirs = [indices[names[index]] for index in shared]
     return _Rows(shared, theirs, len(names), len(other_names), unit)
 
 

@@ -142,7 +142,7 @@ class Recognizer:
 
     @property
     def trained_runner(self) -> TensorFlowRunner:
-        """Return the runner as that of a trained model, which an exported one is not."""
+        """Return the runner of a trained model; fail for an exported one."""
         from asr.model.tensorflow_runner import TensorFlowRunner
 
         assert isinstance(self.runner, TensorFlowRunner), "an exported model can only be recognized with"

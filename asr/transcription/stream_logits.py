@@ -195,5 +195,5 @@ def seam(*overlaps: LogProbs) -> int:
     size = min(map(len, overlaps))
     blank = np.sum([log_probs[:size, BLANK_ID] for log_probs in overlaps], axis=0)
     around = np.convolve(np.pad(blank, 1, mode="edge"), np.ones(3), "valid")
-    places = np.arange(size // 4, max(size // 4 + 1, size - size // 4))
-    return int(places[np.argmax(around[places] - 1e-3 * np.abs(places - size // 2) / size)])
+    indices = np.arange(size // 4, max(size // 4 + 1, size - size // 4))
+    return int(indices[np.argmax(around[indices] - 1e-3 * np.abs(indices - size // 2) / size)])

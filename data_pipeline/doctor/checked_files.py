@@ -86,10 +86,10 @@ class CheckedFiles:
     def duration_s(self, audio_path: str) -> float | None:
         """Return the duration of a recording that was found sound and has not changed since; else None."""
         key, state = np.uint64(_key(audio_path)), file_state(audio_path)
-        place = int(self._keys.searchsorted(key))
-        if state is None or place == len(self._keys) or self._keys[place] != key:
+        index = int(self._keys.searchsorted(key))
+        if state is None or index == len(self._keys) or self._keys[index] != key:
             return None
-        row = self._rows[place]
+        row = self._rows[index]
         is_same = row["size"] == state.st_size and row["modified_ns"] == state.st_mtime_ns
         return float(row["duration_s"]) if is_same else None
 

@@ -68,12 +68,12 @@ def _same_audio_findings(same_audio: Sequence[ManifestLine]) -> Iterator[Finding
     for same_set in by_role.values():
         one = same_set[0]
         another = next((entry for entry in same_set if entry.utterance.tokens != one.utterance.tokens), None)
-        for place, entry in enumerate(same_set):
+        for index, entry in enumerate(same_set):
             if another:
                 other = another if entry.utterance.tokens == one.utterance.tokens else one
                 labels = f"{' '.join(entry.utterance.tokens)!r}, {' '.join(other.utterance.tokens)!r}"
                 yield about(entry, "contradicting-labels", f"{labels} in {other.where}")
-            elif place:
+            elif index:
                 yield about(entry, "repeated-audio", f"the same as {one.where}, which is kept")
         if first not in same_set:
             yield about(one, "shared-audio", f"also {first.where}")
@@ -85,9 +85,9 @@ def _shared(
     """Yield entries whose key is also in an earlier set, with the first entry there; skip empty keys."""
     first: dict[Hashable, ManifestLine] = {}
     for role in ROLES:
-        of_role = [place for place, entry in enumerate(entries) if entry.source.role == role and keys[place]]
-        for place in of_role:
-            if keys[place] in first:
-                yield entries[place], first[keys[place]]
-        for place in of_role:
-            first.setdefault(keys[place], entries[place])
+        of_role = [index for index, entry in enumerate(entries) if entry.source.role == role and keys[index]]
+        for index in of_role:
+            if keys[index] in first:
+                yield entries[index], first[keys[index]]
+        for index in of_role:
+            first.setdefault(keys[index], entries[index])

@@ -136,8 +136,8 @@ def check_entries(
     checkups = [Checkup()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
     results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
-    for place, one in results:
-        checkups[place] = one
+    for index, one in results:
+        checkups[index] = one
     return checkups
 
 
@@ -228,10 +228,10 @@ def _by_severity(findings: Sequence[Finding]) -> dict[Severity, int]:
 
 def _in_order(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
     ranks = {code: rank for rank, code in enumerate(KINDS)}
-    places = {source: place for place, source in enumerate(sources)}
+    indices = {source: index for index, source in enumerate(sources)}
 
     def order(finding: Finding) -> tuple[int, int, int]:
-        place = places[finding.source] if finding.source else -1
-        return ranks[finding.code], place, finding.line
+        index = indices[finding.source] if finding.source else -1
+        return ranks[finding.code], index, finding.line
 
     return sorted(findings, key=order)

@@ -75,7 +75,7 @@ def label_findings(entry: ManifestLine, duration_s: float, rules: LabelRules) ->
     elif rules.vocabulary and (unknown := [token for token in tokens if token not in rules.vocabulary]):
         code = "unknown-token" if entry.source.role == "train" else "unseen-token"
         yield about(entry, code, ", ".join(map(repr, dict.fromkeys(unknown))))
-    ids = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
+    ids = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     needed = rules.frames_needed([ids[token] for token in tokens])
     available = max(0, int(rules.num_output_frames(round(duration_s * SAMPLE_RATE_HZ))))
     if needed > available:
@@ -154,13 +154,13 @@ def rate_findings(entries: Sequence[ManifestLine], durations_s: Sequence[float])
     seconds = np.array([duration_s for _, duration_s, _ in kept])
     num_tokens = np.array([count for *_, count in kept])
     expected = _expected_seconds(num_tokens, seconds)
-    for place in np.flatnonzero(_is_outlier(seconds / expected)):
-        entry, duration_s, count = kept[place]
+    for index in np.flatnonzero(_is_outlier(seconds / expected)):
+        entry, duration_s, count = kept[index]
         rate = count / duration_s
-        usual = count / expected[place]
+        usual = count / expected[index]
         yield about(entry, "speaking-rate", f"{rate:.1f} tokens per second, expected about {usual:.1f}")
-    for place in np.flatnonzero(_is_outlier(seconds)):
-        entry, duration_s, _ = kept[place]
+    for index in np.flatnonzero(_is_outlier(seconds)):
+        entry, duration_s, _ = kept[index]
         detail = f"{duration_s:.2f} s, the median is {np.median(seconds):.2f} s"
         yield about(entry, "unusual-length", detail)
 

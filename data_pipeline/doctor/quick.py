@@ -163,8 +163,8 @@ def _check_with_others(
         on_progress(dataclasses.replace(work, done=num_done + work.done, total=len(utterances)))
 
     for turn in range(num_parts):
-        place = (share.worker * PARTS_OF_A_SHARE + turn) % num_parts
-        first, last = (len(utterances) * one // num_parts for one in (place, place + 1))
+        index = (share.worker * PARTS_OF_A_SHARE + turn) % num_parts
+        first, last = (len(utterances) * one // num_parts for one in (index, index + 1))
         with checked_files(manifest) as files:
             if len(files) >= len(utterances):
                 return

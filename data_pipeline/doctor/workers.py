@@ -128,8 +128,8 @@ def _serve(requests: Iterator[tuple[list[str], bool]]) -> Iterator[list[Checkup]
     yield []  # it has started
     for paths, one_by_one in requests:
         checkups, reported_s = [], time.monotonic()
-        for place, path in enumerate(paths, start=1):
+        for index, path in enumerate(paths, start=1):
             checkups.append(check_recording(path))
-            if one_by_one or place == len(paths) or time.monotonic() - reported_s > REPORT_EVERY_S:
+            if one_by_one or index == len(paths) or time.monotonic() - reported_s > REPORT_EVERY_S:
                 yield checkups
                 checkups, reported_s = [], time.monotonic()

@@ -115,7 +115,7 @@ def _shown(inspection: Inspection) -> _Shown:
 def _frequency_curve(inspection: Inspection) -> Chart:
     """Draw how often labels occur, from the most frequent to the rarest."""
     counts = list(inspection.label_counts.values())
-    ranks = sorted({round(place * (len(counts) - 1) / MAX_POINTS) for place in range(MAX_POINTS + 1)})
+    ranks = sorted({round(index * (len(counts) - 1) / MAX_POINTS) for index in range(MAX_POINTS + 1)})
     return line_chart(
         "Labels by frequency",
         "occurrences",

@@ -100,19 +100,19 @@ def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:
         ) from None
     text = unicodedata.normalize("NFC", sentence)
     starts = _starts(text, tokens, unit)
-    for place, (token, start) in enumerate(zip(tokens, starts, strict=True)):
-        end = starts[place + 1] if place + 1 < len(starts) else len(text)
+    for index, (token, start) in enumerate(zip(tokens, starts, strict=True)):
+        end = starts[index + 1] if index + 1 < len(starts) else len(text)
         yield WrittenToken(token, text[start:end])
 
 
 def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
     """Return the position in the text at which each token's part begins."""
     # labels are normalized, which may turn one character into several
-    chars, places = [], []
-    for place, char in enumerate(text):
+    chars, indices = [], []
+    for index, char in enumerate(text):
         normal = unicodedata.normalize("NFKC", char).translate(APOSTROPHES).lower()
         chars += list(normal)
-        places += [place] * len(normal)
+        indices += [index] * len(normal)
     normal_text = "".join(chars)
     starts = []
     now = 0
@@ -128,7 +128,7 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
         while opening > now and unicodedata.category(chars[opening - 1]) in OPENING:
             opening -= 1
         now = min(found + length, len(chars))
-        starts.append(places[opening] if opening < len(places) else len(text))
+        starts.append(indices[opening] if opening < len(indices) else len(text))
     return starts
 
 

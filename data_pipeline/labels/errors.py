@@ -6,7 +6,7 @@ from asr.base.errors import UserError
 
 
 class UnlabelledError(UserError):
-    """Says why a text cannot be labelled.
+    """The reason why a text cannot be labelled.
 
     Args:
         reason: the same for all such texts, so that they can be counted.

@@ -69,7 +69,7 @@ APOSTROPHES = str.maketrans("’‘ʼ´`‐‑", "'''''--")
 
 @dataclass(frozen=True)
 class ReadingPolicy:
-    """Says how hanzi become syllables.
+    """Options of how hanzi become syllables.
 
     Attributes:
         tones: "citation" for the tones of the dictionary; "spoken" for those of fluent speech, in which third
@@ -187,8 +187,8 @@ def _drafted(text: str) -> tuple[str, Draft]:
 
 def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple[str, ...]:
     by_user = policy.table.find(hanzi) if policy.table else {}
-    for place, syllable in by_user.items():
-        syllables[place] = syllable
+    for index, syllable in by_user.items():
+        syllables[index] = syllable
     if policy.tones == "spoken":
         syllables = spoken_tones(hanzi, syllables, by_user)
     return tuple(syllables)

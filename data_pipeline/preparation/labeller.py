@@ -27,7 +27,7 @@ TextWithLabels: TypeAlias = tuple[str, tuple[str, ...] | UnlabelledError]
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Says how syllables are made from text.
+    """The making of syllables from text.
 
     Attributes:
         tones: "citation" for those of the dictionary, "spoken" for those of fluent speech.

@@ -1,8 +1,8 @@
 """Join short recordings of a speaker to strings, which are as long as sentences.
 
-What a network learns from words alone helps little with sentences, whose syllables are spoken together: of
-an unknown speaker's sentences, 96 % of the syllables were wrong that training had in words alone, and 66 % of
-those that it had in sentences (benchmarks/README.md). In strings, words are spoken together, too.
+Isolated words teach little about sentences, in which syllables are spoken together. In the sentences of an
+unknown speaker, syllables that training had only in isolated words had 96 % errors, those that it had in
+sentences 66 % (docs/experiments.md). In strings, words are spoken together, too.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _groups(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
         ordered = list(its_own)
         group: list[Utterance] = []
         length_s = rng.uniform(0, MAX_STRING_S)
-        for place in rng.permutation(len(ordered)):
-            group.append(ordered[place])
+        for index in rng.permutation(len(ordered)):
+            group.append(ordered[index])
             if sum(utterance.duration_s for utterance in group) >= length_s:
                 yield group
                 group, length_s = [], rng.uniform(0, MAX_STRING_S)

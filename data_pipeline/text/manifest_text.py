@@ -34,7 +34,7 @@ def segment_manifest(path: Path) -> Iterator[SegmentedBlock]:
 
 
 def _block(utterances: Sequence[Utterance], bytes_each: int) -> SegmentedBlock:
-    places = {SpokenWord(SENTENCE_END, None): 0}
+    indices = {SpokenWord(SENTENCE_END, None): 0}
     tokens: list[int] = []
     left_out: Counter[str] = Counter()
     num_text_bytes = 0
@@ -43,11 +43,11 @@ def _block(utterances: Sequence[Utterance], bytes_each: int) -> SegmentedBlock:
         words = [block.spoken[token] for token in block.tokens]
         if not block.left_out:  # else the labels of digits could make up for a 儿 without a label
             words = _as_labelled(words, utterance.tokens)
-        tokens += [places.setdefault(word, len(places)) for word in words]
+        tokens += [indices.setdefault(word, len(indices)) for word in words]
         left_out += block.left_out
         num_text_bytes += block.num_text_bytes
     return SegmentedBlock(
-        list(places), np.array(tokens, np.int32), left_out, bytes_each * len(utterances), num_text_bytes
+        list(indices), np.array(tokens, np.int32), left_out, bytes_each * len(utterances), num_text_bytes
     )
 
 
@@ -55,11 +55,11 @@ def _as_labelled(words: Sequence[SpokenWord], labels: Sequence[str]) -> list[Spo
     num_hanzi = sum(len(one.word) for one in words if one.word != SENTENCE_END)
     if num_hanzi != len(labels) or not all(map(is_syllable, labels)):
         return list(words)
-    labelled, place = [], 0
+    labelled, index = [], 0
     for one in words:
         if one.word == SENTENCE_END:
             labelled.append(one)
             continue
-        labelled.append(SpokenWord(one.word, tuple(labels[place : place + len(one.word)])))
-        place += len(one.word)
+        labelled.append(SpokenWord(one.word, tuple(labels[index : index + len(one.word)])))
+        index += len(one.word)
     return labelled

@@ -127,8 +127,10 @@ class SpokenText:
             )
 
     def _take(self, block: SegmentedBlock) -> None:
-        places = np.array([self._places.setdefault(one, len(self._places)) for one in block.spoken], np.int32)
-        tokens = places[block.tokens]
+        indices = np.array(
+            [self._places.setdefault(one, len(self._places)) for one in block.spoken], np.int32
+        )
+        tokens = indices[block.tokens]
         counts = np.bincount(tokens, minlength=len(self._places))
         counts[: len(self._counts)] += self._counts
         self._counts = counts

@@ -104,8 +104,8 @@ def without_blocks(page: str) -> str:
 
 
 def paragraphs(page: str) -> Iterator[str]:
-    """Yield the paragraphs, list items and table rows of a page's prose."""
-    for part in re.split(r"\n\s*\n|\n(?=\|)|\n(?=[-*] )", without_blocks(page)):
+    """Yield the paragraphs, list items and tables of a page's prose."""
+    for part in re.split(r"\n\s*\n|\n(?=[-*] )", without_blocks(page)):
         if part.strip():
             yield part.strip()
 

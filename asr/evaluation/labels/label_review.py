@@ -167,15 +167,15 @@ def _candidate(
     hanzi = _hanzi_of(utterance)
     suggested: list[str] = []
     differences: list[Difference] = []
-    place = 0
+    index = 0
     for take, (_, run) in zip(taken, runs, strict=True):
         for pair, _ in run:
-            char = hanzi[place] if hanzi and pair.reference else ""
-            place += pair.edit != "insertion"
+            char = hanzi[index] if hanzi and pair.reference else ""
+            index += pair.edit != "insertion"
             token = pair.hypothesis if take else pair.reference
             suggested += [token] if token else []
             if take:
-                following = utterance.tokens[place] if place < len(utterance.tokens) else ""
+                following = utterance.tokens[index] if index < len(utterance.tokens) else ""
                 differences.append(Difference(pair, char, _kind(char, pair, following)))
     return DoubtfulLabel(utterance, hypothesis, tuple(suggested), differences, score)
 

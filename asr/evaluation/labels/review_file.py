@@ -100,7 +100,7 @@ def read_review(path: Path) -> list[ReviewRow]:
             f"{path}:{header_line}: expected the columns {', '.join(COLUMNS)}; {', '.join(missing)} "
             "missing; use the list that `asr evaluate` wrote"
         )
-    places = {name: columns.index(name) for name in COLUMNS}
+    indices = {name: columns.index(name) for name in COLUMNS}
     rows: list[ReviewRow] = []
     seen: dict[str, int] = {}
     for line, cells in lines:
@@ -108,7 +108,7 @@ def read_review(path: Path) -> list[ReviewRow]:
             continue
         # spreadsheets omit only empty cells at the end of a line
         cells += [""] * (len(columns) - len(cells))
-        row = _row(path, line, {name: _unescaped(cells[place]) for name, place in places.items()})
+        row = _row(path, line, {name: _unescaped(cells[index]) for name, index in indices.items()})
         if row.id in seen:
             raise UserError(
                 f"{path}: id {row.id!r} appears in lines {seen[row.id]} and {line}; remove one of them"

@@ -1,4 +1,4 @@
-"""A model comes in: weights that ASRT trained become a run directory.
+"""Import weights that ASRT trained as a run directory.
 
 from asr import import_asrt
 

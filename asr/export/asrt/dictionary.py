@@ -21,7 +21,7 @@ FOLDERS_ABOVE = 3  # ASRT's folder has dict.txt, and weights up to two folders b
 
 
 class AsrtOutputs(NamedTuple):
-    """Says what becomes of the outputs of a network of ASRT.
+    """What becomes of the outputs of a network of ASRT.
 
     Attributes:
         vocabulary: the new outputs, the blank first.

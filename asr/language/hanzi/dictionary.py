@@ -177,12 +177,12 @@ def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
         nodes[rows] = num_nodes - 1 + np.cumsum(begins)
         num_nodes += int(begins.sum())
     by_node = np.argsort(nodes, kind="stable")
-    places = np.arange(num_nodes + 1)
+    indices = np.arange(num_nodes + 1)
     trie = Trie(
         np.concatenate(syllables).astype(np.int32),
         # children are numbered from 1 in the order of their parents
-        (1 + np.searchsorted(np.concatenate(parents), places)).astype(np.int32),
-        np.searchsorted(nodes[by_node], places).astype(np.int32),
+        (1 + np.searchsorted(np.concatenate(parents), indices)).astype(np.int32),
+        np.searchsorted(nodes[by_node], indices).astype(np.int32),
         np.zeros(0, np.int32),
         np.zeros(0, np.float32),
     )

@@ -36,7 +36,7 @@ def chain_lattice(syllables: Sequence[str]) -> Lattice:
     """Return a lattice of one hypothesis."""
     if not syllables:
         return lattice_from_nbest([((), 0.0)])
-    edges = tuple(Edge(place, place + 1, syllable, 0.0) for place, syllable in enumerate(syllables))
+    edges = tuple(Edge(index, index + 1, syllable, 0.0) for index, syllable in enumerate(syllables))
     return Lattice(edges, len(syllables) + 1)
 
 
@@ -61,7 +61,7 @@ def lattice_from_nbest(alternatives: Sequence[tuple[Sequence[str], float]]) -> L
     for tokens, score in scores.items():
         named.update(_path(tokens, score, num_users))
     # a path leads from short beginnings to long ones, then from long endings to short ones
-    order = {node: place for place, node in enumerate(sorted({n for a, b, _, _ in named for n in (a, b)}))}
+    order = {node: index for index, node in enumerate(sorted({n for a, b, _, _ in named for n in (a, b)}))}
     edges = sorted(Edge(order[start], order[end], syllable, score) for start, end, syllable, score in named)
     return Lattice(tuple(edges), len(order))
 
@@ -82,8 +82,8 @@ def _path(
     nodes = [_beginning(tokens[:length]) for length in range(shared + 1)]
     nodes += [_ending(tokens[length:]) for length in range(shared + 1, len(tokens) + 1)]
     return [
-        (nodes[place], nodes[place + 1], syllable, score if place == shared else 0.0)
-        for place, syllable in enumerate(tokens)
+        (nodes[index], nodes[index + 1], syllable, score if index == shared else 0.0)
+        for index, syllable in enumerate(tokens)
     ]
 
 

@@ -112,8 +112,8 @@ def _planes(numbers: npt.NDArray[np.integer]) -> UInt8:
 
 def _numbers(planes: UInt8) -> Int32:
     numbers = np.zeros(planes.shape[1], np.int32)
-    for place in range(ID_BYTES):
-        numbers |= planes[place].astype(np.int32) << (8 * place)
+    for index in range(ID_BYTES):
+        numbers |= planes[index].astype(np.int32) << (8 * index)
     return numbers
 
 
@@ -141,5 +141,5 @@ def _firsts(counts: Int32, first: int) -> Int32:
 
 def _places(rows: Int32, table: Int32) -> Int64:
     """Return the indices of rows in a sorted table that contains them all."""
-    places = {row: place for place, row in enumerate(map(tuple, table.tolist()))}
-    return np.array([places[row] for row in map(tuple, rows.tolist())], np.int64)
+    indices = {row: index for index, row in enumerate(map(tuple, table.tolist()))}
+    return np.array([indices[row] for row in map(tuple, rows.tolist())], np.int64)

@@ -19,8 +19,8 @@ def rare_characters() -> Mapping[str, str]:
 
     best: dict[str, tuple[int, int, int]] = {}
     for code_point, readings in pinyin_dict.pinyin_dict.items():
-        for place, reading in enumerate(readings.split(",")):
-            usual = (place, _level(chr(code_point)), code_point)
+        for index, reading in enumerate(readings.split(",")):
+            usual = (index, _level(chr(code_point)), code_point)
             syllable = spelled(reading)
             for key in (syllable, syllable.rstrip(TONES)):
                 best[key] = min(usual, best.get(key, usual))

@@ -103,18 +103,18 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
     pieces = list(_pieces(conversion.words, edges))
     starts = list(itertools.accumulate((len(piece.text) for piece in pieces), initial=0))
     words: list[HanziWord] = []
-    place = 0
+    index = 0
     for rewriting in rewritings:
-        while starts[place + 1] <= rewriting.begin:
-            words.append(pieces[place])
-            place += 1
-        first = place
-        while place < len(pieces) and starts[place] < rewriting.end:
-            place += 1
+        while starts[index + 1] <= rewriting.begin:
+            words.append(pieces[index])
+            index += 1
+        first = index
+        while index < len(pieces) and starts[index] < rewriting.end:
+            index += 1
         before = conversion.text[starts[first] : rewriting.begin]
-        behind = conversion.text[rewriting.end : starts[place]]
-        words.append(_joined(pieces[first:place], before + rewriting.text + behind))
-    words += pieces[place:]
+        behind = conversion.text[rewriting.end : starts[index]]
+        words.append(_joined(pieces[first:index], before + rewriting.text + behind))
+    words += pieces[index:]
     return dataclasses.replace(conversion, text="".join(word.text for word in words), words=tuple(words))
 
 
@@ -124,7 +124,7 @@ def _pieces(words: Sequence[HanziWord], edges: set[int]) -> Iterator[HanziWord]:
     for word in words:
         size = len(word.text)
         if size == len(word.syllables):
-            cuts = [0, *(place for place in range(1, size) if begin + place in edges), size]
+            cuts = [0, *(index for index in range(1, size) if begin + index in edges), size]
             for first, last in itertools.pairwise(cuts):
                 syllables = word.syllables[first:last]
                 yield HanziWord(word.text[first:last], syllables, word.start + first, word.is_known)

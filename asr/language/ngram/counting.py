@@ -229,7 +229,7 @@ def _merged(runs: list[SortedRun], folder: Path, packing: Packing, room: int) ->
     """Merge all runs into one, reading each a little at a time."""
     merged = SortedRun(folder, packing.num_columns)
     share = max(MIN_ROOM // 10, room // len(runs))
-    places = [0] * len(runs)
+    indices = [0] * len(runs)
     heads = [run.read(0, share) for run in runs]
     while any(len(counts) for _, counts in heads):
         # keys up to the lowest of the last keys read occur in no later part of any run
@@ -240,8 +240,8 @@ def _merged(runs: list[SortedRun], folder: Path, packing: Packing, room: int) ->
         merged.append(*_reduced(np.concatenate([k for k, _ in taken]), np.concatenate([c for _, c in taken])))
         for index, run in enumerate(runs):
             if ready[index]:
-                places[index] += ready[index]
-                heads[index] = run.read(places[index], share)
+                indices[index] += ready[index]
+                heads[index] = run.read(indices[index], share)
     for run in runs:
         run.close()
     return merged

@@ -250,10 +250,10 @@ def _share(
     extended: Mask,
 ) -> None:
     """Sum up the counts of each context and the mass freed by discounting and pruning; mark extended ones."""
-    for place in range(len(contexts)):
-        context, count = contexts[place], adjusted[place]
+    for index in range(len(contexts)):
+        context, count = contexts[index], adjusted[index]
         totals[context] += count
-        if counts[place] > prune:
+        if counts[index] > prune:
             freed[context] += discounts[min(count, 3)]
             extended[context] = True
         else:
@@ -270,18 +270,18 @@ def find_rows(wanted: Int32, rows: Int32, firsts: Counts) -> Counts:
         firsts: index of the first row of each first word, and the number of rows at the end.
     """
     found = np.empty(len(wanted), np.int64)
-    for place in range(len(wanted)):
-        low, high = firsts[wanted[place, 0]], firsts[wanted[place, 0] + 1] - 1
+    for index in range(len(wanted)):
+        low, high = firsts[wanted[index, 0]], firsts[wanted[index, 0] + 1] - 1
         while low < high:
             middle = (low + high) // 2
             below = False
             for column in range(1, rows.shape[1]):
-                if rows[middle, column] != wanted[place, column]:
-                    below = rows[middle, column] < wanted[place, column]
+                if rows[middle, column] != wanted[index, column]:
+                    below = rows[middle, column] < wanted[index, column]
                     break
             if below:
                 low = middle + 1
             else:
                 high = middle
-        found[place] = low
+        found[index] = low
     return found

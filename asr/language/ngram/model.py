@@ -71,7 +71,7 @@ class NGrams(NamedTuple):
 
 
 class NGramModel:
-    """Gives the probabilities of an n-gram language model.
+    """An n-gram language model.
 
     Args:
         words: words by id; the first is `<unk>`, and `<s>` and `</s>` are among them.

@@ -91,10 +91,10 @@ class Mfcc(FeatureLayer):
 def differences(features: Tensor, num_frames: Tensor) -> Tensor:
     """Return slopes over two frames to each side, the first and last frame repeated beyond the ends."""
     last = num_frames[:, None] - 1
-    places = ops.arange(ops.shape(features)[1])[None]  # (1, T)
+    indices = ops.arange(ops.shape(features)[1])[None]  # (1, T)
     total = ops.zeros_like(features)
     for offset in (-2, -1, 1, 2):
-        neighbours = ops.minimum(ops.maximum(places + offset, 0), last)  # (B, T)
+        neighbours = ops.minimum(ops.maximum(indices + offset, 0), last)  # (B, T)
         total = total + offset * tf.gather(features, neighbours, batch_dims=1)
     return total / 10.0
 

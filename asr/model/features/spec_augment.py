@@ -82,8 +82,8 @@ class SpecAugment(keras.layers.Layer):
         shape = (ops.shape(features)[0], 1, 1)
         draw = keras.random.uniform(shape, -1.0, 1.0, seed=self._generator)
         bands = np.arange(num_bands, dtype=np.float32)
-        places = ops.minimum(bands * (1.0 + self.frequency_warp * draw), float(num_bands - 1))  # (B, 1, F)
-        weights = ops.relu(1.0 - ops.abs(bands[:, None] - places))  # (B, F from, F to)
+        indices = ops.minimum(bands * (1.0 + self.frequency_warp * draw), float(num_bands - 1))  # (B, 1, F)
+        weights = ops.relu(1.0 - ops.abs(bands[:, None] - indices))  # (B, F from, F to)
         return ops.matmul(features, weights)
 
     def _keep(self, num_masks: int, widest: Tensor, lengths: Tensor, size: Tensor) -> Tensor:
@@ -92,8 +92,8 @@ class SpecAugment(keras.layers.Layer):
         widths = ops.floor(keras.random.uniform(shape, seed=self._generator) * (widest[:, None] + 1))
         room = ops.cast(lengths[:, None], "float32") - widths + 1
         starts = ops.floor(keras.random.uniform(shape, seed=self._generator) * room)  # (B, masks)
-        places = ops.cast(ops.arange(size), "float32")[None, None]
-        masked = (places >= starts[..., None]) & (places < (starts + widths)[..., None])  # (B, masks, size)
+        indices = ops.cast(ops.arange(size), "float32")[None, None]
+        masked = (indices >= starts[..., None]) & (indices < (starts + widths)[..., None])  # (B, masks, size)
         return 1.0 - ops.cast(ops.any(masked, axis=1), "float32")
 
     @override

@@ -57,8 +57,8 @@ def refuse_contradictions(config: ModelConfig) -> None:
         )
     if config.intermediate_units == "phones" and not config.intermediate_ctc:
         raise UserError(
-            "model.intermediate_units: phones need an output in the middle of the network, and "
-            'model.intermediate_ctc names none; set that, for instance to "0.5", or this to tokens'
+            "model.intermediate_units: phones need an output in the middle of the network, but "
+            'model.intermediate_ctc is empty; set it to "0.5", or set model.intermediate_units to "tokens"'
         )
 
 

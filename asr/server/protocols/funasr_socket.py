@@ -229,5 +229,5 @@ def _spaced(segment: Segment) -> str:
 
 def _common_prefix(text: str, other: str) -> str:
     size = min(len(text), len(other))
-    differing = (place for place in range(size) if text[place] != other[place])
+    differing = (index for index in range(size) if text[index] != other[index])
     return text[: next(differing, size)]

@@ -29,7 +29,7 @@ from asr.server.requests.request_errors import RefusalError, unavailable
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/health/live", "/health/ready")  # that need no token
-PAGE_FOLDER = "/page/"  # whose files, and the page itself, may be read without a token; it asks for it
+PAGE_FOLDER = "/page/"  # served without a token, as the page itself, which asks for one
 READING = ("GET", "HEAD", "OPTIONS")
 TOKEN_PROTOCOL = "bearer."  # begins the subprotocol that holds a token in base64, with - and _, without =
 REFUSED_CLOSE_CODE = 1008  # of a WebSocket: policy violation

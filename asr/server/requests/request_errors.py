@@ -1,4 +1,4 @@
-"""Define why a request is refused; each protocol words it in its own form."""
+"""Errors that clients get; each protocol formats them in its own way."""
 
 from __future__ import annotations
 

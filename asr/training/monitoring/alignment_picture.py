@@ -171,10 +171,10 @@ class _Drawing:
         """Return the spectrogram stretched to the frames' width; it is dark beyond the clip's end."""
         columns = spectrogram_picture(self.waveform, SPECTROGRAM_PX)
         px_s = self.alignment.frame_s / self.frame_px
-        places = ((np.arange(self.width) + 0.5) * px_s * SAMPLE_RATE_HZ / HOP_SAMPLES).astype(int)
+        indices = ((np.arange(self.width) + 0.5) * px_s * SAMPLE_RATE_HZ / HOP_SAMPLES).astype(int)
         dark: Picture = np.broadcast_to(np.array(PAPER, np.uint8), (SPECTROGRAM_PX, self.width, 3)).copy()
-        inside = places < columns.shape[1]
-        dark[:, inside] = columns[:, places[inside]]
+        inside = indices < columns.shape[1]
+        dark[:, inside] = columns[:, indices[inside]]
         return dark
 
     def _heat(self, values: npt.NDArray[np.float32]) -> Picture:

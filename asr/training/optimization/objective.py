@@ -105,9 +105,9 @@ def phone_labels(
     phones = tf.reshape(phones, [tf.shape(labels)[0], -1])
     exists = phones != BLANK_ID
     counts = tf.cast(exists, tf.float32)  # GPUs have no sums of int32
-    places = tf.cumsum(counts, axis=1, exclusive=True)
+    indices = tf.cumsum(counts, axis=1, exclusive=True)
     columns = tf.range(tf.cast(tf.shape(phones)[1], tf.float32))
-    moved = exists[:, None] & (places[:, None] == columns[:, None])  # (B, to, from)
+    moved = exists[:, None] & (indices[:, None] == columns[:, None])  # (B, to, from)
     gathered = tf.reduce_sum(tf.where(moved, tf.cast(phones, tf.float32)[:, None], 0.0), axis=2)
     return tf.cast(gathered, tf.int32), tf.cast(tf.reduce_sum(counts, axis=1), tf.int32)
 
@@ -119,7 +119,7 @@ def views_of(logits: Logits) -> tuple[Logits, Logits]:
 
 
 def consistency_loss(first: Logits, second: Logits) -> Tensor:
-    """Return how far two views of clips are apart, by CR-CTC (Yao et al., 2024, arXiv:2410.05101).
+    """Return the consistency loss between two views of clips: CR-CTC (Yao et al., 2024, arXiv:2410.05101).
 
     That is the Kullback-Leibler divergence from the distribution over outputs of either view to that of the
     other, which is a constant there; the mean of both directions, summed over frames. Padding is left out.

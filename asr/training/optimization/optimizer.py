@@ -53,7 +53,7 @@ def make_optimizer(
 
 
 class _XlaUpdate:
-    """Lets XLA compile the update of an optimiser that inherits from this class first.
+    """An optimiser whose update XLA compiles; inherit from this class first.
 
     Args:
         compiled: whether it does.
@@ -69,15 +69,15 @@ class _XlaUpdate:
         if not self.is_compiled:
             update.apply(grads, trainable_variables)
             return
-        places = [place for place, gradient in enumerate(grads) if gradient is not None]
+        indices = [index for index, gradient in enumerate(grads) if gradient is not None]
 
         def apply_all(*existing: Tensor) -> None:
             gradients: list[Tensor | None] = [None] * len(grads)
-            for place, gradient in zip(places, existing, strict=True):
-                gradients[place] = gradient
+            for index, gradient in zip(indices, existing, strict=True):
+                gradients[index] = gradient
             update.apply(gradients, trainable_variables)
 
-        tf.function(apply_all, jit_compile=True, autograph=False)(*(grads[place] for place in places))
+        tf.function(apply_all, jit_compile=True, autograph=False)(*(grads[index] for index in indices))
 
 
 @keras.saving.register_keras_serializable("polyphone")

@@ -35,7 +35,7 @@ STRAY = re.compile(r"(?:^|(?<= ))l =(?: |$)")  # stray text in a few transcripts
 
 
 class DeadLinkError(UserError):
-    """Says that a link file, or a chain of them, does not lead to a transcript."""
+    """A link file, or a chain of them, that does not lead to a transcript."""
 
 
 def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:

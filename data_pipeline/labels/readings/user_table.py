@@ -70,16 +70,16 @@ class UserTable:
             text: simplified hanzi; words do not contain line ends, and other white space is ignored.
         """
         found: dict[int, str] = {}
-        place = 0
+        index = 0
         for phrase in text.split(PAUSE):
             hanzi = "".join(phrase.split())
             begin = 0
             while begin < len(hanzi):
                 ends = range(min(len(hanzi), begin + self._longest), begin, -1)
                 word = next((hanzi[begin:end] for end in ends if hanzi[begin:end] in self.readings), "")
-                found.update(enumerate(self.readings.get(word, ()), start=place + begin))
+                found.update(enumerate(self.readings.get(word, ()), start=index + begin))
                 begin += len(word) or 1
-            place += len(hanzi)
+            index += len(hanzi)
         return found
 
     @functools.cached_property

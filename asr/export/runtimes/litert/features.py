@@ -53,8 +53,8 @@ def power_by_products(windows: Tensor, size: int) -> Tensor:
     squares = tf.square(tf.matmul(rotated, factors.columns))  # (B, T, rows, 32)
     power = squares[..., :Q] + squares[..., Q:]
     power = tf.reshape(power, (shape[0], shape[1], num_rows(size) * Q))
-    _, places = np.unique(bins(size), return_index=True)
-    return tf.gather(power, places, axis=-1)
+    _, indices = np.unique(bins(size), return_index=True)
+    return tf.gather(power, indices, axis=-1)
 
 
 def precise_magnitudes(windows: Tensor) -> Tensor:
@@ -75,8 +75,8 @@ def precise_magnitudes(windows: Tensor) -> Tensor:
     squares = tf.square(parts)
     power = squares[..., :Q] + squares[..., Q:]  # (B, rows, T, 16)
     power = tf.reshape(tf.transpose(power, [0, 2, 1, 3]), (shape[0], shape[1], rows * Q))
-    _, places = np.unique(bins(WINDOW), return_index=True)
-    return tf.sqrt(tf.gather(power, places, axis=-1))
+    _, indices = np.unique(bins(WINDOW), return_index=True)
+    return tf.sqrt(tf.gather(power, indices, axis=-1))
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:

@@ -171,11 +171,11 @@ def _differences(graph: Graph, features: Value, num_frames: Value) -> Value:
     """Return slopes over two frames to each side, the first and last frame repeated beyond the ends."""
     with graph.scope("differences"):
         size = graph.op("Squeeze", graph.size(features, 1), [0])
-        places = graph.op("Unsqueeze", graph.op("Range", 0, size, 1), [0])  # (1, T)
+        indices = graph.op("Unsqueeze", graph.op("Range", 0, size, 1), [0])  # (1, T)
         last = graph.op("Unsqueeze", graph.op("Max", num_frames - 1, 0), [1])  # (B, 1)
         total = None
         for offset in (-2, -1, 1, 2):
-            neighbours = graph.op("Min", graph.op("Max", places + offset, 0), last)  # (B, T)
+            neighbours = graph.op("Min", graph.op("Max", indices + offset, 0), last)  # (B, T)
             neighbour = graph.op("GatherND", features, graph.op("Unsqueeze", neighbours, [2]), batch_dims=1)
             part = neighbour * (offset / 10.0)
             total = part if total is None else total + part

@@ -41,8 +41,8 @@ def add_precise_magnitudes(graph: Graph, audio: Value, window: Array) -> Value:
         magnitudes = graph.op("Cast", graph.op("Sqrt", power), to=FLOAT32)
         magnitudes = graph.op("Transpose", magnitudes, perm=[1, 0, 2, 3])
         magnitudes = graph.op("Reshape", magnitudes, [0, rows * Q, -1])
-        _, places = np.unique(bins(WINDOW), return_index=True)
-        return graph.op("Gather", magnitudes, graph.constant("bins", places), axis=1)
+        _, indices = np.unique(bins(WINDOW), return_index=True)
+        return graph.op("Gather", magnitudes, graph.constant("bins", indices), axis=1)
 
 
 def _add_windows(graph: Graph, audio: Value) -> Value:

@@ -70,7 +70,7 @@ def with_int8_weights(model: onnx.ModelProto, within: str = "network/") -> onnx.
 
 def _codes(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Return codes from -127 to 127 of the shape of the values, and the scale of each index of an axis."""
-    others = tuple(place for place in range(values.ndim) if place != axis)
+    others = tuple(index for index in range(values.ndim) if index != axis)
     largest = np.abs(values).max(axis=others, keepdims=True)
     scales = np.where(largest > 0, largest, 1.0).astype(np.float32) / np.float32(LARGEST_CODE)
     return np.rint(values / scales).astype(np.int8), scales.reshape(-1)

@@ -143,8 +143,8 @@ def _labels(word: Spoken) -> Labels:
     """
     texts = [word.text] if len(word.syllables) == 1 else list(word.text)
     labels: Labels = []
-    for place, (syllable, text) in enumerate(zip(word.syllables, texts, strict=True)):
-        read = (b" " if place else b"") + syllable.encode()
+    for index, (syllable, text) in enumerate(zip(word.syllables, texts, strict=True)):
+        read = (b" " if index else b"") + syllable.encode()
         write = text.encode()
         length = max(len(read), len(write) + 1)
         padding = bytes([EPSILON])

@@ -22,7 +22,7 @@ ATTENDED_S = 1.28
 
 
 class Chunks(NamedTuple):
-    """Says how clips are cut, in frames of logits.
+    """How clips are cut, in frames of logits.
 
     Attributes:
         size: frames of a chunk; 0 if clips are not cut.

@@ -63,7 +63,7 @@ class Conformer(SizedNetwork):
             channels,
             heads,
             self.dropout,
-            # what all modules add up to has the size of what one adds (GPT-2; Radford et al., 2019)
+            # scale residuals by 1 / sqrt(depth) (GPT-2; Radford et al., 2019)
             residual=(MODULES * num_blocks) ** -0.5,
             chunks=self._chunks,
             chunk_seed=self.seed * 1000 + 900,

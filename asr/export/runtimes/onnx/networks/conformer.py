@@ -70,9 +70,9 @@ def _frames(graph: Graph, hidden: Value, num_frames: Value, channels: int, chunk
         mask = padding_mask(graph, num_frames, hidden, axis=1, rank=3)
         keys = _with_chunks_before(graph, mask, 1, chunks)  # (N, K, 1)
         keys = graph.op("Unsqueeze", graph.op("Transpose", keys, perm=[0, 2, 1]), [1])  # (N, 1, 1, K)
-        places = graph.op("Range", 0, graph.op("Squeeze", graph.size(hidden, 1), [0]), 1)
-        places = graph.op("Unsqueeze", graph.op("Cast", places, to=FLOAT32), [1, 2])  # (T, 1, 1)
-        angles = places * graph.constant("rates", rotary_rates(channels))  # (T, 1, D / 2)
+        indices = graph.op("Range", 0, graph.op("Squeeze", graph.size(hidden, 1), [0]), 1)
+        indices = graph.op("Unsqueeze", graph.op("Cast", indices, to=FLOAT32), [1, 2])  # (T, 1, 1)
+        angles = indices * graph.constant("rates", rotary_rates(channels))  # (T, 1, D / 2)
         cosine, sine = graph.op("Cos", angles), graph.op("Sin", angles)
         return Frames(
             mask,

@@ -75,11 +75,11 @@ def padding_mask(graph: Graph, lengths: Value, values: Value, *, axis: int, rank
         rank: number of axes of the mask, all of size 1 but the first and that of time.
     """
     size = graph.op("Squeeze", graph.size(values, axis), [0])
-    places = graph.op("Range", 0, size, 1)  # (size,)
+    indices = graph.op("Range", 0, size, 1)  # (size,)
     if behind := rank - 1 - axis:
-        places = graph.op("Unsqueeze", places, list(range(1, 1 + behind)))
+        indices = graph.op("Unsqueeze", indices, list(range(1, 1 + behind)))
     lengths = graph.op("Unsqueeze", lengths, list(range(1, rank)))
-    return graph.op("Cast", graph.op("Less", places, lengths), to=FLOAT32)
+    return graph.op("Cast", graph.op("Less", indices, lengths), to=FLOAT32)
 
 
 def by_row(graph: Graph, frames: Value) -> Value:
