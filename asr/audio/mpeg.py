@@ -302,8 +302,9 @@ def _tag_bytes(stream: BinaryIO, end: int) -> int:
     if tail[-128:-125] == b"TAG":
         return 355 if tail.startswith(b"TAG+") else 128
     if tail[-32:-24] == b"APETAGEX":
-        has_header = int.from_bytes(tail[-12:-8], "little") >> 31
-        return int.from_bytes(tail[-20:-16], "little") + 32 * has_header
+        size = int.from_bytes(tail[-20:-16], "little")
+        stream.seek(max(0, end - size - 32))
+        return size + 32 * (stream.read(8) == b"APETAGEX")  # a header that the footer need not declare
     if tail[-10:-7] == b"3DI":
         return 10 + _id3_size(tail[-10:])
     if tail.endswith(b"LYRICS200") and tail[-15:-9].isdigit():

@@ -35,6 +35,7 @@ TAGS_BEHIND = {
     "Lyrics3": b"LYRICSBEGIN" + TAG + b"%06d" % (len(TAG) + 11) + b"LYRICS200",
     "zeros": bytes(60_000),
 }
+TAGS_BEHIND["APEv2 with a header that is not declared"] = TAGS_BEHIND["APEv2"][:-9] + bytes(9)
 TAGS_BEHIND["APEv2 and ID3v1"] = TAGS_BEHIND["APEv2"] + TAGS_BEHIND["ID3v1"]
 
 
