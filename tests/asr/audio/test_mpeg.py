@@ -35,7 +35,17 @@ TAGS_BEHIND = {
     "Lyrics3": b"LYRICSBEGIN" + TAG + b"%06d" % (len(TAG) + 11) + b"LYRICS200",
     "zeros": bytes(60_000),
 }
-TAGS_BEHIND["APEv2 with a header that is not declared"] = TAGS_BEHIND["APEv2"][:-9] + bytes(9)
+SMALL = (2032).to_bytes(4, "little") + b"\x01\0\0\0"  # a tag smaller than the audio
+TAGS_BEHIND["APEv2 with a header that is not declared"] = (
+    b"APETAGEX\xd0\x07\0\0"
+    + SMALL
+    + b"\0\0\0\xa0"
+    + bytes(8)
+    + TAG[:2000]
+    + b"APETAGEX\xd0\x07\0\0"
+    + SMALL
+    + bytes(12)
+)
 TAGS_BEHIND["APEv2 and ID3v1"] = TAGS_BEHIND["APEv2"] + TAGS_BEHIND["ID3v1"]
 
 
