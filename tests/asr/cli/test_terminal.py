@@ -8,10 +8,10 @@ from helpers.processes import LIMIT_S
 
 PROGRAM = """
 import sys
-from asr.cli.terminal import outlive_terminal
-outlive_terminal()
+from asr.cli.terminal import survive_hangup
+survive_hangup()
 streams = sys.stdout, sys.stderr
-outlive_terminal()
+survive_hangup()
 assert (sys.stdout, sys.stderr) == streams
 print("你好")
 print("a problem", file=sys.stderr)

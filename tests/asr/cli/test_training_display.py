@@ -18,7 +18,7 @@ from asr.training.monitoring.observer import TrainingStart
 
 
 def test_error_during_preparation_is_on_its_own_line(monkeypatch, capsys):
-    def fail(config, name, *, observer, **how):
+    def fail(config, name, devices, *, observer, **how):
         observer.on_work(Work("checking audio", 1, 4, "clips"))
         raise UserError("the disk is gone")
 

@@ -76,7 +76,7 @@ def test_score_of_an_empty_transcript_is_that_of_its_best_path(exported, scripts
     frames[:, recognizer.about["blank_id"]] = np.log(0.75)
     recognizer.log_probs = lambda _: frames
     transcript = recognizer.transcribe(np.zeros(16_000, np.int16))
-    (expected,) = hypotheses_of(best_path(Logits(frames[None], np.array([10]))), ["-"], Vocabulary("a"), 0.01)
+    (expected,) = hypotheses_of(best_path(Logits(frames[None], np.array([10]))), Vocabulary("a"), 0.01)
     assert (transcript.text, transcript.tokens) == ("", [])
     assert transcript.score == pytest.approx(expected.score, abs=1e-3)
     assert expected.score == pytest.approx(10 * np.log(0.75), abs=1e-3)

@@ -315,7 +315,7 @@ def test_clips_are_grouped_by_noise_and_unreadable_ones_are_last(page: Any, tmp_
 
 def test_confidences_are_compared_with_accuracies(page: Any) -> None:
     said, hypothesis = example("a b c d", "a b x d")
-    hypothesis = dataclasses.replace(hypothesis, confidences=(1.0, 0.9, 0.95, 0.45))
+    hypothesis = segment_of(hypothesis.tokens, hypothesis.text, confidences=(1.0, 0.9, 0.95, 0.45))
     root = page((said, hypothesis))
     rows = rows_of(root, "confidence")
     assert rows == {
@@ -329,7 +329,7 @@ def test_confidences_are_compared_with_accuracies(page: Any) -> None:
 
 def test_wrong_hanzi_are_counted_by_whether_their_syllable_is_right(page: Any) -> None:
     said, hypothesis = example("ta1 de5 shu1", "ta1 de5 su1", text="他的书")
-    root = page((said, dataclasses.replace(hypothesis, text="她得苏")))
+    root = page((said, segment_of(hypothesis.tokens, "她得苏")))
     rows = hanzi_rows(root)
     assert rows["right syllable, wrong hanzi: language model"] == ["66.7%", "2"]
     assert rows["wrong syllable, wrong hanzi: acoustics"] == ["33.3%", "1"]
@@ -519,7 +519,7 @@ def recording(tmp_path: Path) -> Path:
 def sounding(path: Path, said: str, recognized: str, *times_s: float) -> tuple[Utterance, Segment]:
     """Return an utterance with a recording, and a hypothesis with the time of each token."""
     utterance, hypothesis = example(said, recognized, audio_path=str(path), duration_s=2.0)
-    return utterance, dataclasses.replace(hypothesis, times_s=times_s)
+    return utterance, segment_of(hypothesis.tokens, hypothesis.text, times_s=times_s)
 
 
 def flags_of(card: Element, kind: str) -> list[tuple[str, str, float]]:
