@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multigpu.errors import DeviceError
-from multigpu.quiet import start_devices
+from multigpu.start import start_devices
 
 if TYPE_CHECKING:
     from multigpu.checking.check import Check

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
-from multigpu import quiet
+from multigpu import start
 from multigpu.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def start_devices(devices: Devices = ONE_DEVICE, cpu_towers: int = 1) -> tuple[s
         raise UserError("`simulate`: expected a number of devices, such as `devices=2`, received none")
     with device_errors_as_user_errors("devices"):
         if devices.names is None:
-            return quiet.start_devices("1", simulate=devices.simulate, cpu_towers=cpu_towers)
-        return quiet.start_devices(str(devices.names), simulate=devices.simulate)
+            return start.start_devices("1", simulate=devices.simulate, cpu_towers=cpu_towers)
+        return start.start_devices(str(devices.names), simulate=devices.simulate)
 
 
 def spread_over(devices: Sequence[str]) -> Spread:

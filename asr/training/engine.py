@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.model.devices import Devices, device_errors_as_user_errors, start_devices
-from multigpu import quiet
+from multigpu import start
 
 if TYPE_CHECKING:
     from multigpu.engine import Engine
@@ -60,5 +60,5 @@ def _join_workers() -> Engine:
         signal.signal(signal.SIGINT, handler)
 
     with device_errors_as_user_errors("engine"):
-        quiet.import_tensorflow(prepare=join)
+        start.import_tensorflow(prepare=join)
     return engines[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.text.pinyin import is_syllable, split_syllable
+from asr.base.text.pinyin import split_syllable, without_tone
 from asr.base.types import Utterance
 from data_pipeline.doctor.findings import ROLES, sources_of
 from data_pipeline.manifests.manifest import read_manifest
@@ -125,7 +125,7 @@ def _unseen(utterances: Sequence[Utterance], train: Inspection) -> list[Unseen]:
     """
     named: dict[str, Callable[[str], str]] = {"labels": str}
     if train.part_counts:
-        named["syllables without tone"] = _without_tone
+        named["syllables without tone"] = without_tone
     found = []
     for what, name_of in named.items():
         known = set(map(name_of, train.label_counts))
@@ -138,10 +138,6 @@ def _unseen(utterances: Sequence[Utterance], train: Inspection) -> list[Unseen]:
             duration_s += utterance.duration_s * bool(unseen)
         found.append(Unseen(what, _by_frequency(counts), num_utterances, duration_s))
     return found
-
-
-def _without_tone(label: str) -> str:
-    return label[:-1] if is_syllable(label) else label
 
 
 def _parts(labels: collections.Counter[str]) -> dict[str, dict[str, int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 
-from multigpu.quiet import start_devices
+from multigpu.start import start_devices
 
 NUM_STAGES, NUM_MICRO_BATCHES, NUM_ROWS, NUM_STEPS = 7, 4, 8, 3
 SIZE, NUM_CLASSES = 75, 10  # the smallest pictures that Inception v3 takes

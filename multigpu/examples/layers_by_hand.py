@@ -8,7 +8,7 @@ the first device. `StagedModel` takes the same assignment as lists of names, and
 
 from __future__ import annotations
 
-from multigpu.quiet import start_devices
+from multigpu.start import start_devices
 
 
 def main() -> None:

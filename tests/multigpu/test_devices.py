@@ -110,7 +110,7 @@ def test_towers_that_share_the_cpu_divide_its_threads():
     program = """
 import os
 os.cpu_count = lambda: 6
-from multigpu.quiet import start_devices
+from multigpu.start import start_devices
 assert start_devices("1", simulate=False, cpu_towers=2) == ("/CPU:0", "/CPU:0")
 import tensorflow as tf
 assert tf.config.threading.get_intra_op_parallelism_threads() == 3

@@ -24,6 +24,11 @@ def is_syllable(token: str) -> bool:
     return len(token) > 1 and token[-1] in TONES and token[:-1].isascii() and bool(set(token) & set("aeiouv"))
 
 
+def without_tone(token: str) -> str:
+    """Return a toned syllable without its tone; other tokens are unchanged."""
+    return token[:-1] if is_syllable(token) else token
+
+
 def split_syllable(syllable: str) -> tuple[str, str, str]:
     """Return initial, final and tone: `zhong1` -> (`zh`, `ong`, `1`); `an4` -> (``, `an`, `4`).
 

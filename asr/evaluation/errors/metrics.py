@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from asr.base.text.pinyin import is_syllable
+from asr.base.text.pinyin import without_tone
 from asr.base.text.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import WORD_BOUNDARY
@@ -67,11 +67,6 @@ def mean_loss(reference_log_probs: Iterable[float]) -> float:
     return -sum(fitting) / len(fitting) if fitting else math.nan
 
 
-def without_tones(tokens: Sequence[str]) -> list[str]:
-    """Remove the tones of syllables; other tokens are unchanged."""
-    return [token[:-1] if is_syllable(token) else token for token in tokens]
-
-
 class Measure(NamedTuple):
     """The edits of every utterance in one unit, such as "syllable"."""
 
@@ -97,7 +92,8 @@ def measures(
     texts = text_pairs(utterances, hypotheses, unit)
     found = [_measure(unit, pairs)]
     if unit == "syllable":
-        found.append(_measure("tone-free syllable", [(without_tones(r), without_tones(h)) for r, h in pairs]))
+        bare = [(list(map(without_tone, r)), list(map(without_tone, h))) for r, h in pairs]
+        found.append(_measure("tone-free syllable", bare))
     characters = [(characters_of(r), characters_of(h)) for r, h in texts]
     if texts and unit != "character":
         found.append(_measure("character", characters))

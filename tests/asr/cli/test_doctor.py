@@ -12,7 +12,7 @@ from asr.base.errors import UserError
 from asr.cli.commands.data.doctor import add_doctor_arguments, doctor_command
 from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
-from multigpu.quiet import LOG_LEVEL
+from multigpu.start import LOG_LEVEL
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from data_pipeline.doctor.diagnosis import as_json
     from data_pipeline.doctor.findings import sources_to_examine
     from data_pipeline.doctor.page import write_doctor_page
-    from multigpu.quiet import import_tensorflow
+    from multigpu.start import import_tensorflow
 
     config_path = find_config(arguments.config or DEFAULT_CONFIG)
     config = load_config(config_path, arguments.overrides)

@@ -18,7 +18,7 @@ def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
 
 def pack_command(arguments: argparse.Namespace) -> int:
     """Pack each manifest and return the exit status."""
-    from multigpu.quiet import import_tensorflow
+    from multigpu.start import import_tensorflow
 
     import_tensorflow()
     from data_pipeline.batches.pack import pack_manifest

@@ -6,6 +6,7 @@ from asr.base.text.pinyin import (
     split_syllable,
     syllables_in,
     with_tone_mark,
+    without_tone,
 )
 
 
@@ -73,3 +74,8 @@ def test_mandarin_syllables_contain_every_common_syllable_once():
 )
 def test_syllables_are_written_with_tone_marks(syllable, written):
     assert with_tone_mark(syllable) == written
+
+
+def test_tones_are_removed_from_syllables_only():
+    tokens = ["ma3", "er2", "seven", "B2B"]
+    assert list(map(without_tone, tokens)) == ["ma", "er", "seven", "B2B"]

@@ -9,7 +9,6 @@ from asr.evaluation.errors.metrics import (
     measures,
     total_edits,
     without_text,
-    without_tones,
 )
 from asr.evaluation.written_text import characters_of, words_of
 
@@ -59,10 +58,6 @@ def test_an_alignment_contains_both_sequences():
     assert [p.reference for p in pairs if p.reference] == reference
     assert [p.hypothesis for p in pairs if p.hypothesis] == hypothesis
     assert [p.edit for p in pairs].count("equal") == 3
-
-
-def test_tones_are_removed_from_syllables_only():
-    assert without_tones(["ma3", "er2", "seven", "B2B"]) == ["ma", "er", "seven", "B2B"]
 
 
 def sets(*rows):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from multigpu.quiet import LOG_LEVEL
+from multigpu.start import LOG_LEVEL
 
 ROOT = Path(__file__).parents[2]
-START = "from multigpu.quiet import import_tensorflow; import_tensorflow(); import tensorflow"
+START = "from multigpu.start import import_tensorflow; import_tensorflow(); import tensorflow"
 
 
 @pytest.mark.parametrize(("level", "is_silent"), [(None, True), ("3", True), ("0", False)])
