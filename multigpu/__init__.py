@@ -33,10 +33,10 @@ __all__ = [
 
 _MODULES = {
     "DeviceError": "errors",
-    "ParallelModel": "parallel_model",
+    "ParallelModel": "keras_models.parallel_model",
     "StagedModel": "stages.staged_model",
-    "data_parallelism": "towers",
-    "multi_gpu_model": "keras2",
+    "data_parallelism": "replication.towers",
+    "multi_gpu_model": "keras_models.keras2",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.text.pinyin import split_syllable, without_tone
+from asr.base.text.pinyin import is_syllable, split_syllable, without_tone
 from asr.base.types import Utterance
 from data_pipeline.doctor.findings import ROLES, sources_of
 from data_pipeline.manifests.manifest import read_manifest
