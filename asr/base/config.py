@@ -326,13 +326,10 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
     loaded = _apply(defaults or Config(), _read_toml(path, ()))
     for override in overrides:
         loaded = _apply(loaded, [(f"`overrides={override}`", _parse_override(override))])
-    return loaded if loaded.train.learning_rate else _with_own_rate(loaded)
-
-
-def _with_own_rate(config: Config) -> Config:
-    """Return the configuration with the learning rate that its network learns well with."""
-    rate = OWN_RATES.get(config.model.family, OWN_RATE)
-    return dataclasses.replace(config, train=dataclasses.replace(config.train, learning_rate=rate))
+    if loaded.train.learning_rate:
+        return loaded
+    rate = OWN_RATES.get(loaded.model.family, OWN_RATE)  # with which its network learns well
+    return dataclasses.replace(loaded, train=dataclasses.replace(loaded.train, learning_rate=rate))
 
 
 def find_config(name: str) -> Path:

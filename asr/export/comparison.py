@@ -136,7 +136,9 @@ class _Comparison:
                 self.max_logit_difference = float(np.maximum(self.max_logit_difference or 0.0, difference))
             found.append(self._tokens_of(output))
             if output.times_s is not None and found[-1] == tokens:
-                self._compare_times(frames * self._frame_s, output.times_s)
+                differences = np.abs(frames * self._frame_s - np.asarray(output.times_s))
+                largest = float(np.max(differences, initial=0.0))
+                self.max_time_difference_s = max(self.max_time_difference_s or 0.0, largest)
         self.changed += count_edits(tokens, found[0])
         self.num_same_tokens += all(other == tokens for other in found)
         self.trained += count_edits(reference, tokens)
@@ -155,12 +157,11 @@ class _Comparison:
         """Return the errors of the written texts, trained and exported; None if none were written."""
         return (self.trained_written, self.exported_written) if self.writes else None
 
-    def _compare_times(self, expected: npt.NDArray[np.floating], received: Sequence[float]) -> None:
-        difference = float(np.max(np.abs(expected - np.asarray(received)), initial=0.0))
-        self.max_time_difference_s = max(self.max_time_difference_s or 0.0, difference)
-
     def _tokens_of(self, output: Outputs) -> tuple[str, ...]:
-        return output.tokens if output.tokens is not None else self._greedy_tokens(output.logits)
+        if output.tokens is not None:
+            return output.tokens
+        assert output.logits is not None, "a runtime gives logits, tokens or both"
+        return self._vocabulary.decode(collapse(np.argmax(output.logits, axis=-1))[0].tolist())
 
     def _written(self, tokens: Sequence[str]) -> str:
         """Return the text of the trained model's tokens, as `asr transcribe --hanzi general` writes it."""
@@ -171,10 +172,6 @@ class _Comparison:
     @functools.cached_property
     def _converter(self) -> Converter:
         return Converter.load()
-
-    def _greedy_tokens(self, logits: Logits2D | None) -> tuple[str, ...]:
-        assert logits is not None, "a runtime gives logits, tokens or both"
-        return self._vocabulary.decode(collapse(np.argmax(logits, axis=-1))[0].tolist())
 
 
 def largest_difference(expected: Logits2D, received: Logits2D) -> float:

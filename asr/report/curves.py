@@ -80,7 +80,8 @@ def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
 
 def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[str, float]]:
     """Draw the parts of each epoch's time, and return them with the whole run's seconds by part."""
-    parts = [time_parts(before_s, m) for before_s, m in zip(seconds_before(metrics), metrics, strict=True)]
+    befores_s = [0.0, *(m.train_s for m in metrics)][: len(metrics)]
+    parts = [time_parts(before_s, m) for before_s, m in zip(befores_s, metrics, strict=True)]
     names = {"device": "on the device", "waiting": "waiting for data", "evaluation": "evaluation"}
     layers = [
         ChartLine(name, kind, [epoch_s[index] / max(sum(epoch_s), 1e-9) for epoch_s in parts])
@@ -89,11 +90,6 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[st
     epochs = [m.epoch for m in metrics]
     chart = stacked_chart("Where the time went", "share of an epoch", epochs, layers, show=short_percent)
     return chart, dict(zip(names.values(), map(sum, zip(*parts, strict=True)), strict=True))
-
-
-def seconds_before(metrics: Sequence[EpochMetrics]) -> list[float]:
-    """Return the seconds of training before each epoch."""
-    return [0.0, *(m.train_s for m in metrics)][: len(metrics)]
 
 
 def time_parts(before_s: float, epoch: EpochMetrics) -> tuple[float, float, float]:

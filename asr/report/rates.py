@@ -49,7 +49,8 @@ def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) ->
     headings = ("", "error rate", "95% interval", "errors", "substituted", "inserted", "deleted", "out of")
     by_length = sorted(scored, key=lambda s: s.utterance.duration_s)
     speakers = grouped(scored, [s.utterance.speaker or "unknown" for s in scored])
-    lengths = grouped(by_length, [length_bin(s.utterance.duration_s) for s in by_length])
+    ranges = [range_name(LENGTH_EDGES_S, s.utterance.duration_s, "s") for s in by_length]
+    lengths = grouped(by_length, ranges)
     corpora = grouped(scored, [s.utterance.corpus or "unknown" for s in scored])
     groups = []
     if len(corpora) > 1:
@@ -124,11 +125,6 @@ def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Sc
 def summed(scored: Iterable[Scored]) -> EditCounts:
     """Sum the edits of utterances."""
     return sum((s.edits for s in scored), EditCounts())
-
-
-def length_bin(duration_s: float) -> str:
-    """Return the name of a clip's range of seconds; an upper edge belongs to its range."""
-    return range_name(LENGTH_EDGES_S, duration_s, "s")
 
 
 def range_name(edges: Sequence[float], value: float, measure: str) -> str:

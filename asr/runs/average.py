@@ -15,7 +15,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.runs.checkpoint import Arrays, Checkpoint, read_checkpoint
 from asr.runs.origin import AverageOrigin, write_run
-from asr.runs.progress import EpochMetrics, Progress, best_first
+from asr.runs.progress import Progress, best_first
 from asr.runs.run import Run
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,8 @@ def average_best(run: Run, num_best: int) -> Average:
         UserError: fewer than two checkpoints can be read, or they are of different models.
     """
     mean = _Mean()
-    for metrics in kept_epochs(run):
+    kept = [metrics for metrics in run.metrics() if run.epoch_checkpoint(metrics.epoch).exists()]
+    for metrics in best_first(kept):
         if len(mean.epochs) == num_best:
             break
         try:
@@ -70,12 +71,6 @@ def average_best(run: Run, num_best: int) -> Average:
             len(mean.epochs),
         )
     return mean.result()
-
-
-def kept_epochs(run: Run) -> list[EpochMetrics]:
-    """Return the epochs whose checkpoints exist, the lowest dev error first; of equal ones the later."""
-    kept = [metrics for metrics in run.metrics() if run.epoch_checkpoint(metrics.epoch).exists()]
-    return best_first(kept)
 
 
 def write_average(run: Run, average: Average, target: Path) -> None:

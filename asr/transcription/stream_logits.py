@@ -146,7 +146,7 @@ class PieceLogits:
     def ahead(self) -> LogProbs:
         """Return the log probabilities that would follow if the stream ended now."""
         piece = self._cutter.open_piece()
-        return self._no_frames() if piece is None else self._new_frames(piece)
+        return np.zeros((0, self._num_outputs), np.float32) if piece is None else self._new_frames(piece)
 
     def finish(self) -> Iterator[LogProbs]:
         """Yield the remaining log probabilities at the end of the stream."""
@@ -174,9 +174,6 @@ class PieceLogits:
         blanks = np.full((num_blanks, self._num_outputs), IMPOSSIBLE, np.float32)
         blanks[:, BLANK_ID] = 0.0
         return np.concatenate([blanks, log_probs])
-
-    def _no_frames(self) -> LogProbs:
-        return np.zeros((0, self._num_outputs), np.float32)
 
 
 def _is_blank(frame: LogProbs) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,12 +117,9 @@ def require_recordings(reading: CorpusReading, source: Path, layout: str) -> Cor
     """
     if any(reading.splits.values()):
         return reading
-    found = "".join(f"\n  {item.what}: {item.reason}" for item in _first_by_reason(reading.left_out))
+    by_reason = {item.reason: item for item in reversed(reading.left_out)}  # the first of each reason
+    found = "".join(f"\n  {item.what}: {item.reason}" for item in by_reason.values())
     raise UserError(
         f"{source}: no recording with a transcript below this folder; expected {layout}"
         + (f"; found instead:{found}" if found else "")
     )
-
-
-def _first_by_reason(left_out: Sequence[LeftOut]) -> list[LeftOut]:
-    return list({item.reason: item for item in reversed(left_out)}.values())

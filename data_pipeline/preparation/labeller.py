@@ -102,7 +102,9 @@ class Labeller:
         source = iter(recordings)
         while some := list(itertools.islice(source, AT_ONCE)):
             to_read = [recording for recording in some if not self._keeps(recording)]
-            texts = {recording.text: self._numbers_written_out(recording.text) for recording in to_read}
+            texts = {one.text: one.text for one in to_read}
+            if self.normalizer is not None:
+                texts = {text: self.normalizer(text) if has_numbers(text) else text for text in texts}
             labels = label_all(list(texts.values()), self.units, self.policy)
             labelled = dict(zip(texts, zip(texts.values(), labels, strict=True), strict=True))
             for recording in some:
@@ -122,9 +124,6 @@ class Labeller:
         except UserError as error:
             return LeftOut(recording.audio_path, "invalid syllable labels", str(error))
         return dataclasses.replace(recording, text=text, tokens=tokens)
-
-    def _numbers_written_out(self, text: str) -> str:
-        return self.normalizer(text) if self.normalizer and has_numbers(text) else text
 
     def _normalized(
         self, text: str, labels: tuple[str, ...] | UnlabelledError

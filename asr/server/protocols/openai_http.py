@@ -44,7 +44,7 @@ def openai_routes(service: RecognitionService) -> list[BaseRoute]:
             form = await receive_form(request, ticket, service.limits)
             read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
             answer = _answer_of(form)
-            if _is_true(form, "stream"):
+            if form.one("stream").lower() in ("true", "1"):
                 events = _events(service, ticket, read, stack.pop_all())
                 return StreamingResponse(events, media_type="text/event-stream")
             return answer(service, await while_connected(request, service.recognize(ticket, read)))
@@ -84,10 +84,6 @@ def file_of(form: Form) -> bytes:
     if "file" not in form.files:
         raise invalid("`file`: expected a recording, received none", "file", "missing_required_parameter")
     return form.files["file"]
-
-
-def _is_true(form: Form, name: str) -> bool:
-    return form.one(name).lower() in ("true", "1")
 
 
 def _answer_of(form: Form) -> Callable[[RecognitionService, Transcript], Response]:

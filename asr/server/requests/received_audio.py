@@ -10,7 +10,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, audio_he
 from asr.base.errors import UserError
 from asr.base.text.wording import duration
 from asr.server.requests.limits import MAX_CHANNELS
-from asr.server.requests.request_errors import RefusalError, invalid, too_large
+from asr.server.requests.request_errors import invalid, too_large
 
 BLOCK_S = 30.0
 
@@ -67,8 +67,4 @@ def pcm_waveform(data: bytes, num_channels: int = 1, byte_width: int = 2) -> Wav
 def refuse_too_long(duration_s: float, max_audio_s: float, param: str | None = None) -> None:
     """Raise a RefusalError for a recording that is longer than the limit."""
     if duration_s > max_audio_s:
-        raise _too_long(max_audio_s, param)
-
-
-def _too_long(max_audio_s: float, param: str | None) -> RefusalError:
-    return too_large(f"expected at most {duration(max_audio_s)} of audio; cut the recording", param)
+        raise too_large(f"expected at most {duration(max_audio_s)} of audio; cut the recording", param)

@@ -28,14 +28,9 @@ def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
     Raises:
         OSError: the file cannot be written.
     """
-    transducer = hanzi_transducer(choose_words(tokens))
+    transducer = _Builder(choose_words(tokens)).transducer
     transducer.write(path)
     return transducer
-
-
-def hanzi_transducer(words: Words) -> Transducer:
-    """Return the transducer of a model of words."""
-    return _Builder(words).transducer
 
 
 class _Builder:
