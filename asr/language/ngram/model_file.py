@@ -8,8 +8,8 @@ from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.work import OnProgress, ignore_progress
 from asr.language.ngram.arpa import read_arpa, write_arpa
-from asr.language.ngram.kenlm import read_kenlm, write_kenlm
-from asr.language.ngram.kenlm_header import KINDS, is_kenlm, read_header
+from asr.language.ngram.kenlm_binary.kenlm import read_kenlm, write_kenlm
+from asr.language.ngram.kenlm_binary.kenlm_header import KINDS, is_kenlm, read_header
 from asr.language.ngram.model import NGramModel
 
 BEGINNING_BYTES = 64

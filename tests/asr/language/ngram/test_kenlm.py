@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asr.base.errors import UserError
-from asr.language.ngram.kenlm_header import FIXED, SANITY
+from asr.language.ngram.kenlm_binary.kenlm_header import FIXED, SANITY
 from asr.language.ngram.model_file import load_model, save_model
 
 FILES = Path(__file__).parent / "kenlm_files"

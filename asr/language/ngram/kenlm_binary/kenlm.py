@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from asr.language.ngram.backoff import complete_ngrams
-from asr.language.ngram.kenlm_header import (
+from asr.language.ngram.kenlm_binary.kenlm_header import (
     COPY,
     PROBING,
     REBUILD,
@@ -24,7 +24,7 @@ from asr.language.ngram.kenlm_header import (
     read_header,
     truncated_error,
 )
-from asr.language.ngram.kenlm_trie import read_trie
+from asr.language.ngram.kenlm_binary.kenlm_trie import read_trie
 from asr.language.ngram.model import (
     LONGEST_WORDS,
     MIDDLE_WORDS,

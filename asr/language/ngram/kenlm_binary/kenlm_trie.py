@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled
-from asr.language.ngram.kenlm_header import (
+from asr.language.ngram.kenlm_binary.kenlm_header import (
     ARRAYS,
     COPY,
     QUANTISED,

@@ -1,0 +1,1 @@
+"""The binary files of KenLM: their header, and their tables by hashing or as a trie."""
