@@ -24,6 +24,7 @@ OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write
 OGG_PAGE = b"OggS\0"
 OGG_LAST = 4  # flag of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
+OGG_HEADER = re.compile(rb"OggS\0[\0-\7].{8}(.{4})(.{4})", re.DOTALL)  # serial number, number of the page
 OGG_BEGIN = re.compile(rb"OggS\0[\2\3\6\7]\0{8}.{4}\0{4}", re.DOTALL)
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
 W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
@@ -210,11 +211,8 @@ def _declared(stream: BinaryIO, magic: bytes) -> Audio | None:
 
 def _ogg_reason(stream: BinaryIO) -> str:
     """Return why audio of an Ogg file would be missing; "" if none would be (RFC 3533)."""
-    if _has_second_ogg(stream):
-        return (
-            "expected one Ogg stream, received two, one after the other; only the first would be read: "
-            "convert it to WAV"
-        )
+    if reason := _ogg_order_reason(stream):
+        return reason
     stream.seek(max(0, stream.seek(0, io.SEEK_END) - OGG_TAIL_BYTES))
     tail = stream.read()
     if not _ogg_has_end(tail):
@@ -222,19 +220,29 @@ def _ogg_reason(stream: BinaryIO) -> str:
     return _ogg_end_reason(tail)
 
 
-def _has_second_ogg(stream: BinaryIO) -> bool:
-    """Return whether a stream begins after the pages with which all streams of a group begin."""
-    place = stream.seek(0)
+def _ogg_order_reason(stream: BinaryIO) -> str:
+    """Return what is wrong with the order of pages: another stream begins, or some are missing; else ""."""
+    place, expected = stream.seek(0), dict[bytes, int]()  # the next page of each stream
     while OGG_BEGIN.match(page := stream.read(27 + 255)) and len(page) >= 27 + page[26]:
+        expected[page[14:18]] = 1
         place += 27 + page[26] + sum(page[27 : 27 + page[26]])
         stream.seek(place)
     stream.seek(place)
     tail = b""
     while data := stream.read(1 << 20):
         if OGG_BEGIN.search(data := tail + data):
-            return True
+            return (
+                "expected one Ogg stream, received two, one after the other; only the first would be read: "
+                "convert it to WAV"
+            )
+        for serial, number in OGG_HEADER.findall(data):
+            found = int.from_bytes(number, "little")
+            if found > expected.get(serial, found):  # a stream that is not numbered is read
+                return f"cut: expected page {expected[serial]}, found page {found}; copy it again"
+            if serial in expected:
+                expected[serial] = found + 1
         tail = data[-21:]
-    return False
+    return ""
 
 
 def _ogg_has_end(tail: bytes) -> bool:

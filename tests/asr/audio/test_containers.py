@@ -290,6 +290,16 @@ def test_ogg_whose_last_page_declares_too_little_is_refused(tmp_path, subtype):
     assert all(message.startswith(f"{path}: its last page declares") for message in errors(path))
 
 
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_ogg_with_a_page_missing_in_the_middle_is_refused(tmp_path, subtype):
+    path = tmp_path / "a.ogg"
+    pages = written(path, "OGG", subtype, np.tile(NOISE, 30)).split(b"OggS")[1:]
+    assert errors(path) == [""] * 3
+    assert len(pages) > 6
+    path.write_bytes(b"".join(b"OggS" + page for page in pages[:4] + pages[5:]))
+    assert all("expected page 4, found page 5" in message for message in errors(path))
+
+
 def ogg_checksum(page):
     value = 0
     for byte in page:
