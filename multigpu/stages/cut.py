@@ -15,7 +15,7 @@ MAX_LISTED = 8  # names in a message
 
 
 @dataclass(frozen=True)
-class Stage:
+class ModelStage:
     """A part of a model that runs on one device.
 
     Attributes:
@@ -44,7 +44,7 @@ class Stage:
         return list({id(v): v for layer in self.layers for v in layer.variables}.values())
 
 
-def cut(graph: LayerGraph, names: Sequence[Sequence[str]]) -> list[Stage]:
+def cut(graph: LayerGraph, names: Sequence[Sequence[str]]) -> list[ModelStage]:
     """Return the stages of a model.
 
     Inputs need not be named, nor operations that are not layers (`x + y`): an input belongs to the stage that
@@ -78,7 +78,7 @@ def cut(graph: LayerGraph, names: Sequence[Sequence[str]]) -> list[Stage]:
         made = [key for call in calls for key in call.outputs if key in later or key in graph.outputs]
         of_batch = dict.fromkeys(key for key in taken if key not in made_in)
         of_stages = dict.fromkeys(key for key in taken if made_in.get(key, index) != index)
-        cuts.append(Stage(index, calls, tuple(of_batch), tuple(of_stages), tuple(dict.fromkeys(made))))
+        cuts.append(ModelStage(index, calls, tuple(of_batch), tuple(of_stages), tuple(dict.fromkeys(made))))
     _check_variables(cuts)
     return cuts
 
@@ -172,7 +172,7 @@ def _check_order(graph: LayerGraph, stages: Sequence[int]) -> None:
             )
 
 
-def _check_variables(stages: Sequence[Stage]) -> None:
+def _check_variables(stages: Sequence[ModelStage]) -> None:
     owners: dict[int, tuple[int, str]] = {}
     for stage in stages:
         for layer in stage.layers:

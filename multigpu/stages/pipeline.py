@@ -21,7 +21,7 @@ from multigpu.replication.model_towers import LossAndGradients, sum_gradients
 from multigpu.replication.state import check_stateless, weigh_means_by_rows, write_updates
 from multigpu.replication.stateless import Tower, call_as_outermost, copies_of, shapes_for_any_rows
 from multigpu.replication.towers import Share, Structure, Tensor, as_tensors, merge, share_out, weighted_mean
-from multigpu.stages.cut import Stage
+from multigpu.stages.cut import ModelStage
 from multigpu.stages.finish import Finish, finish_without_loss
 from multigpu.stages.schedules import (
     MicroBatch,
@@ -62,7 +62,7 @@ class Pipeline:
         self,
         inner: keras.Model,
         graph: LayerGraph,
-        stages: Sequence[Stage],
+        stages: Sequence[ModelStage],
         replicas: Sequence[Sequence[str]],
         num_micro_batches: int,
         *,
@@ -79,7 +79,7 @@ class Pipeline:
         """Return the name of the device of each stage that holds its weights."""
         return self.replicas[0]
 
-    def num_held(self, stage: Stage) -> int:
+    def num_held(self, stage: ModelStage) -> int:
         """Return of how many of a replica's micro-batches a stage holds the activations, at most."""
         if any(getattr(layer, "synchronized", False) for layer in layers_of(self.inner)):
             return self.num_micro_batches
@@ -216,15 +216,15 @@ class Pipeline:
 
         return finish
 
-    def _recomputes(self, stage: Stage) -> bool:
+    def _recomputes(self, stage: ModelStage) -> bool:
         return self.recompute and stage is not self.stages[-1]
 
-    def _trained(self, stage: Stage) -> list[Any]:
+    def _trained(self, stage: ModelStage) -> list[Any]:
         """Return the trainable weights of a stage, in the order of the model's."""
         own = {id(variable) for variable in stage.variables}
         return [weight for weight in self.inner.trainable_variables if id(weight) in own]
 
-    def _variables(self, stage: Stage) -> list[Any]:
+    def _variables(self, stage: ModelStage) -> list[Any]:
         """Return what a stage may read: its variables, trainable first, and metrics in the last stage."""
         variables = {id(variable): variable for variable in (*self._trained(stage), *stage.variables)}
         if stage is self.stages[-1]:
@@ -234,7 +234,7 @@ class Pipeline:
         return list(variables.values())
 
     def _regularization(
-        self, stage: Stage, scale: Tensor | float
+        self, stage: ModelStage, scale: Tensor | float
     ) -> tuple[list[Tensor], list[Tensor | None]]:
         """Return the penalties of regularised weights, and the gradient of each, None without a penalty."""
         penalties, gradients = [], []

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from multigpu.devices import short_name
-from multigpu.stages.cut import Stage
+from multigpu.stages.cut import ModelStage
 from multigpu.stages.measure import LayerCost, joined
 from multigpu.stages.weights import bytes_of
 
@@ -38,7 +38,7 @@ class StagePlacement(NamedTuple):
 
 
 def stage_placements(
-    stages: Sequence[Stage],
+    stages: Sequence[ModelStage],
     devices: Sequence[Sequence[str]],
     optimizer: Any = None,
     costs: Sequence[LayerCost] = (),
@@ -72,7 +72,7 @@ def stage_placements(
     ]
 
 
-def _names(stage: Stage) -> set[str]:
+def _names(stage: ModelStage) -> set[str]:
     return {layer.name for layer in stage.layers}
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from multigpu.replication.model_towers import sum_gradients
 from multigpu.replication.stateless import Tower, TowerResult, Update, call_as_outermost, masks_of, with_masks
 from multigpu.replication.towers import Structure, Tensor
-from multigpu.stages.cut import Stage
+from multigpu.stages.cut import ModelStage
 
 Values: TypeAlias = Mapping[int, Structure]  # what layers return, by key
 Gradients: TypeAlias = dict[int, list[list[Tensor]]]  # of values by key: for each tensor, those to be summed
@@ -54,7 +54,7 @@ class StageRun:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: ModelStage,
         tower: Tower,
         num_weights: int,
         *,

@@ -16,10 +16,10 @@ from multigpu.replication.keras_internals import (
     wrap_weight_decay,
 )
 from multigpu.replication.towers import Tensor
-from multigpu.stages.cut import Stage
+from multigpu.stages.cut import ModelStage
 
 
-def place_weights(model: keras.Model, stages: Sequence[Stage], devices: Sequence[str]) -> bool:
+def place_weights(model: keras.Model, stages: Sequence[ModelStage], devices: Sequence[str]) -> bool:
     """Move the variables of each stage to its device, and return whether any was elsewhere.
 
     A `tf.function` that used them must be made again.

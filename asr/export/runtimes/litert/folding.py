@@ -11,7 +11,7 @@ import numpy as np
 
 from asr.model.acoustic_model import AcousticModel
 from asr.model.keras_internals import layers_directly_in, layers_of
-from asr.model.networks.conformers.conformer_block import Block
+from asr.model.networks.conformers.conformer_block import ConformerBlock
 from asr.model.networks.dcnn import Dcnn
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.separable import SeparableConvolution, Stage
@@ -29,7 +29,7 @@ def folded_copy(model: AcousticModel) -> AcousticModel:
         inner = {one.name: one for one in layers_directly_in(layer)}
         for before, norm in _pairs(layer, inner):
             _fold(inner[norm], inner[before])
-        if isinstance(layer, Block):
+        if isinstance(layer, ConformerBlock):
             _fold_share(layer, [inner["feed_forward0"], inner["feed_forward1"]])
     return copy
 
@@ -63,7 +63,7 @@ def _fold(norm: MaskedBatchNorm, before: keras.Layer) -> None:
     norm.moving_variance.assign(np.full_like(scale, 1.0 - norm.epsilon))
 
 
-def _fold_share(block: Block, feed_forwards: list[keras.Layer]) -> None:
+def _fold_share(block: ConformerBlock, feed_forwards: list[keras.Layer]) -> None:
     """Let feed-forwards compute the share of their outputs that the block of a Conformer adds."""
     for feed_forward in feed_forwards:
         (narrow,) = (layer for layer in layers_directly_in(feed_forward) if layer.name == "narrow")

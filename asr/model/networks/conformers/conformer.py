@@ -15,7 +15,7 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.types import Tensor
 from asr.model.networks.conformers.chunks import make_chunks
-from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, Block, ConformerBlockSize
+from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, ConformerBlock, ConformerBlockSize
 from asr.model.networks.layers import make_output
 from asr.model.networks.parts import NetworkPart, Passed
 from asr.model.networks.sized import SizedNetwork, block_parts
@@ -69,7 +69,7 @@ class Conformer(SizedNetwork):
             chunk_seed=self.seed * 1000 + 900,
         )
         self._blocks = [
-            Block(size, seed=next(seeds) * 100, name=f"block{index}") for index in range(num_blocks)
+            ConformerBlock(size, seed=next(seeds) * 100, name=f"block{index}") for index in range(num_blocks)
         ]
         self._outputs = [self.intermediate_output(index) for index in range(num_blocks)]
         self._output = make_output(self.num_outputs, self.output_parts, next(seeds))

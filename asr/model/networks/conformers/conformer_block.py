@@ -54,7 +54,7 @@ def dense(units: int, seed: int, name: str, share: float = 1.0) -> keras.layers.
     return keras.layers.Dense(units, kernel_initializer=initializer, name=name)
 
 
-class Block(BuiltByCall, keras.layers.Layer):
+class ConformerBlock(BuiltByCall, keras.layers.Layer):
     """Adds to frames what feed-forwards, attention and convolution make of them, and normalises them.
 
     Args:

@@ -20,7 +20,7 @@ from asr.model.networks.conformers.chunks import Chunks, make_chunks
 from asr.model.networks.conformers.conformer import SIZES, Conformer
 from asr.model.networks.conformers.conformer_block import (
     KERNEL,
-    Block,
+    ConformerBlock,
     ConvolutionModule,
     FeedForward,
     SelfAttention,
@@ -109,8 +109,8 @@ def add_striding(graph: Graph, layer: Striding, features: Value, num_frames: Val
     return hidden * padding_mask(graph, num_frames, hidden, axis=1, rank=3), num_frames
 
 
-@writes(Block)
-def add_block(graph: Graph, block: Block, inputs: Value, frames: Frames) -> Value:
+@writes(ConformerBlock)
+def add_block(graph: Graph, block: ConformerBlock, inputs: Value, frames: Frames) -> Value:
     """Map (B, T, C) to the same shape, 0 on padding."""
     inner = inner_layers(block)
     share = block.feed_forward_share
