@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_header, read_audio
+from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, read_audio, read_short_audio
 from asr.audio.voice_activity import speech_pieces
 from asr.base.system.paths import path_on_disk
 
@@ -39,13 +39,10 @@ def open_recording(source: AudioSource, pauses_matter: bool = True) -> Opened:
         UserError: it is not an audio file that can be read.
     """
     # a pipe can be read only once
-    if (
-        isinstance(source, str | Path)
-        and (source := Path(path_on_disk(str(source)))).is_file()
-        and audio_header(source).duration_s > LONG_S
-    ):
-        return LongRecording(source)
-    return opened(read_audio(source), pauses_matter)
+    if not isinstance(source, str | Path) or not (path := Path(path_on_disk(str(source)))).is_file():
+        return opened(read_audio(source), pauses_matter)
+    waveform = read_short_audio(path, LONG_S)
+    return LongRecording(path) if waveform is None else opened(waveform, pauses_matter)
 
 
 def opened(waveform: Waveform, pauses_matter: bool = True) -> Opened:

@@ -80,11 +80,28 @@ def read_audio(source: AudioSource) -> Waveform:
         UserError: the file is missing, empty, truncated, not audio, or shorter than one 25 ms window.
     """
     with _open_stream(source) as (stream, name):
-        wav = _checked_wav(stream, name)
-        if wav and wav.is_plain:
-            samples, rate_hz = read_plain(stream, wav), wav.rate_hz
-        else:
-            samples, rate_hz = _decode(stream, name)
+        return _read(stream, name)
+
+
+def read_short_audio(path: str | Path, longest_s: float) -> Waveform | None:
+    """Read a recording as `read_audio` does; return None if its header declares more than these seconds.
+
+    Raises:
+        UserError: see `read_audio`.
+    """
+    with _open_stream(path) as (stream, name):
+        if _read_header(stream, name).duration_s > longest_s:
+            return None
+        stream.seek(0)
+        return _read(stream, name)
+
+
+def _read(stream: BinaryIO, name: str) -> Waveform:
+    wav = _checked_wav(stream, name)
+    if wav and wav.is_plain:
+        samples, rate_hz = read_plain(stream, wav), wav.rate_hz
+    else:
+        samples, rate_hz = _decode(stream, name)
     blocks = [samples[begin : begin + BLOCK_FRAMES] for begin in range(0, len(samples), BLOCK_FRAMES)]
     mono = [_mix_down(block, rate_hz, name) for block in blocks or [samples]]  # as `audio_blocks` does
     waveform = resample(np.concatenate(mono) if len(mono) > 1 else mono[0], rate_hz)
@@ -129,21 +146,25 @@ def audio_header(source: AudioSource) -> AudioHeader:
         UserError: the file is missing, empty, truncated or not audio.
     """
     with _open_stream(source) as (stream, name):
-        wav = _checked_wav(stream, name)
-        if wav and wav.is_plain:
-            return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
-        with _open_sound(stream, name) as (file, is_stated):
-            rate_hz, container, subtype = file.samplerate, file.format, file.subtype
-            duration_s = file.frames / rate_hz
-            if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
-                _refuse_missing_end(file, name, duration_s)
-            num_channels = file.channels
-            if subtype in FLOATS:  # of any scale, which only the samples show
-                for block in _complete_blocks(file, name):
-                    _refuse_other_scale(block, name)
-        is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else is_stated or container in STATE_LENGTH
-        is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
-        return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, not is_simple)
+        return _read_header(stream, name)
+
+
+def _read_header(stream: BinaryIO, name: str) -> AudioHeader:
+    wav = _checked_wav(stream, name)
+    if wav and wav.is_plain:
+        return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
+    with _open_sound(stream, name) as (file, is_stated):
+        rate_hz, container, subtype = file.samplerate, file.format, file.subtype
+        duration_s = file.frames / rate_hz
+        if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
+            _refuse_missing_end(file, name, duration_s)
+        num_channels = file.channels
+        if subtype in FLOATS:  # of any scale, which only the samples show
+            for block in _complete_blocks(file, name):
+                _refuse_other_scale(block, name)
+    is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else is_stated or container in STATE_LENGTH
+    is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
+    return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, not is_simple)
 
 
 def _checked_wav(stream: BinaryIO, name: str) -> Wav | None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from asr.audio import recording
 from asr.audio.opening import LongRecording, longest_pause_s, open_recording
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.errors import UserError
@@ -22,6 +23,13 @@ def test_a_sentence_is_read_as_a_whole(clips, speech):
     opened = open_recording(clips[0].audio_path)
     assert isinstance(opened, np.ndarray)
     np.testing.assert_array_equal(opened, speech)
+
+
+def test_a_short_recording_is_opened_once(clips, monkeypatch):
+    names, open_file = [], recording._open_file
+    monkeypatch.setattr(recording, "_open_file", lambda name: names.append(name) or open_file(name))
+    open_recording(clips[0].audio_path)
+    assert names == [clips[0].audio_path]
 
 
 def test_a_recording_with_a_long_pause_is_to_be_read_in_pieces(speech, tmp_path):
