@@ -15,8 +15,8 @@ from asr.audio.voice_activity import speech_pieces
 from asr.base.system.paths import path_on_disk
 
 LONG_S = 60.0  # longer files are not read into memory as a whole
-# clips are not cut up to SURELY_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S
-WHOLE_S, SURELY_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
+# clips are not cut up to ALWAYS_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S
+WHOLE_S, ALWAYS_WHOLE_S, PAUSE_S = 20.0, 4.0, 0.8
 
 
 class LongRecording(NamedTuple):
@@ -48,8 +48,8 @@ def open_recording(source: AudioSource, pauses_matter: bool = True) -> Opened:
 def opened(waveform: Waveform, pauses_matter: bool = True) -> Opened:
     """Return what `open_recording` returns for a file with these samples, (S,) int16 at 16 kHz."""
     duration_s = len(waveform) / SAMPLE_RATE_HZ
-    surely_whole_s = SURELY_WHOLE_S if pauses_matter else WHOLE_S
-    in_pieces = duration_s > WHOLE_S or (duration_s > surely_whole_s and longest_pause_s(waveform) > PAUSE_S)
+    always_whole_s = ALWAYS_WHOLE_S if pauses_matter else WHOLE_S
+    in_pieces = duration_s > WHOLE_S or (duration_s > always_whole_s and longest_pause_s(waveform) > PAUSE_S)
     return LongRecording(waveform) if in_pieces else waveform
 
 

@@ -144,8 +144,8 @@ SHORT_GAP, LONGEST_PIECE = 20, 2500  # frames
 # the shortest pause that ends a piece, and what the piece keeps of it, in frames
 BRIEF, ROOMY = (30, 10), (60, 30)
 
-# recordings are cut if they are longer than WHOLE_S, or than SURELY_WHOLE_S with a pause of LONG_PAUSE_S
-WHOLE_S, SURELY_WHOLE_S, LONG_PAUSE_S = 20.0, 4.0, 0.8
+# recordings are cut if they are longer than WHOLE_S, or than ALWAYS_WHOLE_S with a pause of LONG_PAUSE_S
+WHOLE_S, ALWAYS_WHOLE_S, LONG_PAUSE_S = 20.0, 4.0, 0.8
 
 
 class Piece(NamedTuple):
@@ -163,7 +163,7 @@ def pieces(waveform: Waveform, ignores_silence: bool = False) -> list[Piece]:
         ignores_silence: as `model.json` says; pauses in a short recording then do not matter.
     """
     duration_s = len(waveform) / RATE_HZ
-    if duration_s <= (WHOLE_S if ignores_silence else SURELY_WHOLE_S):
+    if duration_s <= (WHOLE_S if ignores_silence else ALWAYS_WHOLE_S):
         return [Piece(0, waveform)]
     found = list(_speech_pieces(waveform, *(ROOMY if ignores_silence else BRIEF)))
     ends = [0, *(piece.begin + len(piece.waveform) for piece in found)]

@@ -12,7 +12,7 @@ import pytest
 from helpers.servers import LIMIT_S, server_in_thread, server_process, wait_until
 from helpers.speech_sockets import answer, funasr, open_socket, remaining
 
-from asr.audio.opening import SURELY_WHOLE_S
+from asr.audio.opening import ALWAYS_WHOLE_S
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, resample
 from asr.ctc.hot_words import HotWords
 from asr.transcription.recognizer import Recognizer
@@ -47,7 +47,7 @@ def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcri
         read_audio(clip.audio_path) for clip in sorted(clips, key=lambda one: one.duration_s)[:2]
     )
     waveform = np.concatenate([first, np.zeros(8000, np.int16), second])
-    assert len(waveform) < SURELY_WHOLE_S * SAMPLE_RATE_HZ
+    assert len(waveform) < ALWAYS_WHOLE_S * SAMPLE_RATE_HZ
     decoder = recognizer.decoder
     hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
     same = Recognizer(recognizer.runner, recognizer.vocabulary, decoder.with_(hot_words))
