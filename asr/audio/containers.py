@@ -22,9 +22,9 @@ SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_RIFF_BYTES = 0x7F000000  # programs that write to a pipe declare at least this size
 OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
 OGG_PAGE = b"OggS\0"
-OGG_LAST = 4  # flag of a page
+OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
-OGG_HEADER = re.compile(rb"OggS\0[\0-\7].{8}(.{4})(.{4})", re.DOTALL)  # serial number, number of the page
+OGG_HEADER = re.compile(rb"OggS\0([\0-\7])(.{8})(.{4})(.{4})", re.DOTALL)  # flags, position, serial, number
 OGG_BEGIN = re.compile(rb"OggS\0[\2\3\6\7]\0{8}.{4}\0{4}", re.DOTALL)
 NIST_HEADER_BYTES = 1 << 16  # longest plausible
 W64_DATA = b"data\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a"
@@ -230,13 +230,12 @@ def _ogg_order_reason(stream: BinaryIO) -> str:
     stream.seek(place)
     tail = b""
     while data := stream.read(1 << 20):
-        if OGG_BEGIN.search(data := tail + data):
-            return (
-                "expected one Ogg stream, received two, one after the other; only the first would be read: "
-                "convert it to WAV"
-            )
-        for serial, number in OGG_HEADER.findall(data):
+        data = tail + data
+        for flags, position, serial, number in OGG_HEADER.findall(data):
             found = int.from_bytes(number, "little")
+            if flags[0] & OGG_FIRST and not found and not any(position):
+                reason = "expected one Ogg stream, received two, one after the other"
+                return f"{reason}; only the first would be read: convert it to WAV"
             if found > expected.get(serial, found):  # a stream that is not numbered is read
                 return f"cut: expected page {expected[serial]}, found page {found}; copy it again"
             if serial in expected:

@@ -45,5 +45,10 @@ EXPORT_FORMATS: Parts = {
 
 def load_part(parts: Parts, name: str) -> Any:
     """Import and return the class or function that a name stands for."""
-    module, _, attribute = parts[name].partition(":")
+    return load(parts[name])
+
+
+def load(address: str) -> Any:
+    """Import and return the class or function at "module:name"."""
+    module, _, attribute = address.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ class Vocabulary:
         """Return whether there are spaces between tokens in text."""
         return not all(map(is_character, self.tokens[1:]))
 
-    @property
+    @functools.cached_property
     def unit(self) -> Unit:
         """Return the unit of most tokens."""
         return unit_of(self.tokens[1:])

@@ -7,13 +7,13 @@ with RuntimeProcess("asr.export.runtimes.onnx.runtime:OnnxRuntime", folder) as p
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
+from asr.base.registry import load
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.export.format import Outputs, Waveform
 
@@ -67,8 +67,7 @@ class RuntimeProcess:
 def serve(requests: Iterator[list[Waveform]], runtime: str, folder: Path) -> Iterator[Any]:
     """Yield the time of loading, then the outputs of each list of waveforms; the memory for an empty one."""
     began = time.perf_counter()
-    module, _, attribute = runtime.partition(":")
-    running = getattr(importlib.import_module(module), attribute)(folder)
+    running = load(runtime)(folder)
     yield time.perf_counter() - began, bool(running.takes_batches)
     for waveforms in requests:
         began = time.perf_counter()

@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+from asr.ctc.search import LogProbs
 
 # sizes of a batch on one device; several devices process as much each
 BATCH_S = 120.0  # of audio, including padding
 BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
 FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
 BYTES_AT_ONCE = 64 << 20
-
-LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
 
 RunClip: TypeAlias = Callable[[Waveform, int], LogProbs]
 """Runs a model on one clip: padded samples, (S,) int16, and how many of them are the clip."""

@@ -17,9 +17,10 @@ from typing_extensions import override
 
 from asr.audio.recording import Waveform
 from asr.base.types import Logits, Tensor
+from asr.ctc.search import LogProbs
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import Spread, on_one_device
-from asr.model.runner import LogProbs, ModelRunner, Reduce, RunClip
+from asr.model.runner import ModelRunner, Reduce, RunClip
 
 AUDIO_SIGNATURE = (tf.TensorSpec((None, None), tf.int16), tf.TensorSpec((None,), tf.int32))
 BATCH_SIGNATURE = (*AUDIO_SIGNATURE, tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None,), tf.int32))

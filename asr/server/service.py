@@ -189,16 +189,15 @@ class RecognitionService:
     async def _recognize_clip(
         self, waveform: Waveform, on_segment: OnSegment, decoder: Decoder | None
     ) -> Transcript:
-        segments: list[Segment] = []
         if len(waveform) < WINDOW_SAMPLES:
-            pass
-        elif decoder is None:
-            segments.append(await asyncio.wrap_future(self.batcher.submit("clip", waveform)))
+            return self._transcript([], waveform)
+        if decoder is None:
+            segment: Segment = await asyncio.wrap_future(self.batcher.submit("clip", waveform))
         else:
-            segments.append(await self._decoded_by(decoder, waveform))
-        transcript = self._transcript(segments, waveform)
-        for segment in transcript.segments:
-            on_segment(segment)
+            segment = await self._decoded_by(decoder, waveform)
+        transcript = self._transcript([segment], waveform)
+        for spoken in transcript.segments:
+            on_segment(spoken)
         return transcript
 
     def _transcript(self, segments: Sequence[Segment], waveform: Waveform) -> Transcript:

@@ -22,7 +22,7 @@ from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
 from asr.base.text.wording import counted
-from asr.model.runner import LogProbs
+from asr.ctc.search import LogProbs
 from asr.server.batching import Batcher, JobKind
 from asr.server.requests.limits import Limits
 from asr.server.requests.received_audio import refuse_too_long

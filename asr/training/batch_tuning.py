@@ -23,7 +23,7 @@ from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
-from asr.model.devices import Devices
+from asr.model.devices import ONE_DEVICE, Devices
 from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
@@ -63,7 +63,7 @@ class Trial:
 
 def tune_batch(
     config: Config,
-    devices: Devices,
+    devices: Devices = ONE_DEVICE,
     on_trial: Callable[[Trial], None] = lambda _: None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Trial]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ class Decoder:
             beam = BeamSearch(beam.vocabulary, beam.settings, beam.language_model, hot_words)
         return Decoder(NBestSearch(beam, usual.frame_s, converter, n_best), self.writer)
 
-    def segments(self, reduced: Reduced, durations_s: list[float]) -> list[Segment]:
+    def segments(self, reduced: Reduced, durations_s: Sequence[float]) -> list[Segment]:
         """Return the transcript of each clip of a batch.
 
         Args:

@@ -17,7 +17,15 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted
-from asr.transcription.formats import FORMATS, SUFFIXES, FileFormat, Format, ListFormat, ListWriter
+from asr.transcription.formats import (
+    FORMATS,
+    SUFFIXES,
+    FileFormat,
+    Format,
+    ListFormat,
+    ListWriter,
+    is_timed,
+)
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -102,7 +110,7 @@ def files_of_recordings(
     if not (out.is_dir() or folders or len(sources) > 1):
         refuse_bad_out(out, sources)
         return [out]
-    if out.suffix.lower() in (".srt", ".vtt", ".textgrid") or (out.exists() and not out.is_dir()):
+    if is_timed(format_of(out)) or (out.exists() and not out.is_dir()):
         reason = "expected a folder, since each recording has a file of its own, received the name of a file"
         raise UserError(f"`out={out}`: {reason}; choose a folder")
     names = [_name_below(source, folders) for source in sources]

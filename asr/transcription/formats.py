@@ -26,13 +26,12 @@ Format: TypeAlias = ListFormat | FileFormat
 TimeFormat: TypeAlias = FileFormat | Literal["json", "table"]  # those with times
 
 FORMATS: tuple[Format, ...] = (*get_args(ListFormat), *get_args(FileFormat))
-TIME_FORMATS: tuple[TimeFormat, ...] = ("table", "textgrid", "srt", "vtt", "json")
 SUFFIXES: dict[TimeFormat, str] = {
+    "table": ".tsv",
     "textgrid": ".TextGrid",
     "srt": ".srt",
     "vtt": ".vtt",
     "json": ".json",
-    "table": ".tsv",
 }
 CSV_COLUMNS = ("file", "text", "tokens", "score", "error")
 
@@ -105,9 +104,7 @@ def format_transcript(transcript: Transcript, format_name: TimeFormat) -> str:
 
     Subtitles never end inside a word; the other formats have the time of every syllable.
     """
-    words: Sequence[Word] = transcript.words
-    if format_name not in ("srt", "vtt"):
-        words = [unit for word in words for unit in word.units]
+    words = transcript.words if format_name in ("srt", "vtt") else transcript.units
     return format_words(words, transcript.duration_s, format_name, transcript.unit)
 
 

@@ -168,26 +168,12 @@ class Recognizer:
     ) -> Iterator[Transcript | UserError]:
         """Yield the transcript of each file, in order, or the error of a file that cannot be read.
 
-        Files are read in chunks, see `file_chunks`. The last digits of scores depend on what shares a batch,
-        so only the same chunk gives the same scores.
-
         Args:
             paths: of the files; `-` for standard input.
-            on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next
-                one is requested. The note is how much of a long recording has been read.
+            on_progress: see `transcribed_chunks`.
         """
-        report = _Report(len(paths), on_progress)
-        if paths:
-            report.done(0)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            opening: Iterator[Opened | UserError] = iter(())
-            chunks = file_chunks(paths, self.runner.num_devices)
-            for chunk, following in itertools.pairwise([[], *chunks, []]):
-                opened = list(opening)
-                opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
-                if chunk:
-                    yield from self._transcribe_opened([str(path) for path in chunk], opened, report)
-                    report.done(len(chunk))
+        chunks = file_chunks(paths, self.runner.num_devices)
+        return itertools.chain.from_iterable(transcribed_chunks(self, chunks, on_progress))
 
     def stream(self, run_clip: RunClip | None = None) -> Stream:
         """Start to transcribe a stream.
@@ -273,6 +259,32 @@ class Recognizer:
     @functools.cached_property
     def _compiled_step(self) -> Any:
         return self.runner.compiled(self.decoder.search.reduce)
+
+
+def transcribed_chunks(
+    recognizer: Recognizer, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
+) -> Iterator[list[Transcript | UserError]]:
+    """Yield the transcripts of the files of each chunk, or the errors of files that cannot be read.
+
+    The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
+
+    Args:
+        recognizer: of the files.
+        chunks: see `file_chunks`.
+        on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next one
+            is requested. The note is how much of a long recording has been read.
+    """
+    report = _Report(sum(map(len, chunks)), on_progress)
+    if chunks:
+        report.done(0)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        opening: Iterator[Opened | UserError] = iter(())
+        for chunk, following in itertools.pairwise([[], *chunks, []]):
+            opened = list(opening)
+            opening = pool.map(recognizer._opened_or_error, following)  # while this chunk is transcribed
+            if chunk:
+                yield recognizer._transcribe_opened([str(path) for path in chunk], opened, report)
+                report.done(len(chunk))
 
 
 def file_chunks(paths: Sequence[Path], num_devices: int) -> list[list[Path]]:

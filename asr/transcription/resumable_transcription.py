@@ -7,7 +7,6 @@ num_failed = transcribe_to_file(recognizer, audio_files(["recordings"]), Path("o
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
 from asr.transcription.journal import Journal, model_digest, open_journal
-from asr.transcription.recognizer import Recognizer, file_chunks
+from asr.transcription.recognizer import Recognizer, file_chunks, transcribed_chunks
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -110,14 +109,11 @@ def _transcribe(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
-    found = recognizer.transcribe_files([source for chunk in chunks for source in chunk], report)
-    for chunk in chunks:
-        results = list(itertools.islice(found, len(chunk)))
+    for chunk, results in zip(chunks, transcribed_chunks(recognizer, chunks, report), strict=True):
         for source, result in zip(chunk, results, strict=True):
             log_problem(source, result)
         journal.add(results)
         on_results(chunk, results)
-    assert next(found, None) is None, "each recording has one result"
 
 
 def log_problem(source: Path, result: Transcript | UserError) -> None:

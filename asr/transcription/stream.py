@@ -30,7 +30,7 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
-from asr.model.runner import LogProbs
+from asr.ctc.search import LogProbs
 from asr.transcription.decoder import Decoder
 from asr.transcription.stream_logits import STEP_SAMPLES, StreamingRunner
 from asr.transcription.transcript import Segment

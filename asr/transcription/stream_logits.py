@@ -17,7 +17,8 @@ import numpy as np
 from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.audio.voice_activity import BRIEF, Cutter, Pauses, Piece, SpeechDetector, pauses_for
 from asr.base.vocabulary import BLANK_ID
-from asr.model.runner import LogProbs, ModelRunner, ReceptiveField, RunClip
+from asr.ctc.search import LogProbs
+from asr.model.runner import ModelRunner, ReceptiveField, RunClip
 
 BULK_S = 8.0  # sound that arrives at once goes through the model in windows of this length
 STEP_SAMPLES = 32 * FRAME_SAMPLES  # 0.32 s; voice activity is detected step by step

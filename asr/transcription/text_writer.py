@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.types import Hypothesis
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
-from asr.transcription.transcript import Segment, Span
+from asr.transcription.transcript import Segment, Span, joined
 
 if TYPE_CHECKING:
     from asr.language.hanzi.converter import Converter
@@ -36,9 +36,7 @@ class TextWriter:
 
     def text(self, tokens: Sequence[str]) -> str:
         """Return tokens as readable text."""
-        if self.converter is not None:
-            return self.converter.convert(tokens).text
-        return self.vocabulary.join(tokens)
+        return joined(self.spans(tokens))
 
     def spans(self, tokens: Sequence[str]) -> list[Span]:
         """Return the words that tokens are written as."""

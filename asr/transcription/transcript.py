@@ -87,6 +87,11 @@ class Span(NamedTuple):
     gap: str = ""
 
 
+def joined(words: Sequence[Word | Span]) -> str:
+    """Return words as one string."""
+    return "".join(word.text + word.gap for word in words).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The transcript of a clip, or of the speech between two pauses of a recording.
@@ -138,7 +143,7 @@ class Segment:
     @property
     def text(self) -> str:
         """Return the words as one string."""
-        return "".join(word.text + word.gap for word in self.words).strip()
+        return joined(self.words)
 
     @property
     def units(self) -> tuple[Word, ...]:
@@ -202,6 +207,11 @@ class Transcript:
     def words(self) -> tuple[Word, ...]:
         """Return the words of all segments."""
         return tuple(itertools.chain.from_iterable(segment.words for segment in self.segments))
+
+    @property
+    def units(self) -> tuple[Word, ...]:
+        """Return what one can click, see `Segment.units`."""
+        return tuple(itertools.chain.from_iterable(segment.units for segment in self.segments))
 
     @property
     def text(self) -> str:

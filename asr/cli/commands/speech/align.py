@@ -10,7 +10,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import start_devices
-from asr.transcription.formats import SUFFIXES, TIME_FORMATS, TimeFormat, format_words
+from asr.transcription.formats import SUFFIXES, TimeFormat, format_words
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: print a table)",
     )
     parser.add_argument(
-        "--format", choices=TIME_FORMATS, help="format of the output, or of files with other suffixes"
+        "--format", choices=list(SUFFIXES), help="format of the output, or of files with other suffixes"
     )
 
 

@@ -24,10 +24,11 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
+from asr.ctc.search import LogProbs
 from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.export.runtimes.onnx.format import ONNX
-from asr.model.runner import AudioModel, LogProbs, ModelRunner, ReceptiveField, Reduce, RunClip
+from asr.model.runner import AudioModel, ModelRunner, ReceptiveField, Reduce, RunClip
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
 
