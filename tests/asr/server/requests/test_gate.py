@@ -93,12 +93,16 @@ def test_only_this_machine_can_reach_its_own_address(host, local):
 
 
 def test_log_is_json_without_the_token(guarded, caplog):
-    def found():  # not those of earlier requests, which are also written after their answers were sent
+    gate = "asr.server.requests.gate"
+
+    def found():  # neither uvicorn's records nor those of earlier requests, written after their answers
         return [
-            one for one in caplog.records if (one.fields["method"], one.fields["route"]) == ("POST", "/all")
+            one
+            for one in caplog.records
+            if one.name == gate and (one.fields["method"], one.fields["route"]) == ("POST", "/all")
         ]
 
-    with caplog.at_level(logging.INFO, "asr.server.requests.gate"):
+    with caplog.at_level(logging.INFO, gate):
         status_of(guarded, "/all?token=wrong", Authorization=f"Bearer {TOKEN}")
         wait_until(found)
     (record,) = found()
