@@ -10,7 +10,7 @@ MIXED = f"{COMPOSED[:2]}{unicodedata.normalize('NFD', COMPOSED[2:])}"
 FORMS = (COMPOSED, DECOMPOSED, MIXED)
 
 
-@pytest.mark.parametrize(("folder", "file"), itertools.product(FORMS, FORMS))
+@pytest.mark.parametrize(("folder", "file"), list(itertools.product(FORMS, FORMS)))
 def test_path_in_any_unicode_forms_is_found(tmp_path, folder, file):
     on_disk = tmp_path / folder / "plain" / f"{file}.wav"
     on_disk.parent.mkdir(parents=True)
