@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.files import refuse_existing
 from asr.base.work import OnProgress, ignore_progress
@@ -93,5 +92,5 @@ def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer
 
-    recognizer = Recognizer.load(run.directory, settings=DecoderSettings(), write_hanzi=False)
+    recognizer = Recognizer.trained(run)
     return Evaluator(recognizer.trained_runner, recognizer.vocabulary).evaluate(data)

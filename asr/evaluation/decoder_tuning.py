@@ -229,7 +229,7 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    recognizer = Recognizer.load(opened.directory, settings=DecoderSettings(), write_hanzi=False)
+    recognizer = Recognizer.trained(opened)
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))

@@ -82,7 +82,7 @@ def evaluate(
 
     opened, manifest = Run.open(Path(run)), Path(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
-    recognizer = Recognizer.of_choice(opened, choice, on, on_progress)
+    recognizer = Recognizer.trained(opened, choice, on, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
         token = recognizer.vocabulary.token_name
@@ -115,7 +115,7 @@ def evaluate_on_devices(
     from asr.transcription.recognizer import Recognizer
 
     choice = DecoderChoice(run.decoder_settings())
-    best = Recognizer.of_choice(run, choice, devices)
+    best = Recognizer.trained(run, choice, devices)
     evaluation = Evaluator(best.trained_runner, best.vocabulary, best.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 

@@ -12,6 +12,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES
 from asr.base.version import __version__
 from asr.base.vocabulary import BLANK, BLANK_ID
 from asr.export.format import ABOUT_FILE
+from asr.model.onnx_runner import OnnxModel
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 
@@ -27,7 +28,6 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
     model, vocabulary = recognizer.model, recognizer.vocabulary
     assert recognizer.origin is not None
     checkpoint = recognizer.origin.files[0]
-    field = model.receptive_field()
     config = run.config()
     best = [metrics for metrics in run.metrics() if metrics.best]
     return {
@@ -37,10 +37,7 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
         "dev_error_rate": best[-1].dev_error if best else None,
         "sample_rate_hz": SAMPLE_RATE_HZ,
         "shortest_clip_samples": WINDOW_SAMPLES,
-        "frame_samples": model.frame_samples,
-        "frame_s": model.frame_s,
-        "receptive_field_samples": None if field is None else field._asdict(),
-        "ignores_silence": model.ignores_silence,
+        **OnnxModel.of(model).as_json(),
         "unit": vocabulary.unit,
         "blank": BLANK,
         "blank_id": BLANK_ID,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,14 +21,13 @@ from asr.export.format import Outputs, Waveform
 from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
+from asr.model.runner import largest_difference
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
     from asr.transcription.recognizer import Recognizer
 
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
-
-LARGE = 100.0  # the largest logit whose difference from the trained model's counts in full
 
 
 def measure(
@@ -172,18 +170,6 @@ class _Comparison:
     @functools.cached_property
     def _converter(self) -> Converter:
         return Converter.load()
-
-
-def largest_difference(expected: Logits2D, received: Logits2D) -> float:
-    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is.
-
-    The difference of a logit beyond LARGE is divided by |logit| / LARGE: the rounding of float32 grows with
-    the numbers, and an output that never was in training can be at -1,500.
-    """
-    if expected.shape != received.shape:
-        return math.inf
-    differences = np.abs(expected - received) / np.maximum(1.0, np.abs(expected) / LARGE)
-    return float(np.max(differences, initial=0.0))
 
 
 def _trained_logits(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
     from asr.export.parity import Parity
     from asr.runs.run import Run
-    from asr.transcription.recognizer import Recognizer
 
 DEFAULT_FORMAT = "onnx"
 
@@ -136,8 +135,9 @@ def _trained_model(
     start_devices()  # before the import of TensorFlow, to silence its logs
     from asr.evaluation.data import evaluation_data
     from asr.export.about import describe
+    from asr.transcription.recognizer import Recognizer
 
-    recognizer = _recognizer(run)
+    recognizer = Recognizer.trained(run)
     data, _ = evaluation_data(path, recognizer.vocabulary, on_progress, clips)
     return TrainedModel(run, recognizer, describe(run, recognizer)), data, path
 
@@ -152,12 +152,3 @@ def _manifest(run: Run, manifest: str | Path | None) -> Path:
             "trained model on clips; name another list of clips by `manifest`"
         )
     return path
-
-
-def _recognizer(run: Run) -> Recognizer:
-    """Return the best model of a run, with greedy decoding."""
-    from asr.base.decoder_settings import DecoderSettings
-    from asr.transcription.decoder_choice import DecoderChoice
-    from asr.transcription.recognizer import Recognizer
-
-    return Recognizer.of_choice(run, DecoderChoice(DecoderSettings(), write_hanzi=False))

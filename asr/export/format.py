@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from asr.base.errors import UserError
+from asr.model.runner import LARGEST_LOGIT_DIFFERENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from asr.transcription.recognizer import Recognizer
 
 ABOUT_FILE = "model.json"  # describes the model for programs
-LARGEST_LOGIT_DIFFERENCE = 1e-3
 EXTRA_ERRORS = 0.003  # 0.3 points
 
 Waveform: TypeAlias = "npt.NDArray[np.int16]"  # (S,) at 16 kHz

@@ -12,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 HOST = "/CPU:0"
 STAGES = "stages"
+GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/usr/lib/wsl/lib/libcuda.so.1")  # of NVIDIA, AMD, and WSL2
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,14 @@ def start_model_devices(devices: Devices = ONE_DEVICE) -> ModelDevices:
     return (
         ModelDevices(names, names[0], spread_over(names)) if chosen.names is not None else ModelDevices(names)
     )
+
+
+def runs_on_the_cpu() -> bool:
+    """Return whether TensorFlow would choose the CPU; it is started only where there may be a GPU."""
+    may_have_gpu = any(Path(path).exists() for path in GPU_FILES)
+    if not may_have_gpu or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return True
+    return not any("GPU" in name for name in start_devices())
 
 
 @contextlib.contextmanager

@@ -1,13 +1,17 @@
 """Define what recognition needs of a model, whether TensorFlow runs it or another runtime.
 
-`asr.model.tensorflow_runner` runs a trained model, `asr.export.runtimes.onnx.recognizer` an exported one.
+`asr.model.tensorflow_runner` runs a trained model by TensorFlow, `asr.model.onnx_runner` its graph by ONNX
+Runtime.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
@@ -18,6 +22,9 @@ BATCH_S = 120.0  # of audio, including padding
 BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
 FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
 BYTES_AT_ONCE = 64 << 20
+
+LARGEST_LOGIT_DIFFERENCE = 1e-3  # between two runtimes of one model, as `largest_difference` counts it
+LARGE = 100.0  # the largest logit whose difference counts in full
 
 RunClip: TypeAlias = Callable[[Waveform, int], LogProbs]
 """Runs a model on one clip: padded samples, (S,) int16, and how many of them are the clip."""
@@ -51,6 +58,10 @@ class AudioModel(Protocol):
     @property
     def frame_s(self) -> float:
         """Return the seconds from one frame of logits to the next."""
+
+    @property
+    def first_middle_s(self) -> float:
+        """Return the second in the middle of the first window of features."""
 
     @property
     def ignores_silence(self) -> bool:
@@ -99,3 +110,15 @@ class WrappedRunner(ModelRunner):
     @override
     def clip_runner(self) -> RunClip:
         return self.runner.clip_runner()
+
+
+def largest_difference(expected: npt.NDArray[np.float32], received: npt.NDArray[np.float32]) -> float:
+    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is.
+
+    The difference of a logit beyond LARGE is divided by |logit| / LARGE: the rounding of float32 grows with
+    the numbers, and an output that never was in training can be at -1,500.
+    """
+    if expected.shape != received.shape:
+        return math.inf
+    differences = np.abs(expected - received) / np.maximum(1.0, np.abs(expected) / LARGE)
+    return float(np.max(differences, initial=0.0))

@@ -27,9 +27,10 @@ from asr.base.text.wording import duration
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
-from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, runs_on_the_cpu, start_model_devices
 from asr.model.runner import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, ModelRunner, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
+from asr.runs.inference_graph import InferenceGraph
 from asr.runs.run import Run
 from asr.transcription.decoder import Decoder
 from asr.transcription.decoder_choice import DecoderChoice
@@ -105,47 +106,95 @@ class Recognizer:
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
-        return cls.of_choice(opened, choice, start_model_devices(devices))
+        return cls.of_choice(opened, choice, devices)
 
     @classmethod
     def of_choice(
         cls,
         run: Run,
         choice: DecoderChoice,
-        devices: ModelDevices | None = None,
+        devices: Devices = ONE_DEVICE,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
         """Load the best model of a run with a decoder and on devices of your choice.
 
+        A CPU runs the run's graph for inference by ONNX Runtime, without TensorFlow.
+
         Args:
             run: the opened run.
             choice: the decoder.
+            devices: on which the model runs.
+            on_progress: receives how much of a language model has been read.
+        """
+        if devices != ONE_DEVICE or not runs_on_the_cpu():
+            return cls.trained(run, choice, start_model_devices(devices), on_progress)
+        vocabulary = run.vocabulary()
+        choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
+        checkpoint = run.best_checkpoint()
+        graph = InferenceGraph.of(run, checkpoint)
+        runner: ModelRunner | None = graph.runner() if graph else None
+        if runner is None:
+            start_model_devices()  # before the import of TensorFlow, to silence its logs
+            from asr.model.tensorflow_runner import TensorFlowRunner
+
+            model, checkpoint = _best_model(run, vocabulary)
+            graph = InferenceGraph.of(run, checkpoint)
+            made = graph.make(model, vocabulary) if graph else None
+            runner = made or TensorFlowRunner(model)
+        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
+
+    @classmethod
+    def trained(
+        cls,
+        run: Run,
+        choice: DecoderChoice | None = None,
+        devices: ModelDevices | None = None,
+        on_progress: OnProgress = ignore_progress,
+    ) -> Recognizer:
+        """Load the best model of a run into TensorFlow.
+
+        Args:
+            run: the opened run.
+            choice: the decoder; None for greedy decoding that writes the tokens.
             devices: on which the model runs; None for one.
             on_progress: receives how much of a language model has been read.
         """
+        choice = choice or DecoderChoice(DecoderSettings(), write_hanzi=False)
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
-        choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
+        choice.converter_for(vocabulary)
         from asr.model.tensorflow_runner import TensorFlowRunner
 
         with devices.scope():
             model, checkpoint = _best_model(run, vocabulary)
         runner = TensorFlowRunner(model, devices.spread, len(devices.names), devices.place(model))
+        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
+
+    @classmethod
+    def _of_runner(
+        cls,
+        runner: ModelRunner,
+        vocabulary: Vocabulary,
+        choice: DecoderChoice,
+        run: Run,
+        checkpoint: Path,
+        on_progress: OnProgress,
+    ) -> Recognizer:
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
         origin = LoadedFrom((*described_by, *choice.files()), choice.identity())
-        return cls(runner, vocabulary, choice.decoder(vocabulary, model.frame_s, on_progress), origin)
+        return cls(runner, vocabulary, choice.decoder(vocabulary, runner.model.frame_s, on_progress), origin)
 
     @property
     def model(self) -> AcousticModel:
-        """Return the trained acoustic model, on one device or several."""
+        """Return the acoustic model of `trained`, on one device or several."""
         return self.trained_runner.model
 
     @property
     def trained_runner(self) -> TensorFlowRunner:
-        """Return the runner of a trained model; fail for an exported one."""
+        """Return the runner of `trained`; fail for a model that ONNX Runtime runs."""
         from asr.model.tensorflow_runner import TensorFlowRunner
 
-        assert isinstance(self.runner, TensorFlowRunner), "an exported model can only be recognized with"
+        assert isinstance(self.runner, TensorFlowRunner), "a graph can only be recognized with"
         return self.runner
 
     def transcribe(self, audio: AudioSource) -> Transcript:

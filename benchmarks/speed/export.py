@@ -30,12 +30,12 @@ from asr.export.comparison import largest_difference
 from asr.export.format import Runtime
 from asr.export.runtimes.litert.model import litert_model
 from asr.export.runtimes.litert.runtime import LiteRtRuntime
-from asr.export.runtimes.onnx.model import onnx_model
 from asr.export.runtimes.onnx.runtime import OnnxRuntime
 from asr.export.runtimes.saved_model.runtime import VERSION, SavedModelRuntime
 from asr.export.runtimes.saved_model.signatures import ServedModel
 from asr.export.serving_graph import save_with_signatures
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
+from asr.model.onnx.model import onnx_model
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 

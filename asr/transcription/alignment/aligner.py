@@ -67,14 +67,14 @@ def align_recording(
         raise UserError(f"{name}: the recording is silent; check the microphone, or choose another recording")
     ids = recognizer.vocabulary.encode([token for token, _ in written])
     columns = [BLANK_ID, *sorted(set(ids))]  # the other outputs are not needed
-    frame_s, duration_s = recognizer.model.frame_s, len(waveform) / SAMPLE_RATE_HZ
+    frame_s, duration_s = recognizer.runner.model.frame_s, len(waveform) / SAMPLE_RATE_HZ
     log_probs = log_probs_of_tokens(recognizer, waveform, columns, on_progress)
     try:
         alignment = align_tokens(log_probs, np.searchsorted(columns, ids))
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     quiet = quiet_steps(waveform)
-    first_middle_s = recognizer.model.first_middle_s
+    first_middle_s = recognizer.runner.model.first_middle_s
     starts, ends = token_intervals(alignment, frame_s, first_middle_s, duration_s, quiet)
     confidences = np.exp(alignment.log_probs)
     words = [

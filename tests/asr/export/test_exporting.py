@@ -18,10 +18,10 @@ from asr.base.registry import EXPORT_FORMATS
 from asr.base.types import EditCounts
 from asr.cli.main import main
 from asr.export import ParityError, export
-from asr.export.comparison import largest_difference
 from asr.export.format import Bounds
 from asr.export.parity import Parity
 from asr.export.runtimes.onnx import bundle
+from asr.model.runner import largest_difference
 
 
 def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):

@@ -9,7 +9,6 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.cli.progress_bars import ProgressBars
-from asr.model.devices import start_devices
 from asr.transcription.formats import SUFFIXES, TimeFormat, format_words
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,6 @@ def align_command(arguments: argparse.Namespace) -> int:
     from asr.audio.recording import read_audio
 
     waveform = read_audio(arguments.audio)
-    start_devices()
     from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.alignment.aligner import align_recording
     from asr.transcription.recognizer import Recognizer

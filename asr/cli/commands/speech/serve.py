@@ -18,7 +18,6 @@ from asr.base.errors import UserError
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
-from asr.model.devices import start_model_devices
 from asr.server.requests.limits import Limits
 
 if TYPE_CHECKING:
@@ -183,10 +182,9 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     with ProgressBars() as bars:
         if isinstance(model, ExportedModel):
             return model.recognizer(choice, bars), name
-        devices = start_model_devices(chosen_devices(arguments))
         from asr.transcription.recognizer import Recognizer
 
-        return Recognizer.of_choice(model, choice, devices, bars), name
+        return Recognizer.of_choice(model, choice, chosen_devices(arguments), bars), name
 
 
 def _log_as_json() -> None:

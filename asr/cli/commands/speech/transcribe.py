@@ -16,7 +16,7 @@ from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument, chosen_devices
 from asr.cli.progress_bars import ProgressBars
-from asr.model.devices import STAGES, start_model_devices
+from asr.model.devices import STAGES
 from asr.transcription.formats import FORMATS, Format, is_timed
 
 if TYPE_CHECKING:
@@ -78,12 +78,11 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         )
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
-    devices = start_model_devices(chosen_devices(arguments))
     from asr.transcription.recognizer import Recognizer
     from asr.transcription.resumable_transcription import transcribe_to_file, transcribe_to_files
 
     with ProgressBars() as bars:
-        recognizer = Recognizer.of_choice(run, choice, devices, bars)
+        recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
     with ProgressBars(shown=shown, delay_s=0.0) as bars:
         if is_timed(format_name) and arguments.out:

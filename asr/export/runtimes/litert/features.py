@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.export.fourier import Q, bins, fourier_factors, num_rows, precise_factors
+from asr.model.features.fourier import Q, bins, fourier_factors, num_rows, precise_factors
 from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer
 
 # Sums of products are exact as long as they are below 2^24 times the steps of both factors: those of 25

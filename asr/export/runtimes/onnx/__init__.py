@@ -1,1 +1,1 @@
-"""Writes acoustic models as ONNX graphs, one function a kind of layer, and runs them by ONNX Runtime."""
+"""Exports a model as an ONNX graph, and runs the folder by ONNX Runtime."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from asr.export.folder import write_readme, write_scripts
 from asr.export.format import Settings, TrainedModel, Written
-from asr.export.runtimes.onnx.model import onnx_model
 from asr.export.runtimes.onnx.quantize import save_model
 from asr.export.runtimes.onnx.runtime import FILE
+from asr.model.onnx.model import onnx_model
 
 
 def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:

@@ -8,29 +8,24 @@ print(recognizer.transcribe("question.mp3").text)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.special import log_softmax
-from typing_extensions import override
-
-from asr.audio.recording import Waveform
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.ctc.search import LogProbs
 from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.export.runtimes.onnx.format import ONNX
-from asr.model.runner import AudioModel, ModelRunner, ReceptiveField, Reduce, RunClip
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
+
+if TYPE_CHECKING:
+    from asr.model.onnx_runner import OnnxRunner
 
 
 @dataclass(frozen=True)
@@ -98,77 +93,15 @@ class ExportedModel:
         vocabulary = self.vocabulary()
         with ThreadPoolExecutor(1) as pool:  # the hanzi model takes as long as the rest
             decoder = pool.submit(choice.decoder, vocabulary, self.about["frame_s"], on_progress)
-            runner = OnnxRunner(self.directory, self.about)
-            return Recognizer(runner, vocabulary, decoder.result())
+            return Recognizer(self._runner(), vocabulary, decoder.result())
 
+    def _runner(self) -> OnnxRunner:
+        from asr.export.runtimes.onnx.runtime import FILE
+        from asr.model.onnx_runner import OnnxModel, OnnxRunner, OnnxSession
 
-@dataclass(frozen=True)
-class OnnxModel(AudioModel):
-    """An exported model.
-
-    Attributes:
-        about: contents of `model.json`.
-    """
-
-    about: dict[str, Any]
-
-    @property
-    @override
-    def frame_samples(self) -> int:
-        return int(self.about["frame_samples"])
-
-    @property
-    @override
-    def frame_s(self) -> float:
-        return float(self.about["frame_s"])
-
-    @property
-    @override
-    def ignores_silence(self) -> bool:
-        return bool(self.about.get("ignores_silence", False))
-
-    @override
-    def receptive_field(self) -> ReceptiveField | None:
-        field = self.about["receptive_field_samples"]
-        return None if field is None else ReceptiveField(**field)
-
-
-class OnnxRunner(ModelRunner):
-    """Runs an exported model by ONNX Runtime.
-
-    Args:
-        folder: that holds it.
-        about: contents of its `model.json`.
-
-    Raises:
-        UserError: ONNX Runtime cannot read the model.
-    """
-
-    num_devices = 1
-
-    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
-        from asr.export.runtimes.onnx.runtime import FILE, OnnxRuntime
-
-        self._model = OnnxModel(about)
+        path = self.directory / FILE
         try:
-            self._runtime = OnnxRuntime(folder)
+            session = OnnxSession(path.read_bytes())
         except Exception as error:  # ONNX Runtime has classes of its own for each kind of damage
-            raise UserError(f"{folder / FILE}: ONNX Runtime cannot read it ({error}); export again") from None
-
-    @property
-    @override
-    def model(self) -> OnnxModel:
-        return self._model
-
-    @override
-    def compiled(self, reduce: Reduce) -> Callable[..., Any]:
-        return lambda audio, num_samples: reduce(self._runtime.run_batch(audio, num_samples))
-
-    @override
-    def clip_runner(self) -> RunClip:
-        return self._log_probs
-
-    def _log_probs(self, padded: Waveform, num_samples: int) -> LogProbs:
-        values, num_frames = self._runtime.run_batch(padded[None], np.array([num_samples], np.int32))
-        log_probs: LogProbs = log_softmax(values[0, : num_frames[0]], axis=-1)
-        return log_probs
+            raise UserError(f"{path}: ONNX Runtime cannot read it ({error}); export again") from None
+        return OnnxRunner(session, OnnxModel.from_json(self.about))

@@ -15,14 +15,14 @@ import onnx
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ
 from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
-from asr.export.runtimes.onnx.features import add_features, add_normalization
-from asr.export.runtimes.onnx.graph import FLOAT32, INT64, Graph, Value
-from asr.export.runtimes.onnx.model import add_network
-from asr.export.runtimes.onnx.networks.layers import padding_mask
 from asr.export.runtimes.sherpa.waveform import restored_waveform
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features.fbank import Fbank
 from asr.model.features.layer import HOP
+from asr.model.onnx.features import add_features, add_normalization
+from asr.model.onnx.graph import FLOAT32, INT64, Graph, Value
+from asr.model.onnx.model import add_network
+from asr.model.onnx.networks.layers import padding_mask
 
 ZIPFORMER_FRAME_S = 0.04
 OMNILINGUAL_FRAME_S = 0.02

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.export.runtimes.onnx.graph import FLOAT32, Graph, Value
+from asr.model.onnx.graph import FLOAT32, Graph, Value
 
 MOST_SAMPLES = 160_000  # of which differences are taken: 10 s
 SMALLEST_STEP = 1.5e-5  # half of the step of the loudest waveform

@@ -4,8 +4,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from asr.export.runtimes.onnx.graph import Graph
 from asr.export.runtimes.onnx.quantize import with_int8_weights
+from asr.model.onnx.graph import Graph
 
 
 @pytest.fixture

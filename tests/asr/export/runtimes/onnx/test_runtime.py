@@ -5,8 +5,9 @@ import onnx
 import pytest
 from helpers.exports import VOCABULARY, model_of
 
-from asr.export.runtimes.onnx.model import onnx_model
-from asr.export.runtimes.onnx.runtime import CLIPS_AT_A_TIME, FILE, OnnxRuntime
+from asr.export.runtimes.onnx.runtime import FILE, OnnxRuntime
+from asr.model.onnx.model import onnx_model
+from asr.model.onnx_runner import CLIPS_AT_A_TIME
 
 
 @pytest.fixture(scope="module")

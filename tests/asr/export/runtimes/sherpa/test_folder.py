@@ -16,11 +16,11 @@ from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.export import ParityError, export
-from asr.export.runtimes.onnx.graph import Graph
 from asr.export.runtimes.sherpa import folder as sherpa_folder
 from asr.export.runtimes.sherpa import waveform as sherpa_waveform
 from asr.export.runtimes.sherpa.folder import write_tokens
 from asr.export.runtimes.sherpa.runtime import SherpaRuntime
+from asr.model.onnx.graph import Graph
 from asr.transcription.recognizer import Recognizer
 
 

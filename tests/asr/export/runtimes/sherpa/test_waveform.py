@@ -3,8 +3,8 @@ import onnxruntime
 import pytest
 
 from asr.audio.recording import read_audio
-from asr.export.runtimes.onnx.graph import Graph
 from asr.export.runtimes.sherpa.waveform import restored_waveform
+from asr.model.onnx.graph import Graph
 
 USUAL = 1234.5
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from asr.export.runtimes.onnx.features import add_features
-from asr.export.runtimes.onnx.graph import Graph, Value
-from asr.export.runtimes.onnx.networks import (  # noqa: F401  (they register writers)
+from asr.model.acoustic_model import AcousticModel
+from asr.model.onnx.features import add_features
+from asr.model.onnx.graph import Graph, Value
+from asr.model.onnx.networks import (  # noqa: F401  (they register writers)
     conformer,
     dcnn,
     intermediate,
     separable,
 )
-from asr.export.runtimes.onnx.networks.layers import add_layer
-from asr.model.acoustic_model import AcousticModel
+from asr.model.onnx.networks.layers import add_layer
 
 
 def onnx_model(

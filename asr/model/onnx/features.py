@@ -9,10 +9,6 @@ import numpy.typing as npt
 
 from asr.audio.recording import INT16_SCALE
 from asr.base.errors import UserError
-from asr.export.runtimes.onnx.graph import TO_THE_END, Graph, Value
-from asr.export.runtimes.onnx.networks.layers import by_frame, padding_mask
-from asr.export.runtimes.onnx.precise_spectrum import add_precise_magnitudes
-from asr.export.runtimes.onnx.spectrum import add_power_spectrum, by_bin
 from asr.model.features.fbank import AFTER, BEFORE, Fbank
 from asr.model.features.layer import (
     COUNTED_DB,
@@ -27,6 +23,10 @@ from asr.model.features.layer import (
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
 from asr.model.features.spectrogram import Spectrogram
+from asr.model.onnx.graph import TO_THE_END, Graph, Value
+from asr.model.onnx.networks.layers import by_frame, padding_mask
+from asr.model.onnx.precise_spectrum import add_precise_magnitudes
+from asr.model.onnx.spectrum import add_power_spectrum, by_bin
 
 
 def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: Value) -> tuple[Value, Value]:
@@ -48,7 +48,7 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
         if type(layer) not in KINDS:
             raise UserError(
                 f"{graph.path}: no ONNX exporter for features of kind {type(layer).__name__}; write one, see "
-                "KINDS in asr/export/runtimes/onnx/features.py"
+                "KINDS in asr/model/onnx/features.py"
             )
         with graph.scope("num_frames"):
             num_frames = graph.op("Max", layer.num_frames(num_samples), 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from asr.export.runtimes.onnx.graph import Graph, Value
-from asr.export.runtimes.onnx.networks.layers import add_layer, by_frame, by_row, inner_layers, writes
 from asr.model.networks.intermediate import Feedback, IntermediateOutput
+from asr.model.onnx.graph import Graph, Value
+from asr.model.onnx.networks.layers import add_layer, by_frame, by_row, inner_layers, writes
 
 
 @writes(IntermediateOutput)

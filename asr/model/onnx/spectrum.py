@@ -1,6 +1,6 @@
 """Write the power spectra of a clip's windows as ONNX nodes: convolutions over the clip, in two steps.
 
-The steps are those of `asr.export.fourier`, with the window and the rotation contained in the first.
+The steps are those of `asr.model.features.fourier`, with the window and the rotation contained in the first.
 ONNX's own operator DFT takes more than ten times as long in ONNX Runtime. Frames are the last axis, and
 values have a third axis of size 1, because ONNX Runtime's fastest convolutions are those of images.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from asr.export.fourier import Array, Q, bins, fourier_factors, num_rows
-from asr.export.runtimes.onnx.graph import Graph, Value
+from asr.model.features.fourier import Array, Q, bins, fourier_factors, num_rows
 from asr.model.features.layer import HOP, WINDOW
+from asr.model.onnx.graph import Graph, Value
 
 PARTS = "real", "imag"
 
@@ -33,7 +33,7 @@ def add_power_spectrum(
         offsets: (B, 1, 1, T) to subtract from the samples of each window; None for nothing.
 
     Returns:
-        (B, N, 1, T), in the order of `asr.export.fourier.bins(size)`.
+        (B, N, 1, T), in the order of `asr.model.features.fourier.bins(size)`.
     """
     rows = num_rows(size)
     with graph.scope("spectrum"):

@@ -4,9 +4,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from asr.export.fourier import bins
-from asr.export.runtimes.onnx.graph import Graph
-from asr.export.runtimes.onnx.spectrum import add_power_spectrum
+from asr.model.features.fourier import bins
+from asr.model.onnx.graph import Graph
+from asr.model.onnx.spectrum import add_power_spectrum
 
 WINDOW = np.hamming(400).astype(np.float32)
 

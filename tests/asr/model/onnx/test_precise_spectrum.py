@@ -5,8 +5,8 @@ import onnxruntime
 import pytest
 from helpers.exports import loud_tone
 
-from asr.export.runtimes.onnx.graph import Graph
-from asr.export.runtimes.onnx.precise_spectrum import add_precise_magnitudes
+from asr.model.onnx.graph import Graph
+from asr.model.onnx.precise_spectrum import add_precise_magnitudes
 
 WINDOW = np.hamming(400).astype(np.float32)
 

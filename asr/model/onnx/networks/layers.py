@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
-from asr.export.runtimes.onnx.graph import FLOAT32, Graph, Value
 from asr.model.keras_internals import layers_directly_in
 from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.onnx.graph import FLOAT32, Graph, Value
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
 Array = npt.NDArray[Any]
@@ -54,7 +54,7 @@ def add_layer(graph: Graph, layer: keras.layers.Layer, *inputs: Any, **options: 
         if writer is None:
             raise UserError(
                 f"{graph.path}: no ONNX exporter for a layer of kind {type(layer).__name__}; write one with "
-                "`writes`, see asr/export/runtimes/onnx/networks/layers.py"
+                "`writes`, see asr/model/onnx/networks/layers.py"
             )
         return writer(graph, layer, *inputs, **options)
 

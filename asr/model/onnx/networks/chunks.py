@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asr.export.runtimes.onnx.graph import Graph, Value
+from asr.model.onnx.graph import Graph, Value
 
 
 def in_chunks(graph: Graph, frames: Value, channels: int, size: int, before: int = 0) -> Value:

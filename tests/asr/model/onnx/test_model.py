@@ -19,12 +19,12 @@ from helpers.small_conformer import use_small_conformer
 
 from asr.base.errors import UserError
 from asr.base.registry import FEATURE_KINDS
-from asr.export.runtimes.onnx.graph import Graph
-from asr.export.runtimes.onnx.model import onnx_model
-from asr.export.runtimes.onnx.networks.layers import add_layer
 from asr.export.runtimes.onnx.quantize import with_int8_weights
 from asr.model.networks.conformers.attention import LONGEST_AT_ONCE
 from asr.model.networks.stem import STEMS
+from asr.model.onnx.graph import Graph
+from asr.model.onnx.model import onnx_model
+from asr.model.onnx.networks.layers import add_layer
 
 
 @pytest.fixture

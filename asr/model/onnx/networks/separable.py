@@ -6,8 +6,11 @@ often, that changes no real frame.
 
 from __future__ import annotations
 
-from asr.export.runtimes.onnx.graph import FLOAT32, Graph, Value
-from asr.export.runtimes.onnx.networks.layers import (
+from asr.model.networks.layers import half_rounded_up
+from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
+from asr.model.networks.stem import Stem
+from asr.model.onnx.graph import FLOAT32, Graph, Value
+from asr.model.onnx.networks.layers import (
     add_layer,
     add_pointwise,
     by_frame,
@@ -16,9 +19,6 @@ from asr.export.runtimes.onnx.networks.layers import (
     padding_mask,
     writes,
 )
-from asr.model.networks.layers import half_rounded_up
-from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
-from asr.model.networks.stem import Stem
 
 
 @writes(Separable)

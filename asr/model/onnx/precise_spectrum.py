@@ -1,16 +1,17 @@
 """Write the magnitude spectra of a clip's windows as ONNX nodes that compute in double precision.
 
-The steps are those of `asr.export.fourier`, as products of matrices, because ONNX Runtime has no convolution
-in double precision. Windows are multiplied in float32, as in training, so that both round the same.
+The steps are those of `asr.model.features.fourier`, as products of matrices, because ONNX Runtime has no
+convolution in double precision. Windows are multiplied in float32, as in training, so that both round the
+same.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from asr.export.fourier import Array, Q, bins, num_rows, precise_factors
-from asr.export.runtimes.onnx.graph import FLOAT32, FLOAT64, Graph, Value
+from asr.model.features.fourier import Array, Q, bins, num_rows, precise_factors
 from asr.model.features.layer import HOP, WINDOW
+from asr.model.onnx.graph import FLOAT32, FLOAT64, Graph, Value
 
 
 def add_precise_magnitudes(graph: Graph, audio: Value, window: Array) -> Value:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asr.export.runtimes.onnx.graph import Graph, Value
-from asr.export.runtimes.onnx.networks.layers import add_layer, inner_layers, padding_mask, writes
 from asr.model.networks.dcnn import DCNN_FAMILY, NUM_POOLED_PAIRS, Dcnn
+from asr.model.onnx.graph import Graph, Value
+from asr.model.onnx.networks.layers import add_layer, inner_layers, padding_mask, writes
 
 
 @writes(Dcnn)

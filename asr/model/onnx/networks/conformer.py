@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from asr.export.runtimes.onnx.graph import FLOAT32, Graph, Value
-from asr.export.runtimes.onnx.networks.chunks import in_chunks, joined
-from asr.export.runtimes.onnx.networks.layers import (
-    add_layer,
-    add_pointwise,
-    by_frame,
-    by_row,
-    inner_layers,
-    padding_mask,
-    writes,
-)
 from asr.model.networks.conformers.attention import IMPOSSIBLE, rotary_rates
 from asr.model.networks.conformers.chunks import Chunks, make_chunks
 from asr.model.networks.conformers.conformer import SIZES, Conformer
@@ -29,6 +18,17 @@ from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import half_rounded_up
 from asr.model.networks.striding import KERNEL as STRIDE_KERNEL
 from asr.model.networks.striding import NUM_HALVINGS, Striding
+from asr.model.onnx.graph import FLOAT32, Graph, Value
+from asr.model.onnx.networks.chunks import in_chunks, joined
+from asr.model.onnx.networks.layers import (
+    add_layer,
+    add_pointwise,
+    by_frame,
+    by_row,
+    inner_layers,
+    padding_mask,
+    writes,
+)
 
 
 class Frames(NamedTuple):

@@ -1,0 +1,1 @@
+"""Writes acoustic models as ONNX graphs, one function a kind of layer."""
