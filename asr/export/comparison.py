@@ -21,7 +21,7 @@ from asr.export.format import Outputs, Waveform
 from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
-from asr.model.runner import largest_difference
+from asr.model.logit_difference import largest_difference
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData

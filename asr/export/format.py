@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from asr.base.errors import UserError
-from asr.model.runner import LARGEST_LOGIT_DIFFERENCE
+from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,12 +6,9 @@ Runtime.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
@@ -22,9 +19,6 @@ BATCH_S = 120.0  # of audio, including padding
 BATCH_SAMPLES = round(BATCH_S * SAMPLE_RATE_HZ)
 FILES_AT_ONCE = 256  # files that are read together, so that clips of similar length share a batch
 BYTES_AT_ONCE = 64 << 20
-
-LARGEST_LOGIT_DIFFERENCE = 1e-3  # between two runtimes of one model, as `largest_difference` counts it
-LARGE = 100.0  # the largest logit whose difference counts in full
 
 RunClip: TypeAlias = Callable[[Waveform, int], LogProbs]
 """Runs a model on one clip: padded samples, (S,) int16, and how many of them are the clip."""
@@ -110,15 +104,3 @@ class WrappedRunner(ModelRunner):
     @override
     def clip_runner(self) -> RunClip:
         return self.runner.clip_runner()
-
-
-def largest_difference(expected: npt.NDArray[np.float32], received: npt.NDArray[np.float32]) -> float:
-    """Return the largest difference of logits (T, V); infinity if their shapes differ, NaN where one is.
-
-    The difference of a logit beyond LARGE is divided by |logit| / LARGE: the rounding of float32 grows with
-    the numbers, and an output that never was in training can be at -1,500.
-    """
-    if expected.shape != received.shape:
-        return math.inf
-    differences = np.abs(expected - received) / np.maximum(1.0, np.abs(expected) / LARGE)
-    return float(np.max(differences, initial=0.0))

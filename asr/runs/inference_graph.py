@@ -27,7 +27,7 @@ from asr.base.system.files import whole_file
 from asr.base.types import Logits
 from asr.base.version import __version__
 from asr.base.vocabulary import Vocabulary
-from asr.model.runner import LARGEST_LOGIT_DIFFERENCE, largest_difference
+from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE, largest_difference
 from asr.runs.run import Run
 
 if TYPE_CHECKING:

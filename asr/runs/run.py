@@ -4,6 +4,7 @@ runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
 runs/demo/token_counts.tsv how often each token occurs in the training set
 runs/demo/checkpoints/     the latest and the best, see asr/runs/checkpoint.py
+runs/demo/inference/       the graph by which a CPU recognizes, see asr/runs/inference_graph.py
 runs/demo/metrics.jsonl    one line an epoch
 runs/demo/state.json       which process trains it, or how the last session ended
 runs/demo/stages.json      what each device held, if it was trained in stages on several

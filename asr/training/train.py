@@ -285,12 +285,14 @@ def _evaluate(trainer: Trainer, test_data: Dataset) -> Trained:
     """Evaluate the best model on the test set, and write the report."""
     from asr.evaluation.run_evaluation import evaluate_on_devices
     from asr.report.files import write_report_files
+    from asr.transcription.recognizer import cpu_runner
 
     run, manifest = trainer.run, Path(trainer.config.data.test)
     stages = [stage.layers for stage in read_stages(run.directory)]
     devices = ModelDevices.of_engine(trainer.engine, stages)
     evaluated = evaluate_on_devices(devices, run, test_data, manifest, trainer.stop)
     trainer.stop.raise_if_requested()
+    cpu_runner(run, run.vocabulary())  # makes the graph, so that the first recognition need not
     return Trained(run, evaluated, write_report_files(evaluated, run.report_path))
 
 

@@ -27,7 +27,14 @@ from asr.base.text.wording import duration
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
-from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, runs_on_the_cpu, start_model_devices
+from asr.model.devices import (
+    HOST,
+    ONE_DEVICE,
+    Devices,
+    ModelDevices,
+    runs_on_the_cpu,
+    start_model_devices,
+)
 from asr.model.runner import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, ModelRunner, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.inference_graph import InferenceGraph
@@ -130,17 +137,7 @@ class Recognizer:
             return cls.trained(run, choice, start_model_devices(devices), on_progress)
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
-        checkpoint = run.best_checkpoint()
-        graph = InferenceGraph.of(run, checkpoint)
-        runner: ModelRunner | None = graph.runner() if graph else None
-        if runner is None:
-            start_model_devices()  # before the import of TensorFlow, to silence its logs
-            from asr.model.tensorflow_runner import TensorFlowRunner
-
-            model, checkpoint = _best_model(run, vocabulary)
-            graph = InferenceGraph.of(run, checkpoint)
-            made = graph.make(model, vocabulary) if graph else None
-            runner = made or TensorFlowRunner(model)
+        runner, checkpoint = cpu_runner(run, vocabulary)
         return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
 
     @classmethod
@@ -369,6 +366,27 @@ class _Report:
     def _report(self, note: str) -> None:
         work = Work("transcribing", self._num_done, self._num_recordings, "recordings", note)
         self._on_progress(work)
+
+
+def cpu_runner(run: Run, vocabulary: Vocabulary) -> tuple[ModelRunner, Path]:
+    """Return what runs a run's best model on the CPU, and the model's checkpoint.
+
+    The graph is made where the run has none of this checkpoint.
+    """
+    checkpoint = run.best_checkpoint()
+    graph = InferenceGraph.of(run, checkpoint)
+    if graph and (kept := graph.runner()):
+        return kept, checkpoint
+    start_model_devices()  # before the import of TensorFlow, to silence its logs
+    import tensorflow as tf
+
+    from asr.model.tensorflow_runner import TensorFlowRunner
+
+    with tf.device(HOST):
+        model, checkpoint = _best_model(run, vocabulary)
+        graph = InferenceGraph.of(run, checkpoint)
+        made = graph.make(model, vocabulary) if graph else None
+    return made or TensorFlowRunner(model), checkpoint
 
 
 def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:

@@ -34,6 +34,7 @@ from asr.ctc.beam_search import BeamSearch
 from asr.evaluation.errors.metrics import total_edits
 from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
+from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 from benchmarks.common import compare, show
 from data_pipeline.manifests.manifest import read_manifest
@@ -145,7 +146,7 @@ def pruning_rows(run: str, folder: Path) -> dict[str, str]:
 
 def model_outputs(run: str) -> list[np.ndarray]:
     """Return the (T, V) logits of each clip of the test set."""
-    recognizer = Recognizer.load(run, write_hanzi=False)
+    recognizer = Recognizer.trained(Run.open(run))
     utterances = read_manifest(TEST)
     outputs = []
     for start in range(0, len(utterances), BATCH):

@@ -120,7 +120,7 @@ def compare_speed(run: Path, waveforms: list[Any], quantize: str = "") -> None:
         folder = Path(temporary) / "out"
         export(run, folder, quantize=quantize, clips=1)
         runtime = OnnxRuntime(folder)
-    recognizer = Recognizer.load(run, write_hanzi=False)
+    recognizer = Recognizer.trained(Run.open(run))
     logits_of = recognizer.runner.compiled(lambda logits: logits)
     name = quantize or "float32"
 

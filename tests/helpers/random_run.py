@@ -1,15 +1,19 @@
-"""Make a run without training: its weights are random, and its outputs clear."""
+"""Runs that were not trained: their weights are random, and their outputs clear."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from asr.base.config import Config
+from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import write_weights
 from asr.runs.progress import Progress
 from asr.runs.run import Run
+from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.recognizer import Recognizer
 
 
 def random_run(config: Config, vocabulary: Vocabulary, directory: Path) -> Path:
@@ -26,3 +30,8 @@ def random_run(config: Config, vocabulary: Vocabulary, directory: Path) -> Path:
             weights[path] = values * 5
     write_weights(run.epoch_checkpoint(1), weights, Progress())
     return run.directory
+
+
+def trained_recognizer(run: Path, settings: DecoderSettings | None = None, **choice: Any) -> Recognizer:
+    """Load a run into TensorFlow, to compare another runtime with it."""
+    return Recognizer.trained(Run.open(run), DecoderChoice(settings or DecoderSettings(), **choice))

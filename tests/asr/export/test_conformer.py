@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from helpers.exports import CONFORMER, SELF_CONDITIONED
-from helpers.random_run import random_run
+from helpers.random_run import random_run, trained_recognizer
 from helpers.recognize import recognize
 from helpers.small_conformer import use_small_conformer
 from helpers.transcripts import streamed, tokens_of
 
-from asr import Recognizer
 from asr.audio.recording import read_audio
 from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
@@ -77,7 +76,7 @@ def test_sherpa_recognizes_the_same_on_whole_clips_and_streams(conformer_run, tm
 
 def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, conformer_run, clips):
     exported = ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
-    trained = Recognizer.load(conformer_run, write_hanzi=False)
+    trained = trained_recognizer(conformer_run, write_hanzi=False)
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:7]])
     results = []
     for recognizer in (exported, trained):
@@ -92,7 +91,7 @@ def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, co
 
 @pytest.mark.slow
 def test_script_of_the_folder_recognizes_files_and_streams_as_the_run(folder, conformer_run, clips):
-    expected = Recognizer.load(conformer_run, write_hanzi=False).transcribe(clips[4].audio_path)
+    expected = trained_recognizer(conformer_run, write_hanzi=False).transcribe(clips[4].audio_path)
     whole = recognize(folder, "--tokens", clips[4].audio_path)
     assert whole.returncode == 0, whole.stderr.decode()
     waveform = read_audio(clips[4].audio_path)

@@ -21,7 +21,7 @@ from asr.export import ParityError, export
 from asr.export.format import Bounds
 from asr.export.parity import Parity
 from asr.export.runtimes.onnx import bundle
-from asr.model.runner import largest_difference
+from asr.model.logit_difference import largest_difference
 
 
 def test_exported_model_has_the_logits_and_tokens_of_the_trained_one(exported):

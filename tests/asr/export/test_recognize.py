@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from helpers.random_run import trained_recognizer
 from helpers.recognize import recognize
 from helpers.small_conformer import use_small_conformer
 from helpers.transcripts import tokens_of
 
-from asr import Recognizer
 from asr.audio.recording import read_audio, resample
 from asr.audio.voice_activity import pauses_for, speech_pieces
 from asr.base.config import Config, FeatureConfig, ModelConfig
@@ -53,7 +53,7 @@ def test_script_prints_what_asr_transcribe_prints(exported, separable_run, clips
     done = recognize(exported.folder, *paths, "--format", "jsonl")
     assert done.returncode == 0, done.stderr.decode()
     printed = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    recognizer = Recognizer.load(separable_run)
+    recognizer = trained_recognizer(separable_run)
     assert len(printed) == len(paths)
     assert printed[4]["tokens"]
     for path, record in zip(paths, printed, strict=True):
@@ -85,7 +85,7 @@ def test_score_of_an_empty_transcript_is_that_of_its_best_path(exported, scripts
 def test_script_reads_standard_input_and_writes_syllables(exported, separable_run, clips):
     data = Path(clips[0].audio_path).read_bytes()
     done = recognize(exported.folder, "-", "--tokens", data=data)
-    tokens = Recognizer.load(separable_run).transcribe(clips[0].audio_path).tokens
+    tokens = trained_recognizer(separable_run).transcribe(clips[0].audio_path).tokens
     assert done.stdout.decode() == " ".join(tokens) + "\n"
 
 
@@ -263,7 +263,7 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     recognizer = script.Recognizer(folder, write_hanzi=False)
     whole = recognizer.decode(recognizer.log_probs(waveform))
     assert whole.tokens
-    stream, other = script.Stream(recognizer), Recognizer.load(bounded_run).stream()
+    stream, other = script.Stream(recognizer), trained_recognizer(bounded_run).stream()
     finals, segments = [], []
     for begin in range(0, len(waveform), 5120):
         transcript = stream.feed(waveform[begin : begin + 5120])

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers.full_disk import largest_file
+from helpers.random_run import trained_recognizer
 from helpers.tiny import TINY
 
 from asr.base.config import Config, DataConfig, ModelConfig
@@ -182,7 +183,7 @@ def test_asr_average_makes_a_model_that_decodes_and_reports_both_error_rates(spo
     assert (origin.run, origin.epochs) == (str(spoken.directory), (3, 2))
     assert f"{origin.dev_error:.2%}" == f"{together}%"
 
-    recognizer = Recognizer.load(made)
+    recognizer = trained_recognizer(made)
     for variable in recognizer.model.weights:
         parts = [read_checkpoint(spoken.epoch_checkpoint(e)).decoding_weights[variable.path] for e in (2, 3)]
         expected = ((parts[0].astype(np.float64) + parts[1]) / 2).astype(np.float32)

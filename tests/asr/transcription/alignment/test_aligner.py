@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from helpers.random_run import trained_recognizer
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import Config, FeatureConfig
@@ -30,7 +31,7 @@ def test_windows_of_a_model_with_a_bounded_field_equal_the_whole_recording(monke
 
 
 def test_a_short_recording_is_processed_in_one_window(trained_run, clips):
-    recognizer = Recognizer.load(trained_run, write_hanzi=False)
+    recognizer = trained_recognizer(trained_run, write_hanzi=False)
     model = recognizer.model
     waveform = read_audio(clips[0].audio_path)
     whole = model(waveform[None], np.array([len(waveform)], np.int32))

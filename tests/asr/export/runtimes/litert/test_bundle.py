@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 import soundfile
+from helpers.random_run import trained_recognizer
 from helpers.recognize import recognize
 
-from asr import Recognizer
 from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.export import export
@@ -42,7 +42,7 @@ def test_script_prints_what_asr_transcribe_prints(exported, separable_run, clips
     done = recognize(exported.folder, *paths, "--format", "jsonl", without=["onnxruntime"])
     assert done.returncode == 0, done.stderr.decode()
     printed = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    recognizer = Recognizer.load(separable_run)
+    recognizer = trained_recognizer(separable_run)
     for path, record in zip(paths, printed, strict=True):
         expected = recognizer.transcribe(path)
         assert record["text"] == expected.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.random_run import random_run
+from helpers.random_run import random_run, trained_recognizer
 from helpers.transcripts import streamed, tokens_of
 
 from asr.audio.recording import read_audio, write_wav
@@ -19,7 +19,6 @@ from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.recognizer import Recognizer
 
 SPEECH = "features.normalize_over=speech"
 SEARCHES = {"greedy": DecoderSettings(), "beam": DecoderSettings(beam=4, n_best=2)}
@@ -39,7 +38,7 @@ def files(clips, tmp_path_factory):
 def test_exported_folder_gives_the_transcripts_of_its_run(exported, separable_run, files, search):
     model = ExportedModel.open(exported.folder)
     recognizer = model.recognizer(DecoderChoice(SEARCHES[search]))
-    trained = Recognizer.load(separable_run, settings=SEARCHES[search])
+    trained = trained_recognizer(separable_run, SEARCHES[search])
     for ours, theirs in zip(recognizer.transcribe_files(files), trained.transcribe_files(files), strict=True):
         assert ours.text
         assert (ours.text, ours.tokens, ours.times_s) == (theirs.text, theirs.tokens, theirs.times_s)
@@ -53,7 +52,7 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
     vocabulary = Vocabulary.of_utterances(clips)
     run = random_run(load_config(separable_config, [SPEECH]), vocabulary, tmp_path / "run")
     folder = export(run, tmp_path / "out").folder
-    model, trained = ExportedModel.open(folder), Recognizer.load(run)
+    model, trained = ExportedModel.open(folder), trained_recognizer(run)
     assert trained.model.ignores_silence
     recognizer = model.recognizer(DecoderChoice(DecoderSettings()))
     pause = np.zeros(32_000, np.int16)

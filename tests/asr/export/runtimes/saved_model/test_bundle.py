@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
+from helpers.random_run import trained_recognizer
 from helpers.recognize import run_isolated
 
-from asr import Recognizer
 from asr.base.errors import UserError
 from asr.export import export
 from asr.export.runtimes.saved_model.runtime import SavedModelRuntime
@@ -69,7 +69,7 @@ def test_another_program_transcribes_by_tensorflow_alone(exported, separable_run
     script.write_text(PROGRAM, "utf-8")
     done = run_isolated(script, exported.folder, *paths, without=["asr", "keras"])
     assert done.returncode == 0, done.stderr.decode()
-    recognizer = Recognizer.load(separable_run, write_hanzi=False)
+    recognizer = trained_recognizer(separable_run, write_hanzi=False)
     for result in json.loads(done.stdout):
         for row, path in enumerate(paths[:2]):
             expected, num_tokens = recognizer.transcribe(path), result["num_tokens"][row]

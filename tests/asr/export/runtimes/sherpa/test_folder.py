@@ -11,6 +11,7 @@ import kaldifst
 import numpy as np
 import onnx
 import pytest
+from helpers.random_run import trained_recognizer
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
@@ -21,7 +22,6 @@ from asr.export.runtimes.sherpa import waveform as sherpa_waveform
 from asr.export.runtimes.sherpa.folder import write_tokens
 from asr.export.runtimes.sherpa.runtime import SherpaRuntime
 from asr.model.onnx.graph import Graph
-from asr.transcription.recognizer import Recognizer
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_model_over_fbank_recognizes_the_same_in_sherpa_and_as_a_stream(of_featu
 
 
 def test_tokens_times_and_text_in_sherpa_are_those_of_the_recognizer(of_features, fbank_run, clips):
-    recognizer, runtime = Recognizer.load(fbank_run), SherpaRuntime(of_features.folder)
+    recognizer, runtime = trained_recognizer(fbank_run), SherpaRuntime(of_features.folder)
     normalize = kaldifst.TextNormalizer(str(of_features.folder / "hanzi.fst"))
     num_tokens = 0
     for clip in clips[:4]:
