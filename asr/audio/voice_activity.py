@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
-import scipy.ndimage
 
 from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 
@@ -128,6 +126,8 @@ def _levels_db(powers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the smoothed levels of powers, (T, bands)."""
     if not len(powers):
         return powers
+    import scipy.ndimage  # not above: short clips do not need it
+
     smooth = scipy.ndimage.uniform_filter1d(powers, SMOOTHING_FRAMES, axis=0, mode="nearest")
     levels: npt.NDArray[np.float32] = 10 * np.log10(smooth + np.float32(MIN_POWER))
     return levels
@@ -292,6 +292,8 @@ def _with_speech_flags(blocks: Iterable[Waveform]) -> Iterator[tuple[Waveform, F
 
 def _band_powers(waveform: Waveform) -> npt.NDArray[np.float32]:
     """Return the (T, bands) powers of each frame, in a window of 25 ms around it."""
+    import scipy.fft
+
     side = (WINDOW_SAMPLES - FRAME_SAMPLES) // 2
     num_frames = -(-len(waveform) // FRAME_SAMPLES)
     padded = np.pad(waveform, (side, side + num_frames * FRAME_SAMPLES - len(waveform)))

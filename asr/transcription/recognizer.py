@@ -136,8 +136,10 @@ class Recognizer:
         if devices != ONE_DEVICE or not runs_on_the_cpu():
             return cls.trained(run, choice, start_model_devices(devices), on_progress)
         vocabulary = run.vocabulary()
-        choice.converter_for(vocabulary)  # a wrong folder is an error before the model is loaded
-        runner, checkpoint = cpu_runner(run, vocabulary)
+        with ThreadPoolExecutor(1) as pool:  # loading the hanzi model takes as long as the rest
+            converter = pool.submit(choice.converter_for, vocabulary)
+            runner, checkpoint = cpu_runner(run, vocabulary)
+            converter.result()
         return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
 
     @classmethod

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.ndimage
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 from asr.ctc.forced_alignment import TokenAlignment
@@ -69,6 +68,8 @@ def quiet_steps(waveform: Waveform) -> Bools:
     size = round(STEP_S * SAMPLE_RATE_HZ)
     steps = waveform[: len(waveform) // size * size].reshape(-1, size)
     energy_db = 10 * np.log10(np.square(steps, dtype=np.float32).mean(axis=1) + 1.0)
+    import scipy.ndimage
+
     loudest_db = scipy.ndimage.maximum_filter1d(energy_db, 2 * round(NEAR_S / STEP_S) + 1, mode="nearest")
     quiet: Bools = energy_db < loudest_db - QUIET_DB
     return quiet
