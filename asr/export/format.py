@@ -142,7 +142,7 @@ class Format:
     write: Callable[[TrainedModel, Path, Settings], Written]
     runtime: str
     packages: tuple[str, ...] = ()
-    extra: str = "export"
+    extra: str = ""
     bounds: Bounds = Bounds()
     quantizations: Mapping[str, Bounds] | None = None
 

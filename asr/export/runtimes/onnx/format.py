@@ -17,6 +17,5 @@ ONNX = Format(
     about="a folder for ONNX Runtime, with a script that needs little more",
     write=_write,
     runtime="asr.export.runtimes.onnx.runtime:OnnxRuntime",
-    packages=("onnx", "onnxruntime"),
     quantizations={"int8": Bounds(logit_difference=None, extra_errors=EXTRA_ERRORS)},
 )

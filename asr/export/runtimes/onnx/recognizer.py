@@ -20,7 +20,6 @@ from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
-from asr.export.runtimes.onnx.format import ONNX
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
 
@@ -87,9 +86,8 @@ class ExportedModel:
             on_progress: receives how much of a language model has been read.
 
         Raises:
-            UserError: a file of the folder is damaged, or a package is missing.
+            UserError: a file of the folder is damaged.
         """
-        ONNX.require_packages()
         vocabulary = self.vocabulary()
         with ThreadPoolExecutor(1) as pool:  # the hanzi model takes as long as the rest
             decoder = pool.submit(choice.decoder, vocabulary, self.about["frame_s"], on_progress)

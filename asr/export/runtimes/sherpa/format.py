@@ -22,7 +22,7 @@ SHERPA = Format(
     about="a folder for sherpa-onnx, on phones and in its twelve languages",
     write=_write,
     runtime="asr.export.runtimes.sherpa.runtime:SherpaRuntime",
-    packages=("onnx", "sherpa_onnx"),
+    packages=("sherpa_onnx",),
     extra="sherpa",
     bounds=BOUNDS,
     quantizations={"int8": dataclasses.replace(BOUNDS, changed_tokens=0.03)},
