@@ -26,6 +26,7 @@ from multigpu.__main__ import main as multigpu_main
 from multigpu.__main__ import make_parser as make_multigpu_parser
 
 LONGEST_README = 160  # lines
+TERMS = "docs/zh/reference/terms.md"
 
 # how a command of ours begins -> its arguments' beginning, parser, and the function that runs it
 PROGRAMS = {
@@ -39,6 +40,8 @@ NOT_RUN = {
     "python3 -m venv": "installs; .ci/run does this",
     ". .venv/bin/activate": "installs; .ci/run does this",
     "pip install": "installs; .ci/run does this",
+    "pip config": "changes the user's settings",
+    "docker build": "needs Docker",
     "pre-commit": "changes the checkout; needs git",
     "pytest": "runs this test",
     "ruff": "checks the checkout; .ci/run does this",
@@ -47,7 +50,7 @@ NOT_RUN = {
     "python docs/build.py": "builds the site; .ci/run does this",
     "python tests/helpers/": "checks the checkout; tests/test_house.py does this",
     "python demo-onnx/recognize.py": "tests/asr/export/test_recognize.py runs it",
-    "docker run": "needs Docker; tests/asr/export/saved_model runs what it would serve",
+    "docker run": "needs Docker; tests/asr/export/saved_model runs what TensorFlow Serving would",
     'printf \'{"signature_name"': "asks the server that is not there",
     "curl": "needs a server; tests/asr/server does this for that of `asr serve`",
     "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
@@ -80,6 +83,7 @@ FIGURE = re.compile(
     r"|\b(?:two|three|four|five|ten)(?: and a half)? minutes\b"
 )
 SOURCE = re.compile(r"benchmarks|experiments|\w+\.py\b")
+CODE = re.compile(r"`[^`]+`|--[a-z][a-z-]+|{\w*}")  # what a translation keeps as it is
 # a part of a paragraph whose numbers nobody measured, and what they are
 NO_FIGURES = {
     "95 % interval": "the level of an interval",
@@ -93,8 +97,10 @@ NO_FIGURES = {
     "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
     "音节开始后 0.4 秒": "a constant, asr/transcription/transcript.py",
+    "比自身起点晚 0.4 秒": "a constant, asr/transcription/transcript.py",
     "请求体停顿 20 秒": "a constant, asr/server/requests/request_body.py",
     "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
+    "约 85% 的音节": "a statement of ASRT's makers",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",
 }
@@ -194,6 +200,41 @@ def test_twins_show_the_same_commands(page):
     assert shown(page) == shown(pages.twin(page))
 
 
+@pytest.mark.parametrize("page", pages.CHINESE)
+def test_no_line_breaks_within_a_chinese_paragraph(page):
+    # a browser shows the break as a blank between two characters
+    assert list(pages.broken_lines(page)) == []
+
+
+def test_a_line_break_within_a_chinese_paragraph_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    parts = [
+        "# 题",
+        "第一行，\n第二行",
+        "- 一\n- 二\n  三",
+        "| 表 |\n|---|\n| 格 |",
+        "```sh\na\nb\n```",
+        "> 引\n文",
+    ]
+    text = "\n\n".join(parts)
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert list(pages.broken_lines("page.md")) == ["第二行", "  三", "文"]
+
+
+def terms():
+    """Return the rows of the table of terms: English, Chinese, and what is not to be written."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", pages.text_of(TERMS), re.MULTILINE)
+    return [(english, chinese, wrong.split("、")) for english, chinese, wrong in rows[1:]]
+
+
+@pytest.mark.parametrize("page", [page for page in pages.CHINESE if page != TERMS])
+def test_chinese_pages_use_the_terms_of_the_table(page):
+    prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", pages.without_blocks(page))
+    for english, chinese, wrong in terms():
+        for word in wrong:
+            assert word not in prose, f"{page}: {word}: write {chinese} for {english}"
+
+
 @pytest.mark.parametrize("page", ["README.md", pages.twin("README.md")])
 def test_readme_is_short(page):
     assert len(pages.text_of(page).splitlines()) < LONGEST_README
@@ -229,6 +270,24 @@ def test_reference_of_the_commands_has_every_command(extension):
         assert f"### `asr {name}`\n" in text
         for option in options(parser) - {"-h", "--help", "--verbose", "--quiet"}:
             assert option in text
+
+
+def test_chinese_reference_translates_every_text_and_no_other(extension):
+    chinese_reference = extension("chinese_reference")
+    translations, texts = chinese_reference.translations(), chinese_reference.texts()
+    assert [text for text in texts if text not in translations] == [], "add these to translations.toml"
+    assert [text for text in translations if text not in texts] == [], "no longer in the code"
+    for text, translation in translations.items():
+        assert not [word for *_, wrong in terms() for word in wrong if word in translation], translation
+        assert set(CODE.findall(text)) == set(CODE.findall(translation)), text
+
+
+def test_chinese_reference_has_the_entries_of_the_english_one(extension):
+    translate = extension("chinese_reference").translate
+    reference = extension("code_reference")
+    for make in (reference.configuration, reference.decoder_settings, reference.commands):
+        headings = [re.findall(r"^#+ .*", text, re.MULTILINE) for text in (make(), make(translate))]
+        assert headings[0] == headings[1] != []
 
 
 def test_diagram_of_the_rooms_has_every_room_and_package(extension):
@@ -353,8 +412,31 @@ def lay_down_asrt(folder):
     (folder / "ASRT/dict.txt").write_text(asrt.dictionary_text(syllables), encoding="utf-8")
 
 
+def lay_down_asrt_lists(folder):
+    """Write a configuration of ASRT that lists the recordings, with the syllables of their labels."""
+    from data_pipeline.manifests.manifest import read_manifest
+
+    dataset = {}
+    for split in NUM_CLIPS:
+        utterances = read_manifest(folder / f"data/mandarin_demo/{split}.jsonl")
+        lists = {"data_list": f"{split}.wav.lst", "label_list": f"{split}.syllable.txt"}
+        for name, lines in zip(
+            lists.values(),
+            ([(u.id, u.audio_path) for u in utterances], [(u.id, *u.tokens) for u in utterances]),
+            strict=True,
+        ):
+            (folder / "ASRT" / name).write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
+        dataset[split] = [lists | {"name": split, "data_path": "."}]
+    settings = json.dumps({"dict_filename": "dict.txt", "dataset": dataset})
+    (folder / "ASRT/asrt_config.json").write_text(settings, encoding="utf-8")
+
+
 # how a command begins -> what a reader does before
-BEFORE = {"asr labels apply": accept_a_correction, "asr import-asrt": lay_down_asrt}
+BEFORE = {
+    "asr labels apply": accept_a_correction,
+    "asr import-asrt": lay_down_asrt,
+    "asr prepare asrt": lay_down_asrt_lists,
+}
 
 
 def names_of_a_reader():
