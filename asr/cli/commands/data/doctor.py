@@ -119,7 +119,7 @@ def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
         for code, findings in found.items():
             first = findings[0]
             print(f"{len(findings):>8,}  {KINDS[code].title}: {KINDS[code].remedy}", file=out)
-            example = f"{first.where()}: {first.detail}" if first.where() else first.detail
+            example = f"{first.where}: {first.detail}" if first.where else first.detail
             print(f"          e.g. {visible(example)}", file=out)
     counts = diagnosis.counts()
     verdict = "problems found" if counts["error"] else "sound"

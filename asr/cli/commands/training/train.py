@@ -26,9 +26,12 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name of the run in runs/ (default: the configuration's name)")
     parser.add_argument(
-        "--resume", action="store_true", help="continue the run of this name exactly where it stopped"
+        "--resume",
+        action="store_true",
+        help="continue the run of this name exactly where it stopped; with --set train.epochs=N, train a "
+        "finished run for more epochs",
     )
-    add_override_argument(parser, "train.epochs=60")
+    add_override_argument(parser, "train.epochs=60 model.size=m")
     parser.add_argument(
         "--profile", action="store_true", help="profile a few steps on the devices, for TensorBoard"
     )
@@ -75,6 +78,7 @@ def _print_result(trained: Trained) -> None:
     assert files is not None
     print(f"chosen: {describe_choice(run.metrics())}")
     print_evaluation(evaluated.record, evaluated.scores)
+    print_advice(advice_about(evaluated))
     print_report_files(files)
     sample = evaluated.record.utterances[0].audio_path
     print("\nTranscribe any recording with the trained model:\n")
