@@ -45,7 +45,6 @@ from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
 from asr.cli.terminal import survive_hangup
 
-
 SETTING = re.compile(r"\w+\.\w+=.*", re.DOTALL)
 
 

@@ -149,8 +149,8 @@ def _manifest(run: Run, manifest: str | Path | None) -> Path:
     path = Path(data.test or data.dev)
     if not path.is_file():
         raise UserError(
-            f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export is compared with the "
-            "trained model on clips; name another list of clips by `manifest`"
+            f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "
+            "is compared with the trained model on clips; name another list of clips by `manifest`"
         )
     return path
 

@@ -59,7 +59,8 @@ class Trained(NamedTuple):
 
     Attributes:
         run: with its checkpoints, metrics and report.
-        evaluation: of the chosen epoch on the test set, or on dev where there is none; None in a process that is not the chief.
+        evaluation: of the chosen epoch on the test set, or on dev without one; None in a process that is
+            not the chief.
         files: the files of the evaluation's report; None in a process that is not the chief.
     """
 
@@ -139,7 +140,7 @@ def resume(
             raise UserError(
                 f"`overrides={override}`: a resumed run keeps its settings, except "
                 f"{', '.join(SET_ON_RESUME)} and, when it is finished, {MORE_EPOCHS}; to continue from its "
-                f"weights with other settings, start another run with train.init_from={run} and another `name`"
+                f"weights with others, start another run with train.init_from={run} and another `name`"
             )
     old = Run.open(Path(run))
     if origin := read_origin(old.directory):
@@ -162,8 +163,8 @@ def _refuse_other_length(run: Run, num_epochs: int) -> None:
         )
     if num_epochs > planned and done < planned:
         raise UserError(
-            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has trained {done} of {planned} epochs, "
-            "whose learning rates depend on their number; finish it (`resume`), then train on"
+            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has trained {done} of {planned} "
+            "epochs, whose learning rates depend on their number; finish it (`resume`), then train on"
         )
 
 
