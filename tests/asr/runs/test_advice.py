@@ -50,3 +50,28 @@ def history(rates):
 def test_advice_follows_the_curves(rates, rule):
     [line] = advice(history(rates), "syllable")
     assert line.startswith(rule)
+
+
+def test_a_test_set_far_above_dev_is_named_and_one_near_it_is_not():
+    curves = history(DEMO_WITH_A_TENTH_OF_ITS_LABELS_WRONG)
+    for errors, num_lines in ((160, 2), (70, 1)):
+        lines = advice(curves, "syllable", test=EditCounts(substitutions=errors, reference_length=1000))
+        assert len(lines) == num_lines
+    few = EditCounts(substitutions=2, reference_length=12)  # 16.7 %, give or take 10.8
+    assert len(advice(curves, "syllable", test=few)) == 1
+
+
+def test_more_epochs_are_advised_with_the_command_that_trains_them():
+    [line] = advice(history(DEMO_BEGINS), "syllable", resume="asr train runs/x --resume")
+    assert line.endswith("Train on: asr train runs/x --resume --set train.epochs=8.")
+
+
+def test_a_trained_model_to_start_from_is_advised_once():
+    rates = EIGHTEEN_MINUTES_FROM_THE_DEMO
+    assert "train.init_from" in advice(history(rates), "syllable")[0]
+    assert "train.init_from" not in advice(history(rates), "syllable", starts_from_trained=True)[0]
+
+
+def test_there_is_no_advice_before_the_fourth_epoch():
+    assert advice(history(DEMO_BEGINS[:3]), "syllable") == []
+    assert advice([], "syllable") == []
