@@ -62,7 +62,7 @@ def export(
     clips: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Exported:
-    """Export the best model of a run, and compare what was exported with it.
+    """Export the chosen epoch of a run, and compare what was exported with it.
 
     Args:
         run: directory of the run.
@@ -124,11 +124,11 @@ def format_of(name: str) -> Format:
 def _trained_model(
     directory: Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
 ) -> tuple[TrainedModel, EvaluationData, Path]:
-    """Return a run's best model, the clips to compare on, and the path of their manifest."""
+    """Return a run's model, the clips to compare on, and the path of their manifest."""
     from asr.runs.run import Run
 
     run = Run.open(directory)
-    run.best_checkpoint()
+    run.chosen_checkpoint()
     path = _manifest(run, manifest)
     from asr.model.devices import start_devices
 
@@ -145,10 +145,11 @@ def _trained_model(
 def _manifest(run: Run, manifest: str | Path | None) -> Path:
     if manifest is not None:
         return Path(manifest)
-    path = Path(run.config().data.test)
+    data = run.config().data
+    path = Path(data.test or data.dev)
     if not path.is_file():
         raise UserError(
-            f"{run.directory}: its test set, {path}, is not there, and an export is compared with the "
-            "trained model on clips; name another list of clips by `manifest`"
+            f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "
+            "is compared with the trained model on clips; name another list of clips by `manifest`"
         )
     return path

@@ -16,9 +16,9 @@ from string import ascii_uppercase
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.text.wording import duration, percent
+from asr.base.text.wording import duration, percent, short_paths
 from asr.runs.origin import Origin, read_origin
-from asr.runs.progress import EpochMetrics, best_epoch, throughput
+from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 from asr.runs.run import Run
 
 Rows = Mapping[str, tuple[str, ...]]
@@ -49,13 +49,18 @@ class ComparedRun:
 
     @property
     def best(self) -> EpochMetrics | None:
+        """Return the epoch with the lowest dev error."""
+        return next(iter(best_first(self.metrics)), None)
+
+    @property
+    def chosen(self) -> EpochMetrics | None:
         """Return the epoch whose weights to decode with."""
-        best = best_epoch(self.metrics)
-        return next((epoch for epoch in self.metrics if epoch.epoch == best), None)
+        chosen = chosen_epoch(self.metrics)
+        return next((epoch for epoch in self.metrics if epoch.epoch == chosen), None)
 
     @property
     def dev_error(self) -> float | None:
-        """Return the dev error rate of the weights to decode with; None before the first epoch."""
+        """Return the lowest dev error rate; None before the first epoch."""
         if self.origin:
             return self.origin.dev_error
         return self.best.dev_error if self.best else None
@@ -78,7 +83,7 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
         if first is not directory:
             same = f"the same run as {first}" if first != directory else "given twice"
             raise UserError(f"{directory}: {same}; name each run once")
-    names = short_names(directories)
+    names = short_paths([directory.resolve() for directory in directories])
     runs = []
     for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
         run = Run.open(directory)
@@ -86,12 +91,6 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
         token = run.token_name()
         runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin, token))
     return runs
-
-
-def short_names(directories: Sequence[Path]) -> list[str]:
-    """Return the last part of each path, or the whole paths where two are equal."""
-    names = [directory.resolve().name for directory in directories]
-    return names if len(set(names)) == len(names) else [str(directory) for directory in directories]
 
 
 def settings_of(runs: Sequence[ComparedRun]) -> Rows:
@@ -136,6 +135,8 @@ def results_of_run(run: ComparedRun) -> dict[str, str]:
     last = run.metrics[-1]
     return results | {
         "at epoch": str(run.best.epoch) if run.best else "",
+        "chosen epoch": str(run.chosen.epoch) if run.chosen else "",
+        "its dev error": percent(run.chosen.dev_error) if run.chosen else "",
         "last training error": percent(last.train_error),
         "last training loss": f"{last.loss:.3f}",
         "last dev loss": f"{last.dev_loss:.3f}",

@@ -3,7 +3,7 @@
 runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
 runs/demo/token_counts.tsv how often each token occurs in the training set
-runs/demo/checkpoints/     the latest and the best, see asr/runs/checkpoint.py
+runs/demo/checkpoints/     the latest, the best and the chosen, see asr/runs/checkpoint.py
 runs/demo/inference/       the graph by which a CPU recognizes, see asr/runs/inference_graph.py
 runs/demo/metrics.jsonl    one line an epoch
 runs/demo/state.json       which process trains it, or how the last session ended
@@ -30,7 +30,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.runs.progress import EpochMetrics, Progress
+from asr.runs.progress import EpochMetrics, Progress, history_of
 
 CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
@@ -50,9 +50,9 @@ class Run:
         """
         cls.refuse_existing(directory)
         vocabulary.save(directory / "vocabulary.txt")
-        with whole_file(directory / "config.toml", "configuration") as file:
-            file.write(dump_config(config).encode())
-        return cls(directory)
+        run = cls(directory)
+        run.write_config(config)
+        return run
 
     @staticmethod
     def refuse_existing(directory: Path) -> None:
@@ -82,6 +82,11 @@ class Run:
     def config(self, overrides: Sequence[str] = ()) -> Config:
         """Load the run's configuration, with some of its settings replaced; see `load_config`."""
         return load_config(self.directory / "config.toml", overrides, BEFORE_THEIR_KEYS)
+
+    def write_config(self, config: Config) -> None:
+        """Write the run's configuration."""
+        with whole_file(self.directory / "config.toml", "configuration") as file:
+            file.write(dump_config(config).encode())
 
     def vocabulary(self) -> Vocabulary:
         """Load the run's vocabulary."""
@@ -131,14 +136,14 @@ class Run:
         name = f"epoch-{progress.epochs_done + 1:04d}-batch-{progress.epoch.batches:05d}.npz"
         return self.directory / "checkpoints" / name
 
-    def best_checkpoint(self) -> Path:
-        """Return the path of the checkpoint to decode with: the best epoch's, or the latest so far.
+    def chosen_checkpoint(self) -> Path:
+        """Return the path of the checkpoint to decode with: the chosen epoch's, or the latest so far.
 
         Raises:
             UserError: there is no checkpoint yet.
         """
-        best = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.best]
-        candidates = [*self.checkpoints(), *(path for path in best if path.exists())]
+        chosen = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.chosen]
+        candidates = [*self.checkpoints(), *(path for path in chosen if path.exists())]
         if not candidates:
             raise UserError(
                 f"{self.directory}: no checkpoint yet; train this run first, or name the directory of a "
@@ -169,8 +174,8 @@ class Run:
             return []
         try:
             lines = read_lines(path, "list of metrics")
-            return [EpochMetrics(**json.loads(line)) for line in lines if line]
-        except (json.JSONDecodeError, TypeError) as error:
+            return list(history_of(json.loads(line) for line in lines if line))
+        except (json.JSONDecodeError, TypeError, KeyError) as error:
             raise UserError(f"{path}: damaged ({error}); repair or remove it") from None
 
     def write_left_out(self, reasons: Sequence[str]) -> None:

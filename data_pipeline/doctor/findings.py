@@ -242,6 +242,9 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
         if path.resolve() in seen:
             raise UserError(f"{path}: given twice; name each manifest once")
         seen.add(path.resolve())
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path}: no such manifest; name one that `asr prepare` has written")
     return sources_of(paths)
 
 

@@ -254,6 +254,11 @@ def test_refused_run_leaves_no_directory(clips, tmp_path, capsys):
             "no folder '/none'; get the corpus from",
         ),
         (["train", "demo", "--set", "data.corpus=none"], "expected one of mandarin_demo"),
+        (["train", "--set", "train.epochs=2", "data.corpus=none", "demo"], "expected one of mandarin_demo"),
+        (["train", "--set=train.epochs=2", "data.corpus=none", "demo"], "expected one of mandarin_demo"),
+        (["tune-batch", "demo", "--set", "train.epochs=2", "model.size=huge"], "expected one of xs"),
+        (["doctor", "--set", "train.epochs=2", "model.size=huge", "{run}/config.toml"], "expected one of xs"),
+        (["augment", "a.wav", "b.wav", "--set", "augment.pauses=0", "model.size=huge"], "expected one of xs"),
         (  # what contradicts itself is refused before its data is looked for
             ["train", "hsk_words", "--set", "data.source=/none", "--set", "model.family=dcnn24"],
             "these networks have no stem",
