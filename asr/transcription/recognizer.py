@@ -371,11 +371,11 @@ class _Report:
 
 
 def cpu_runner(run: Run, vocabulary: Vocabulary) -> tuple[ModelRunner, Path]:
-    """Return what runs a run's best model on the CPU, and the model's checkpoint.
+    """Return what runs a run's model on the CPU, and the model's checkpoint.
 
     The graph is made where the run has none of this checkpoint.
     """
-    checkpoint = run.best_checkpoint()
+    checkpoint = run.chosen_checkpoint()
     graph = InferenceGraph.of(run, checkpoint)
     if graph and (kept := graph.runner()):
         return kept, checkpoint

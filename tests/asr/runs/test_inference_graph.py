@@ -54,7 +54,7 @@ def test_second_recognition_starts_without_tensorflow(run, clips):
 def test_graph_follows_the_weights(run, clips):
     before = Recognizer.load(run).transcribe(clips[0].audio_path).tokens
     (old,) = kept(run)
-    path = Run(run).best_checkpoint()
+    path = Run(run).chosen_checkpoint()
     weights = read_checkpoint(path).decoding_weights
     write_weights(path, {name: np.flip(values) for name, values in weights.items()}, Progress())
     assert Recognizer.load(run).transcribe(clips[0].audio_path).tokens != before
@@ -110,7 +110,7 @@ def test_end_of_training_makes_the_graph(trained_run):
 
 
 def test_damaged_checkpoint_is_named(run):
-    path = Run(run).best_checkpoint()
+    path = Run(run).chosen_checkpoint()
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(UserError, match=path.name):
         Recognizer.load(run)
