@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
@@ -14,8 +15,8 @@ from typing import TypeAlias
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
-from asr.base.text.wording import listed
-from data_pipeline.corpora.layout import plain_spaces, text_lines
+from asr.base.text.wording import counted, listed
+from data_pipeline.corpora.layout import FilesByName, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
@@ -23,10 +24,12 @@ from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
 DUPLICATE_ID = "duplicate id"
 NOT_A_TIME = "time is not a number"
 SPLIT_WORDS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val"), "dev"),
-    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+    **dict.fromkeys(("train", "training", "训练", "训练集"), "train"),
+    **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val", "开发集"), "dev"),
+    **dict.fromkeys(("验证", "验证集"), "dev"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation", "测试集"), "test"),  # 测试 may be any trial
 }
+FOR_MISSING = "write its folder before its name, or copy the recordings there"
 NUM_PROBED = 32  # paths of a list that are tried to find the folder they are relative to
 NUM_SHOWN = 6  # file names quoted in an error
 
@@ -77,8 +80,9 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
     """Return the recordings of lists, with audio paths resolved and missing ids made from the paths.
 
     Relative audio paths are relative to a listing's `bases`, its folder, the folders above, or the current
-    folder: the one with the most of 32 probed files, the first of equals. If none has any, it is the first,
-    and preparation reports the files as missing.
+    folder: the one with the most of 32 probed files, the first of equals. A file that is not there is used
+    where its name, or its name without suffix if the list gives none, is that of one file below the list's
+    folder. `missing` of other recordings says where their files were looked for.
 
     Raises:
         UserError: a list has no usable line.
@@ -95,21 +99,25 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
             raise _no_usable_line(listing, unusable)
     named = partition(_with_ids(listings, [found.kept for found in usable]))
     splits: dict[str, list[Recording]] = {}
-    for split, recording in named.kept:
-        splits.setdefault(split, []).append(recording)
-    return CorpusReading(splits, unusable + named.left_out)
+    notes: list[str] = []
+    for listing, of_listing in itertools.groupby(named.kept, key=lambda kept: kept[0]):
+        base = _audio_base(listing)
+        recordings = [_recording(entry, name, base) for _, name, entry in of_listing]
+        located, of_list = _located(recordings, listing)
+        splits.setdefault(listing.split, []).extend(located)
+        notes += of_list
+    return CorpusReading(splits, unusable + named.left_out, notes=notes)
 
 
 def _with_ids(
     listings: Sequence[Listing], usable: Sequence[Sequence[ListedClip]]
-) -> Iterator[tuple[str, Recording] | LeftOut]:
-    """Yield each usable entry as its split and recording; a duplicate id within a split is left out."""
+) -> Iterator[tuple[Listing, str, ListedClip] | LeftOut]:
+    """Yield each usable entry with its listing and id; a duplicate id within a split is left out."""
     entries = [entry for found in usable for entry in found]
     made = iter(_ids_from_paths([entry for entry in entries if not entry.id]))
     taken = {entry.id for entry in entries}
     seen: set[tuple[str, str]] = set()
     for listing, found in zip(listings, usable, strict=True):
-        base = _audio_base(listing)
         for entry in found:
             name = entry.id or unique_name(next(made), taken)
             taken.add(name)
@@ -117,13 +125,65 @@ def _with_ids(
                 yield LeftOut(entry.where, DUPLICATE_ID, name)
             else:
                 seen.add((listing.split, name))
-                yield listing.split, _recording(entry, name, base)
+                yield listing, name, entry
 
 
 def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
+
+
+def _located(recordings: Sequence[Recording], listing: Listing) -> tuple[list[Recording], list[str]]:
+    """Return recordings, those whose files are not there found by their names below the list's folder.
+
+    Returns:
+        The recordings; `missing` is set where there is no such file, or several. And notes on those found.
+    """
+    folders = {os.path.dirname(recording.audio_path) for recording in recordings}  # noqa: PTH120
+    names_in = {folder: _names_in(folder) for folder in folders}  # an access for each folder, not each file
+    below = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+    tried_in = {
+        folder: listed(list(dict.fromkeys((folder, *_bases(listing)))), NUM_SHOWN) for folder in folders
+    }
+    located: list[Recording] = []
+    found: list[Recording] = []
+    by_name: FilesByName | None = None
+    for recording in recordings:
+        folder, name = os.path.split(recording.audio_path)
+        names = names_in[folder]
+        if name in names if names is not None else os.path.exists(recording.audio_path):  # noqa: PTH110
+            located.append(recording)
+            continue
+        by_name = by_name or FilesByName(below)
+        files = by_name.named(name)
+        files = [file for file in files if str(file.parent) == folder] or files
+        if len(files) == 1:
+            recording = dataclasses.replace(recording, audio_path=str(files[0]))
+            found.append(recording)
+        else:
+            several = (
+                f"{counted(len(files), 'file')} of this name: {listed(list(map(str, files)), NUM_SHOWN)}"
+            )
+            elsewhere = several if files else f"no file of this name below {below}"
+            missing = f"{listing.path}: tried {tried_in[folder]}; {elsewhere}; {FOR_MISSING}"
+            recording = dataclasses.replace(recording, missing=missing)
+        located.append(recording)
+    example = os.path.relpath(found[0].audio_path, below) if found else ""
+    notes = [
+        f"{listing.path.name}: {counted(len(found), 'file')} found by name below {below}, such as {example}"
+    ]
+    return located, notes if found else []
+
+
+def _names_in(folder: str) -> set[str] | None:
+    """Return the names in a folder, none if there is no such folder; None if it may not be listed."""
+    try:
+        return set(os.listdir(folder or "."))  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return set()
+    except OSError:
+        return None
 
 
 def _problem(entry: ListedClip) -> LeftOut | None:
@@ -178,8 +238,7 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 def _audio_base(listing: Listing) -> str:
     """Return the folder that a list's relative paths are relative to."""
-    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
-    bases = [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
+    bases = _bases(listing)
     step = max(1, len(listing.entries) // NUM_PROBED)
     probed = [_as_posix(entry.audio) for entry in listing.entries[::step]]
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
@@ -188,6 +247,11 @@ def _audio_base(listing: Listing) -> str:
         return sum(os.path.exists(path_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
 
     return max(bases, key=num_found)  # the first of equals
+
+
+def _bases(listing: Listing) -> list[str]:
+    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+    return [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
 
 
 def _as_posix(audio: str) -> str:
@@ -199,7 +263,7 @@ def split_of(name: str) -> str | None:
     """Return the split that a file or folder name indicates: "valid_manifest" -> "dev"; None if none."""
     if name.lower() == "cv":  # for cross-validation; within a longer name it means other things
         return "dev"
-    words = {SPLIT_WORDS.get(word) for word in re.split(r"[^a-z]+", name.lower())}
+    words = {SPLIT_WORDS.get(word) for word in re.split(r"[\W\d_]+", name.lower())}
     # "train_dev" is a dev set taken from train
     return next((split for split in ("dev", "test", "train") if split in words), None)
 

@@ -43,7 +43,7 @@ from data_pipeline.preparation.description import (
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
-from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
+from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording
 from data_pipeline.work import in_threads
 
 CANTONESE = ("zh-HK", "yue")
@@ -206,11 +206,15 @@ def _usable_utterances(
     recordings: Sequence[Recording], labeller: Labeller, folder: Path, on_progress: OnProgress
 ) -> Partition[Utterance]:
     """Label, cut and measure recordings."""
-    clips = reported(recordings, "labelling", "clips", on_progress)
+    there = partition(
+        LeftOut(recording.audio_path, NO_SUCH_AUDIO, recording.missing) if recording.missing else recording
+        for recording in recordings
+    )
+    clips = reported(there.kept, "labelling", "clips", on_progress)
     labelled = partition(labeller.label_all(clips))
     cut = partition(cut_segments(labelled.kept, folder, on_progress))
     measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
-    return Partition(measured.kept, labelled.left_out + cut.left_out + measured.left_out)
+    return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
 
 
 def _write_manifests(
@@ -277,7 +281,7 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
         refuse_pipe(path)
         duration_s = audio_duration_s(path)
     except UserError as error:
-        reason = UNREADABLE_AUDIO if Path(path).exists() else "no such audio file"
+        reason = UNREADABLE_AUDIO if Path(path).exists() else NO_SUCH_AUDIO
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")
