@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,43 +138,58 @@ def _recording(entry: ListedClip, name: str, base: str) -> Recording:
 def _located(recordings: Sequence[Recording], listing: Listing) -> tuple[list[Recording], list[str]]:
     """Return recordings, those whose files are not there found by their names below the list's folder.
 
+    Of several files of a name, the one in the folder of most of the others is meant.
+
     Returns:
         The recordings; `missing` is set where there is no such file, or several. And notes on those found.
     """
     folders = {os.path.dirname(recording.audio_path) for recording in recordings}  # noqa: PTH120
     names_in = {folder: _names_in(folder) for folder in folders}  # an access for each folder, not each file
+    absent = [recording for recording in recordings if not _is_there(recording.audio_path, names_in)]
+    if not absent:
+        return list(recordings), []
     below = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
-    tried_in = {
-        folder: listed(list(dict.fromkeys((folder, *_bases(listing)))), NUM_SHOWN) for folder in folders
-    }
-    located: list[Recording] = []
-    found: list[Recording] = []
-    by_name: FilesByName | None = None
-    for recording in recordings:
-        folder, name = os.path.split(recording.audio_path)
-        names = names_in[folder]
-        if name in names if names is not None else os.path.exists(recording.audio_path):  # noqa: PTH110
-            located.append(recording)
-            continue
-        by_name = by_name or FilesByName(below)
+    by_name = FilesByName(below)
+    found: dict[str, Path] = {}
+    several: dict[str, list[Path]] = {}
+    for path in dict.fromkeys(recording.audio_path for recording in absent):
+        folder, name = os.path.split(path)
         files = by_name.named(name)
         files = [file for file in files if str(file.parent) == folder] or files
         if len(files) == 1:
-            recording = dataclasses.replace(recording, audio_path=str(files[0]))
-            found.append(recording)
+            found[path] = files[0]
         else:
-            several = (
-                f"{counted(len(files), 'file')} of this name: {listed(list(map(str, files)), NUM_SHOWN)}"
-            )
-            elsewhere = several if files else f"no file of this name below {below}"
-            missing = f"{listing.path}: tried {tried_in[folder]}; {elsewhere}; {FOR_MISSING}"
-            recording = dataclasses.replace(recording, missing=missing)
-        located.append(recording)
-    example = os.path.relpath(found[0].audio_path, below) if found else ""
-    notes = [
+            several[path] = files
+    usual = max(Counter(file.parent for file in found.values()).items(), key=lambda one: one[1], default=None)
+    for path, files in several.items():
+        if usual and 2 * usual[1] > len(found) and (there := [f for f in files if f.parent == usual[0]]):
+            found[path] = there[0]
+    tried = [*map(str, listing.bases), str(below), "the folders above it", str(Path.cwd())]
+    where = f"{listing.path}: tried {', '.join(tried)}"
+
+    def located(recording: Recording) -> Recording:
+        path = recording.audio_path
+        if path in found:
+            return dataclasses.replace(recording, audio_path=str(found[path]))
+        if path not in several:
+            return recording
+        named = (
+            f"{counted(len(several[path]), 'file')} of this name: {listed(list(map(str, several[path])), 3)}"
+        )
+        elsewhere = named if several[path] else f"no file of this name below {below}"
+        return dataclasses.replace(recording, missing=f"{where}; {elsewhere}; {FOR_MISSING}")
+
+    example = next((os.path.relpath(file, below) for file in found.values()), "")
+    note = (
         f"{listing.path.name}: {counted(len(found), 'file')} found by name below {below}, such as {example}"
-    ]
-    return located, notes if found else []
+    )
+    return [located(recording) for recording in recordings], [note] * bool(found)
+
+
+def _is_there(path: str, names_in: Mapping[str, set[str] | None]) -> bool:
+    folder, name = os.path.split(path)
+    names = names_in[folder]
+    return os.path.exists(path) if names is None else name in names  # noqa: PTH110
 
 
 def _names_in(folder: str) -> set[str] | None:

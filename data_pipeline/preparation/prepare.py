@@ -219,13 +219,13 @@ def _usable_utterances(
     recordings: Sequence[Recording], labeller: Labeller, folder: Path, on_progress: OnProgress
 ) -> Partition[Utterance]:
     """Label, cut and measure recordings."""
+    clips = reported(recordings, "labelling", "clips", on_progress)
+    labelled = partition(labeller.label_all(clips))
     there = partition(
         LeftOut(recording.audio_path, NO_SUCH_AUDIO, recording.missing) if recording.missing else recording
-        for recording in recordings
+        for recording in labelled.kept
     )
-    clips = reported(there.kept, "labelling", "clips", on_progress)
-    labelled = partition(labeller.label_all(clips))
-    cut = partition(cut_segments(labelled.kept, folder, on_progress))
+    cut = partition(cut_segments(there.kept, folder, on_progress))
     measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
     return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 ARROW = "-->"
 CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2}(?:[.,][0-9]{1,9})?)")
 VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
-MARKUP = re.compile(r"<rt\b[^>]*>.*?</rt>|<[^<>]*>|\{\\[^{}]*\}|\{[a-zA-Z]:[^{}]*\}")
+MARKUP = re.compile(r"<rt\b[^>]*>.*?</rt>|</?[a-zA-Z0-9][^<>]*>|\{\\[^{}]*\}|\{[a-zA-Z]:[^{}]*\}")
 SOUNDS = re.compile(r"\[[^\]]*\]|【[^】]*】|\([^)]*\)|（[^）]*）")  # [music], （笑）: not spoken
 SPEAKER = re.compile(
     r"\s*(?:>>+|[-–—]|(?:说话人|发言人|讲话人|speaker|spk)[\s_]*\w{0,3}\s*[:：])\s*", re.IGNORECASE
@@ -101,7 +101,7 @@ def read_subtitles(text: str) -> list[Interval]:
             start_s, end_s = clock_seconds(start), clock_seconds((rest.split() or [""])[0])
         except ValueError as error:
             raise ValueError(f"line {begin + 1}: {error}") from None
-        body = list(itertools.takewhile(str.strip, lines[begin + 1 : following]))
+        body = list(itertools.takewhile(bool, lines[begin + 1 : following]))  # a blank is a line
         if len(body) == following - begin - 1 and body and body[-1].strip().isdigit():
             body.pop()  # the number of the next subtitle, which no empty line separates
         voices = set(VOICE.findall(" ".join(body)))

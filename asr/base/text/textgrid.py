@@ -86,14 +86,14 @@ def read_textgrid(text: str) -> list[Tier]:
         ValueError: it is not a TextGrid in one of Praat's text formats, or it is cut off.
     """
     values = _values(text)
+    kind, content = next(values, ""), next(values, "")
+    if (kind, content) != ("ooTextFile", "TextGrid"):
+        raise ValueError(f"expected a TextGrid in a text format of Praat, received {kind!r}, {content!r}")
     try:
-        kind, content = next(values), next(values)
-        if (kind, content) != ("ooTextFile", "TextGrid"):
-            raise ValueError(f"expected a TextGrid in a text format of Praat, received {kind!r}, {content!r}")
-        float(next(values)), float(next(values)), next(values)
+        float(next(values)), float(next(values)), next(values)  # the begin, the end and `<exists>`
         return [tier for _ in range(int(next(values))) if (tier := _read_tier(values))]
-    except StopIteration:
-        raise ValueError("not a TextGrid in a text format of Praat, or cut off") from None
+    except (StopIteration, ValueError):
+        raise ValueError("this TextGrid is damaged or cut off") from None
 
 
 def _read_tier(values: Iterator[str]) -> Tier | None:

@@ -106,8 +106,8 @@ def _refuse_recordings(out: Path) -> None:
 
     if not (out / PREPARED).exists() and next(files_below(out, RECORDING_SUFFIXES), None):
         raise UserError(
-            f"{out}: this folder holds recordings, but the last one is for the manifests; add one that is to be "
-            "made, such as data/mine"
+            f"{out}: this folder holds recordings, but the last one is for manifests; add a new one, such as "
+            "data/mine"
         )
 
 
