@@ -28,7 +28,7 @@ def test_both_text_formats_of_praat_are_read_without_points(kind, tmp_path):
 def test_text_that_is_cut_off_or_no_textgrid_raises():
     text = write_textgrid({"lines": LINES}, 2.5)
     for end in (0, 20, 60, 200, len(text) - 20):
-        with pytest.raises(ValueError, match="expected a TextGrid|cut off"):
+        with pytest.raises(ValueError, match=r"expected a TextGrid|cut off"):
             read_textgrid(text[:end])
     with pytest.raises(ValueError, match="PitchTier"):
         read_textgrid('File type = "ooTextFile"\nObject class = "PitchTier"\n')
