@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.audio.formats import RECORDING_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -52,13 +53,15 @@ class Entry(NamedTuple):
     Attributes:
         key: of the recording.
         recording: its id and speaker may be empty.
-        source: what kind of transcript the text is from, for display.
+        kind: of transcript that the text is from, for display.
+        transcript: the name of its file.
         split: as a table gives it; empty to go by folders.
     """
 
     key: str
     recording: Recording
-    source: str
+    kind: str
+    transcript: str
     split: str = ""
 
 
@@ -88,15 +91,17 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         UserError: no recording has a transcript.
     """
     refuse_missing(source)
+    if source.suffix.lower() in RECORDING_SUFFIXES and source.is_file():
+        raise UserError(f"{source}: expected a folder or a table, received a recording; give its folder")
     if source.is_file():
         is_list = source.suffix.lower() in json_lines.SUFFIXES
         return json_lines.read(source, target) if is_list else table.read_table(source)
     root = os.path.abspath(source)  # noqa: PTH100 (resolve would follow links)
     found = find_files(root)
     beside = _read_beside(found, on_progress)
-    used = {entry.key: found.transcripts[entry.key][0].name for entry in beside.entries}
+    used = {entry.key: entry.transcript for entry in beside.entries}
     of_tables = _read_tables(found, root, used)
-    used |= {entry.key: entry.source for entry in of_tables.entries}
+    used |= {entry.key: entry.transcript for entry in of_tables.entries}
     named = _read_names(found, root, used)
     every = (beside, of_tables, named)
     entries = [entry for texts in every for entry in texts.entries]
@@ -106,7 +111,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     if not entries:
         raise _nothing(source, found, left_out)
     notes = [note for texts in every for note in texts.notes]
-    counts = Counter(entry.source for entry in entries)
+    counts = Counter(entry.kind for entry in entries)
     if len(counts) > 1 or notes:
         notes.insert(0, "texts: " + ", ".join(f"{num:,} {kind}" for kind, num in counts.most_common()))
     return CorpusReading(_by_split(entries), left_out, notes=notes)
@@ -116,21 +121,19 @@ def _read_beside(found: Found, on_progress: OnProgress) -> Texts:
     texts = Texts([], [], [])
     tiers: dict[str, list[tuple[Path, Transcript]]] = {}
     for key in reported(list(found.transcripts), "reading transcripts", "files", on_progress):
-        paths = found.transcripts[key]
-        while paths:
-            transcript = read_transcript(paths[0], found.audio[key])
-            if isinstance(transcript, Transcript):
-                break
-            texts.left_out.append(transcript)
-            paths.pop(0)
-        else:
-            continue
-        first, *others = paths
-        texts.left_out.extend(LeftOut(str(path), SECOND, f"{first.name} is used") for path in others)
-        source = f"in {'.TextGrid' if transcript.tier else first.suffix.lower()}"
-        texts.entries.extend(Entry(key, recording, source) for recording in transcript.recordings)
-        if transcript.tier:
-            tiers.setdefault(transcript.tier, []).append((first, transcript))
+        used = ""
+        for path in found.transcripts[key]:
+            if used:
+                texts.left_out.append(LeftOut(str(path), SECOND, f"{used} is used"))
+                continue
+            transcript = read_transcript(path, found.audio[key])
+            if isinstance(transcript, LeftOut):
+                texts.left_out.append(transcript)
+                continue
+            used, kind = path.name, f"in {'.TextGrid' if transcript.tier else path.suffix.lower()}"
+            texts.entries.extend(Entry(key, recording, kind, used) for recording in transcript.recordings)
+            if transcript.tier:
+                tiers.setdefault(transcript.tier, []).append((path, transcript))
     texts.notes.extend(_tier_note(tier, read_here) for tier, read_here in tiers.items())
     return texts
 
@@ -162,7 +165,9 @@ def _read_tables(found: Found, root: str, used: Mapping[str, str]) -> Texts:
         texts.left_out.extend(reading.left_out)
         texts.notes.extend(reading.notes)
         entries = [
-            Entry(_entry_key(recording, root), recording, "in tables", "" if name == "all" else name)
+            Entry(
+                _entry_key(recording, root), recording, "in tables", path.name, name if name != "all" else ""
+            )
             for name, recordings in reading.splits.items()
             for recording in recordings
         ]
@@ -189,7 +194,9 @@ def _read_names(found: Found, root: str, used: Mapping[str, str]) -> Texts:
         path = found.audio[key]
         name = names.get(key, NameRead("", "the transcript beside it cannot be used"))
         if name.text:
-            texts.entries.append(Entry(key, Recording("", str(path), name.text), "in names of files"))
+            texts.entries.append(
+                Entry(key, Recording("", str(path), name.text), "in names of files", path.name)
+            )
         else:
             remedy = f"{name.why_not}; write its text into {path.stem}.txt"
             texts.left_out.append(LeftOut(str(path), NO_TRANSCRIPT, remedy))
@@ -223,7 +230,7 @@ def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
     speakers = _speakers(keys, has_splits=split_by_key != dict.fromkeys(keys, "all"))
     taken = {entry.recording.id for entry in entries}
     splits: dict[str, list[Recording]] = {}
-    for key, recording, _, split in entries:
+    for key, recording, _, _, split in entries:
         name = recording.id
         if not name:
             in_part = recording.begin_s or recording.end_s is not None

@@ -63,12 +63,13 @@ def find_files(root: str) -> Found:
         )
     for key, paths in transcripts.items():
         inner, suffix = os.path.splitext(key)  # noqa: PTH122
-        of_audio = inner if key not in audio and inner in audio and _may_follow_a_name(suffix) else key
-        if of_audio in audio:
-            found.transcripts.setdefault(of_audio, []).extend(paths)
-        else:
-            remedy = "no recording of this name is beside it"
-            found.left_out.extend(LeftOut(str(path), NO_AUDIO, remedy) for path in paths)
+        for path in paths:
+            follows = key not in audio and inner in audio and _may_follow_a_name(suffix, path)
+            of_audio = inner if follows else key
+            if of_audio in audio:
+                found.transcripts.setdefault(of_audio, []).append(path)
+            else:
+                found.left_out.append(LeftOut(str(path), NO_AUDIO, "no recording of this name is beside it"))
     for paths in found.transcripts.values():
         paths.sort(key=_preference)
     return found
@@ -80,8 +81,9 @@ def key_of(path: str, root: str) -> str:
     return unicodedata.normalize("NFC", relative.replace(os.sep, "/"))
 
 
-def _may_follow_a_name(suffix: str) -> bool:
-    return suffix.lower() in RECORDING_SUFFIXES or LANGUAGE.fullmatch(suffix) is not None
+def _may_follow_a_name(suffix: str, path: Path) -> bool:
+    is_language = path.suffix.lower() in (".srt", ".vtt") and LANGUAGE.fullmatch(suffix) is not None
+    return suffix.lower() in RECORDING_SUFFIXES or is_language
 
 
 def _preference(path: Path) -> tuple[int, bool, str]:

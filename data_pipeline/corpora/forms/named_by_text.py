@@ -70,7 +70,7 @@ def read_names(recordings: Mapping[str, Path], without: Iterable[str]) -> dict[s
 
 def _read_name(path: Path, text: str, in_folder: list[bool]) -> NameRead:
     if not text:
-        return NameRead("", "its name is no text: not all hanzi, or a recorder's words")
+        return NameRead("", "its name has other signs than hanzi, or is a recorder's")
     if 2 * sum(in_folder) < len(in_folder):
         return NameRead("", "its name is not taken for its text: most names in its folder are none")
     longest_s = PAUSES_S + SLOWEST_S * len(hanzi_in(text))

@@ -130,7 +130,7 @@ def _joined(sentences: Sequence[Spoken]) -> tuple[np.ndarray, list[Interval]]:
 
 
 def _halves(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return two labels that are no text for each interval."""
+    """Return two syllables for each interval."""
     middles = [(interval.start_s + interval.end_s) / 2 for interval in intervals]
     return [
         half

@@ -107,6 +107,7 @@ def test_rolling_subtitles_with_a_time_for_each_word_are_read_once():
         ("说话人1：你好", "你好"),
         ("Speaker 2: 你好", "你好"),
         ("他说：你好", "他说：你好"),
+        ("等一下—好吗", "等一下—好吗"),
         ("[音乐]", ""),
         ("（笑声）好的【掌声】", "好的"),
         ("♪ 歌词 ♪", "♪ 歌词 ♪"),
@@ -129,6 +130,13 @@ def test_what_is_not_spoken_is_removed_from_a_line(line, text):
 def test_text_without_times_is_no_subtitles(text, message):
     with pytest.raises(ValueError, match=message):
         read_subtitles(text)
+
+
+@pytest.mark.parametrize("sign", ["[", "(", "<v ", "<rt>", "<a", "{\\\\", "【", "- "])
+def test_long_line_of_opening_signs_is_read(sign):
+    line = sign * 100_000
+    text = "WEBVTT\n\n00:00.000 --> 00:01.000\n" + line
+    assert all(interval.label for interval in read_subtitles(text))
 
 
 def test_lines_of_lyrics_end_where_the_next_begins():

@@ -345,6 +345,11 @@ def test_several_sources_make_one_corpus(tmp_path, capsys):
     assert "prepared with source" in capsys.readouterr().err
 
 
+def test_recording_as_a_source_is_an_error_with_the_remedy(tmp_path):
+    with pytest.raises(UserError, match="received a recording; give its folder"):
+        read(clip(tmp_path / "a.wav"))
+
+
 def test_last_of_several_folders_is_not_one_more_source(tmp_path, capsys):
     for name in ("甲/1", "乙/1", "丙/1"):
         clip(tmp_path / f"{name}.wav")
