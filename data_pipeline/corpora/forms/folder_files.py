@@ -10,11 +10,12 @@ from pathlib import Path
 
 from asr.audio.formats import RECORDING_SUFFIXES
 from data_pipeline.corpora.forms import table
-from data_pipeline.corpora.forms.transcripts import TRANSCRIPT_SUFFIXES
+from data_pipeline.corpora.forms.transcripts import OTHER_SUFFIXES, TRANSCRIPT_SUFFIXES
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.corpora.matching import NO_AUDIO
 from data_pipeline.types import LeftOut
 
+BESIDE_SUFFIXES = (*TRANSCRIPT_SUFFIXES, *OTHER_SUFFIXES)
 # of subtitles: a.zh-CN.srt
 LANGUAGE = re.compile(r"\.(?:[a-z]{2,3}|chs|cht)(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
 CHINESE = re.compile(r"\.(?:zh|ch[ist]|cmn|zho)\b", re.IGNORECASE)
@@ -46,12 +47,12 @@ def find_files(root: str) -> Found:
     found = Found({}, {}, [], [])
     audio: dict[str, list[Path]] = {}
     transcripts: dict[str, list[Path]] = {}
-    suffixes = (*RECORDING_SUFFIXES, *TRANSCRIPT_SUFFIXES, *table.SUFFIXES)
+    suffixes = (*RECORDING_SUFFIXES, *BESIDE_SUFFIXES, *table.SUFFIXES)
     for path in files_below(Path(root), suffixes):
         key, suffix = os.path.splitext(key_of(str(path), root))  # noqa: PTH122 (several times as fast as Path)
         if suffix.lower() in RECORDING_SUFFIXES:
             audio.setdefault(key, []).append(path)
-        elif suffix.lower() in TRANSCRIPT_SUFFIXES:
+        elif suffix.lower() in BESIDE_SUFFIXES:
             transcripts.setdefault(key, []).append(path)
         else:
             found.tables.append(path)
@@ -68,7 +69,7 @@ def find_files(root: str) -> Found:
             of_audio = inner if follows else key
             if of_audio in audio:
                 found.transcripts.setdefault(of_audio, []).append(path)
-            else:
+            elif path.suffix.lower() in TRANSCRIPT_SUFFIXES:  # others may be any document
                 found.left_out.append(LeftOut(str(path), NO_AUDIO, "no recording of this name is beside it"))
     for paths in found.transcripts.values():
         paths.sort(key=_preference)
@@ -89,4 +90,4 @@ def _may_follow_a_name(suffix: str, path: Path) -> bool:
 def _preference(path: Path) -> tuple[int, bool, str]:
     inner = path.with_suffix("").suffix
     is_foreign = LANGUAGE.fullmatch(inner) is not None and CHINESE.match(inner) is None
-    return TRANSCRIPT_SUFFIXES.index(path.suffix.lower()), is_foreign, path.name
+    return BESIDE_SUFFIXES.index(path.suffix.lower()), is_foreign, path.name

@@ -18,6 +18,8 @@ from data_pipeline.types import LeftOut, Recording
 # The first of several is used: subtitles have the text line by line, whole texts follow. A TextGrid is last,
 # since aligners write one of words and phones beside the text that they aligned.
 TRANSCRIPT_SUFFIXES = (".srt", ".vtt", ".lrc", ".txt", ".lab", ".trn", ".textgrid")
+# transcripts all the same: they are named with the remedy where a recording has their name
+OTHER_SUFFIXES = (".ass", ".ssa", ".sbv", ".ttml", ".dfxp", ".eaf", ".docx", ".doc", ".rtf", ".wps", ".pdf")
 ONE_LINE = ".trn"  # further lines repeat the text in syllables and phones
 TIMED = re.compile(r"[0-9]+(\.[0-9]+)?\s+[0-9]+(\.[0-9]+)?\s+\S+")  # begin, end and label of a phone
 TIERS = (  # names of the tier that has what is said, the preferred first
@@ -58,6 +60,10 @@ def read_transcript(path: Path, audio: Path) -> Transcript | LeftOut:
     The text is all lines of a .txt or .lab, and the first line of a .trn. Subtitles, lyrics and TextGrids are
     read at their times.
     """
+    if path.suffix.lower() in OTHER_SUFFIXES:
+        return LeftOut(
+            str(path), UNREADABLE_TRANSCRIPT, "files of this kind are not read; save it as .srt or .txt"
+        )
     read = {".srt": read_subtitles, ".vtt": read_subtitles, ".lrc": read_lrc}.get(path.suffix.lower())
     try:
         if path.suffix.lower() == ".textgrid":

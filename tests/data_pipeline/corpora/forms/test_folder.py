@@ -246,6 +246,36 @@ def test_excel_table_in_a_folder_is_read_with_chinese_columns(tmp_path):
         assert f"表.xlsx: 2 files found by name below {tmp_path}, such as 音频/长.wav" in reading.notes
 
 
+def test_stray_cell_far_away_costs_nothing(tmp_path):
+    clip(tmp_path / "a.wav")
+    workbook = openpyxl.Workbook()
+    for row in (["文件名", "文本"], ["a.wav", "你好"]):
+        workbook.active.append(row)
+    workbook.active.cell(row=100_000, column=16_384, value="x")  # 1.6 billion cells, if all were made
+    workbook.save(tmp_path / "表.xlsx")
+    reading = read(tmp_path / "表.xlsx")
+    assert rows(reading) == [("你好", 0.0, None)]
+    assert [out.reason for out in reading.left_out] == ["more fields than columns"]
+
+
+def test_documents_that_are_not_read_are_named_beside_a_recording(tmp_path):
+    clip(tmp_path / "a.wav")
+    write(tmp_path / "a.docx", "PK")
+    clip(tmp_path / "b.wav")
+    write(tmp_path / "b.ass", "[Script Info]")
+    write(tmp_path / "b.txt", "你好")
+    write(tmp_path / "说明.pdf", "%PDF")
+    write(tmp_path / "旧表.xls", "")
+    reading = read(tmp_path)
+    assert texts(reading) == {"b": "你好"}
+    assert left_out(reading) == {
+        "a.docx": "unreadable transcript",
+        "a.wav": "audio without a transcript",
+        "b.ass": "second transcript of the same clip",
+        "旧表.xls": "unreadable table",
+    }
+
+
 def test_broken_workbook_is_named(tmp_path):
     path = tmp_path / "表.xlsx"
     path.write_bytes(b"PK\x03\x04 broken")
