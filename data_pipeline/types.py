@@ -10,7 +10,9 @@ from typing import TypeAlias
 from asr.base.text.units import Unit
 from asr.base.work import OnProgress
 
-UNREADABLE_AUDIO = "unreadable audio"  # the reason for leaving a recording out, in any corpus
+# reasons for leaving a recording out, in any corpus
+UNREADABLE_AUDIO = "unreadable audio"
+NO_SUCH_AUDIO = "no such audio file"
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
 
 
@@ -26,6 +28,7 @@ class Recording:
         tokens: the corpus's own labels; empty if labels are made from the text.
         begin_s: begin within the file, in seconds.
         end_s: end within the file, in seconds; None for the file's end.
+        missing: where the file was looked for, and what to do; empty if it is there, or nobody looked.
     """
 
     id: str
@@ -35,6 +38,15 @@ class Recording:
     tokens: tuple[str, ...] = ()
     begin_s: float = 0.0
     end_s: float | None = None
+    missing: str = field(default="", compare=False)
+
+    @property
+    def where(self) -> str:
+        """Return the file, with the times of a recording within it."""
+        if not self.begin_s and self.end_s is None:
+            return self.audio_path
+        end = "its end" if self.end_s is None else f"{self.end_s:g}"
+        return f"{self.audio_path} ({self.begin_s:g} to {end} s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +74,13 @@ class CorpusReading:
             all recordings under "all", and preparation splits them.
         left_out: what the corpus's own files already exclude.
         language: as the corpus names it, such as zh-HK; "" if it does not.
+        notes: lines for display on how it was read, where a user should know or may object.
     """
 
     splits: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     language: str = ""
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

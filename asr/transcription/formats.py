@@ -7,17 +7,17 @@ print(format_transcript(transcript, "srt"))
 from __future__ import annotations
 
 import csv
-import html
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 from typing_extensions import TypeIs
 
 from asr.base.errors import UserError
+from asr.base.text.subtitles import Interval, write_srt, write_vtt
 from asr.base.text.terminal_table import display_width
+from asr.base.text.textgrid import write_textgrid
 from asr.transcription.transcript import Transcript, Word
 
 ListFormat: TypeAlias = Literal["text", "jsonl", "csv"]  # one file for all recordings
@@ -120,19 +120,10 @@ def format_words(words: Sequence[Word], duration_s: float, format_name: TimeForm
     if format_name == "textgrid":
         return textgrid(words, duration_s, unit)
     if format_name == "srt":
-        return srt(words)
+        return write_srt(map(_joined, subtitle_lines(words)))
     if format_name == "vtt":
-        return vtt(words)
+        return write_vtt(map(_joined, subtitle_lines(words)))
     return as_json(words, duration_s, unit) if format_name == "json" else table(words)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A stretch of time and its label."""
-
-    start_s: float
-    end_s: float
-    label: str
 
 
 def textgrid(words: Sequence[Word], duration_s: float, unit: str) -> str:
@@ -152,38 +143,7 @@ def textgrid(words: Sequence[Word], duration_s: float, unit: str) -> str:
                 Interval(group.start_s, group.end_s, _without_punctuation(group.label)) for group in groups
             ]
     tiers["lines"] = [_joined(line) for line in subtitle_lines(words)]
-    lines = [
-        'File type = "ooTextFile"',
-        'Object class = "TextGrid"',
-        "",
-        *_span(0.0, duration_s, ""),
-        "tiers? <exists>",
-        f"size = {len(tiers)}",
-        "item []:",
-    ]
-    for number, (name, intervals) in enumerate(tiers.items(), start=1):
-        lines.append(f"    item [{number}]:")
-        lines += _tier_lines(name, _without_gaps(intervals, duration_s), duration_s)
-    return "\n".join(lines) + "\n"
-
-
-def srt(words: Sequence[Word]) -> str:
-    """Return SubRip subtitles, each a number, a time, a line of text and an empty line."""
-    cues = (_cue(line, ",", line.label) for line in map(_joined, subtitle_lines(words)))
-    return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(cues, start=1))
-
-
-def vtt(words: Sequence[Word]) -> str:
-    """Return subtitles in the format WebVTT, in which `<` and `&` of a text are escaped."""
-    lines = map(_joined, subtitle_lines(words))
-    cues = (_cue(line, ".", html.escape(line.label, quote=False)) for line in lines)
-    return "\n".join(["WEBVTT\n", *cues])
-
-
-def _cue(line: Interval, decimal: str, text: str) -> str:
-    """Return the times and the text of a subtitle."""
-    times = f"{_clock_time(line.start_s, decimal)} --> {_clock_time(line.end_s, decimal)}"
-    return f"{times}\n{text}\n"
+    return write_textgrid(tiers, duration_s)
 
 
 def as_json(words: Sequence[Word], duration_s: float, unit: str) -> str:
@@ -258,46 +218,6 @@ def _joined(words: Sequence[Word]) -> Interval:
     written = "".join(word.text + word.gap for word in words)
     label = " ".join(written.split()) or " ".join(word.spoken for word in words)
     return Interval(words[0].start_s, words[-1].end_s, label)
-
-
-def _tier_lines(name: str, intervals: Sequence[Interval], duration_s: float) -> list[str]:
-    lines = ['        class = "IntervalTier"', f"        name = {_quoted(name)}"]
-    lines += _span(0.0, duration_s, " " * 8)
-    lines.append(f"        intervals: size = {len(intervals)}")
-    for number, interval in enumerate(intervals, start=1):
-        lines.append(f"        intervals [{number}]:")
-        lines += _span(interval.start_s, interval.end_s, " " * 12)
-        lines.append(f"            text = {_quoted(interval.label)}")
-    return lines
-
-
-def _without_gaps(intervals: Sequence[Interval], duration_s: float) -> list[Interval]:
-    covering: list[Interval] = []
-    now_s = 0.0
-    for interval in intervals:
-        start_s, end_s = round(interval.start_s, 6), round(interval.end_s, 6)
-        if end_s <= start_s:
-            continue  # Praat requires intervals of positive length
-        if start_s > now_s:
-            covering.append(Interval(now_s, start_s, ""))
-        covering.append(Interval(start_s, end_s, interval.label))
-        now_s = end_s
-    if now_s < round(duration_s, 6):
-        covering.append(Interval(now_s, duration_s, ""))
-    return covering
-
-
-def _span(start_s: float, end_s: float, indent: str) -> list[str]:
-    return [f"{indent}xmin = {start_s:.6f}", f"{indent}xmax = {end_s:.6f}"]
-
-
-def _quoted(label: str) -> str:
-    return '"' + label.replace('"', '""') + '"'
-
-
-def _clock_time(seconds: float, decimal: str) -> str:
-    ms = round(seconds * 1000)
-    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02}{decimal}{ms % 1000:03}"
 
 
 def _without_punctuation(text: str) -> str:

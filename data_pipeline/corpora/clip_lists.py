@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,8 @@ from typing import TypeAlias
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
-from asr.base.text.wording import listed
-from data_pipeline.corpora.layout import plain_spaces, text_lines
+from asr.base.text.wording import counted, listed
+from data_pipeline.corpora.layout import FilesByName, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
@@ -23,10 +25,12 @@ from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
 DUPLICATE_ID = "duplicate id"
 NOT_A_TIME = "time is not a number"
 SPLIT_WORDS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val"), "dev"),
-    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+    **dict.fromkeys(("train", "training", "训练", "训练集"), "train"),
+    **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val", "开发集"), "dev"),
+    **dict.fromkeys(("验证", "验证集"), "dev"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation", "测试集"), "test"),  # 测试 may be any trial
 }
+FOR_MISSING = "write its folder before its name, or copy the recordings there"
 NUM_PROBED = 32  # paths of a list that are tried to find the folder they are relative to
 NUM_SHOWN = 6  # file names quoted in an error
 
@@ -77,8 +81,9 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
     """Return the recordings of lists, with audio paths resolved and missing ids made from the paths.
 
     Relative audio paths are relative to a listing's `bases`, its folder, the folders above, or the current
-    folder: the one with the most of 32 probed files, the first of equals. If none has any, it is the first,
-    and preparation reports the files as missing.
+    folder: the one with the most of 32 probed files, the first of equals. A file that is not there is used
+    where its name, or its name without suffix if the list gives none, is that of one file below the list's
+    folder. `missing` of other recordings says where their files were looked for.
 
     Raises:
         UserError: a list has no usable line.
@@ -95,21 +100,25 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
             raise _no_usable_line(listing, unusable)
     named = partition(_with_ids(listings, [found.kept for found in usable]))
     splits: dict[str, list[Recording]] = {}
-    for split, recording in named.kept:
-        splits.setdefault(split, []).append(recording)
-    return CorpusReading(splits, unusable + named.left_out)
+    notes: list[str] = []
+    for listing, of_listing in itertools.groupby(named.kept, key=lambda kept: kept[0]):
+        base = _audio_base(listing)
+        recordings = [_recording(entry, name, base) for _, name, entry in of_listing]
+        located, of_list = _located(recordings, listing)
+        splits.setdefault(listing.split, []).extend(located)
+        notes += of_list
+    return CorpusReading(splits, unusable + named.left_out, notes=notes)
 
 
 def _with_ids(
     listings: Sequence[Listing], usable: Sequence[Sequence[ListedClip]]
-) -> Iterator[tuple[str, Recording] | LeftOut]:
-    """Yield each usable entry as its split and recording; a duplicate id within a split is left out."""
+) -> Iterator[tuple[Listing, str, ListedClip] | LeftOut]:
+    """Yield each usable entry with its listing and id; a duplicate id within a split is left out."""
     entries = [entry for found in usable for entry in found]
     made = iter(_ids_from_paths([entry for entry in entries if not entry.id]))
     taken = {entry.id for entry in entries}
     seen: set[tuple[str, str]] = set()
     for listing, found in zip(listings, usable, strict=True):
-        base = _audio_base(listing)
         for entry in found:
             name = entry.id or unique_name(next(made), taken)
             taken.add(name)
@@ -117,13 +126,80 @@ def _with_ids(
                 yield LeftOut(entry.where, DUPLICATE_ID, name)
             else:
                 seen.add((listing.split, name))
-                yield listing.split, _recording(entry, name, base)
+                yield listing, name, entry
 
 
 def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
+
+
+def _located(recordings: Sequence[Recording], listing: Listing) -> tuple[list[Recording], list[str]]:
+    """Return recordings, those whose files are not there found by their names below the list's folder.
+
+    Of several files of a name, the one in the folder of most of the others is meant.
+
+    Returns:
+        The recordings; `missing` is set where there is no such file, or several. And notes on those found.
+    """
+    folders = {os.path.dirname(recording.audio_path) for recording in recordings}  # noqa: PTH120
+    names_in = {folder: _names_in(folder) for folder in folders}  # an access for each folder, not each file
+    absent = [recording for recording in recordings if not _is_there(recording.audio_path, names_in)]
+    if not absent:
+        return list(recordings), []
+    below = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+    by_name = FilesByName(below)
+    found: dict[str, Path] = {}
+    several: dict[str, list[Path]] = {}
+    for path in dict.fromkeys(recording.audio_path for recording in absent):
+        folder, name = os.path.split(path)
+        files = by_name.named(name)
+        files = [file for file in files if str(file.parent) == folder] or files
+        if len(files) == 1:
+            found[path] = files[0]
+        else:
+            several[path] = files
+    usual = max(Counter(file.parent for file in found.values()).items(), key=lambda one: one[1], default=None)
+    for path, files in several.items():
+        if usual and 2 * usual[1] > len(found) and (there := [f for f in files if f.parent == usual[0]]):
+            found[path] = there[0]
+    tried = [*map(str, listing.bases), str(below), "the folders above it", str(Path.cwd())]
+    where = f"{listing.path}: tried {', '.join(tried)}"
+
+    def located(recording: Recording) -> Recording:
+        path = recording.audio_path
+        if path in found:
+            return dataclasses.replace(recording, audio_path=str(found[path]))
+        if path not in several:
+            return recording
+        named = (
+            f"{counted(len(several[path]), 'file')} of this name: {listed(list(map(str, several[path])), 3)}"
+        )
+        elsewhere = named if several[path] else f"no file of this name below {below}"
+        return dataclasses.replace(recording, missing=f"{where}; {elsewhere}; {FOR_MISSING}")
+
+    example = next((os.path.relpath(file, below) for file in found.values()), "")
+    note = (
+        f"{listing.path.name}: {counted(len(found), 'file')} found by name below {below}, such as {example}"
+    )
+    return [located(recording) for recording in recordings], [note] * bool(found)
+
+
+def _is_there(path: str, names_in: Mapping[str, set[str] | None]) -> bool:
+    folder, name = os.path.split(path)
+    names = names_in[folder]
+    return os.path.exists(path) if names is None else name in names  # noqa: PTH110
+
+
+def _names_in(folder: str) -> set[str] | None:
+    """Return the names in a folder, none if there is no such folder; None if it may not be listed."""
+    try:
+        return set(os.listdir(folder or "."))  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return set()
+    except OSError:
+        return None
 
 
 def _problem(entry: ListedClip) -> LeftOut | None:
@@ -178,8 +254,7 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 def _audio_base(listing: Listing) -> str:
     """Return the folder that a list's relative paths are relative to."""
-    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
-    bases = [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
+    bases = _bases(listing)
     step = max(1, len(listing.entries) // NUM_PROBED)
     probed = [_as_posix(entry.audio) for entry in listing.entries[::step]]
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
@@ -188,6 +263,11 @@ def _audio_base(listing: Listing) -> str:
         return sum(os.path.exists(path_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
 
     return max(bases, key=num_found)  # the first of equals
+
+
+def _bases(listing: Listing) -> list[str]:
+    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+    return [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
 
 
 def _as_posix(audio: str) -> str:
@@ -199,7 +279,7 @@ def split_of(name: str) -> str | None:
     """Return the split that a file or folder name indicates: "valid_manifest" -> "dev"; None if none."""
     if name.lower() == "cv":  # for cross-validation; within a longer name it means other things
         return "dev"
-    words = {SPLIT_WORDS.get(word) for word in re.split(r"[^a-z]+", name.lower())}
+    words = {SPLIT_WORDS.get(word) for word in re.split(r"[\W\d_]+", name.lower())}
     # "train_dev" is a dev set taken from train
     return next((split for split in ("dev", "test", "train") if split in words), None)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from asr.audio.formats import RECORDING_SUFFIXES
 from asr.base.errors import UserError
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
 PREPARED = "prepared.json"  # in every folder that `asr prepare` made
+MAX_SEARCHED = 200_000  # recordings, where a list's are not where it says
 COMMON_SHARE = 0.9  # of a GB 18030 text's non-ASCII characters that are also in the smaller GB 2312
 
 
@@ -36,6 +39,29 @@ def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
         for name in sorted(names):
             if name.lower().endswith(endings) and not name.startswith("."):
                 yield Path(parent, name)
+
+
+class FilesByName:
+    """The recordings below a folder by their names, whatever the case and the Unicode form.
+
+    Args:
+        folder: searched until MAX_SEARCHED recordings are found, or a folder that cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files: dict[str, list[Path]] = {}
+        with contextlib.suppress(UserError):
+            for path in itertools.islice(files_below(folder, RECORDING_SUFFIXES), MAX_SEARCHED):
+                for key in (path.name, path.stem):
+                    self._files.setdefault(_comparable(key), []).append(path)
+
+    def named(self, name: str) -> list[Path]:
+        """Return the recordings of this name; of a name without a recording's suffix, those with any."""
+        return self._files.get(_comparable(name), [])
+
+
+def _comparable(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _refuse(error: OSError) -> None:
@@ -69,14 +95,22 @@ def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
     Raises:
         UserError: the file cannot be read, or is in none of these encodings.
     """
+    for number, line in enumerate(file_text(path, what).split("\n"), start=1):
+        if line.strip().strip(BYTE_ORDER_MARK):
+            yield number, line
+
+
+def file_text(path: Path, what: str = "transcript") -> str:
+    """Return the text of a file, each line ended by a line feed; the encodings are those of `raw_lines`.
+
+    Raises:
+        UserError: the file cannot be read, or is in none of the encodings.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
-    text = _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip().strip(BYTE_ORDER_MARK):
-            yield number, line
+    return _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _decoded(data: bytes, path: Path, what: str) -> str:

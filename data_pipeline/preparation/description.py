@@ -188,6 +188,7 @@ class PreparedCorpus:
         labels: how the syllables were made from text; None if none was, or that is not known.
         labels_before: the same of manifests that were replaced; None if there were none.
         normalized: texts whose digits or signs were written out; `normalized.tsv` lists them, too.
+        notes: lines on how the source was read.
     """
 
     name: str
@@ -200,6 +201,7 @@ class PreparedCorpus:
     labels: LabelsDescription | None = None
     labels_before: LabelsDescription | None = None
     normalized: Sequence[NormalizedText] = ()
+    notes: Sequence[str] = ()
 
     @property
     def num_to_normalize(self) -> int:
@@ -216,6 +218,7 @@ class PreparedCorpus:
             f"{duration(of_split.duration_s):>14} {counted(of_split.num_speakers, 'speaker'):>15}"
             for split, of_split in self.splits.items()
         ]
+        lines += [f"  {note}" for note in self.notes]
         if self.split_note:
             lines.append(f"  {self.split_note}")
         if self.labels:

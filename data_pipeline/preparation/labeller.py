@@ -120,9 +120,9 @@ class Labeller:
             else:
                 tokens = recording.tokens
         except UnlabelledError as error:
-            return LeftOut(recording.audio_path, error.reason, error.detail)
+            return LeftOut(recording.where, error.reason, error.detail)
         except UserError as error:
-            return LeftOut(recording.audio_path, "invalid syllable labels", str(error))
+            return LeftOut(recording.where, "invalid syllable labels", str(error))
         return dataclasses.replace(recording, text=text, tokens=tokens)
 
     def _normalized(

@@ -41,9 +41,10 @@ from data_pipeline.preparation.description import (
     write_prepared,
 )
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
-from data_pipeline.types import UNREADABLE_AUDIO, Corpus, LeftOut, Recording
+from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording
 from data_pipeline.work import in_threads
 
 CANTONESE = ("zh-HK", "yue")
@@ -56,6 +57,7 @@ def prepare_corpus(
     target: Path,
     units: Unit | None = None,
     *,
+    more_sources: Sequence[str] = (),
     reading: ReadingOptions = CITATION,
     again: bool = False,
     on_progress: OnProgress = ignore_progress,
@@ -67,6 +69,7 @@ def prepare_corpus(
         source: the corpus as downloaded; "" for a bundled corpus.
         target: folder for the manifests and for audio that is cut or converted.
         units: of the labels; None for the corpus's own labels if it has them, else for its default units.
+        more_sources: further folders or lists, which are read as part of the same corpus.
         reading: how syllables are made from text.
         again: prepare even if that was done before.
         on_progress: receives the progress of reading, labelling and measuring.
@@ -75,14 +78,14 @@ def prepare_corpus(
         UserError: the corpus or the source does not exist, the source has nothing usable, something else was
             prepared in the target, or the table of readings is broken.
     """
-    source = path_on_disk(source)
-    corpus, origin, before = _opened(name, source, target, units, again=again)
+    sources = [path_on_disk(one) for one in (source, *more_sources)]
+    corpus, origin, before = _opened(name, sources, target, units, again=again)
     if before.is_complete and not again:
         return PreparedCorpus(name, target, before.manifests, labels=before.labels)
     labeller = Labeller.of(units, corpus.units, reading)
     with exclusive_lock(target, "asr prepare"):
         try:
-            return _prepare(corpus, Path(source), target, origin, before, labeller, on_progress)
+            return _prepare(corpus, list(map(Path, sources)), target, origin, before, labeller, on_progress)
         except OSError as error:
             path = Path(str(error.filename or target))
             if error.filename and not path.resolve().is_relative_to(target.resolve()):
@@ -105,22 +108,30 @@ def refuse_missing_source(
     Raises:
         UserError: the corpus or the source does not exist, or something else was prepared in the target.
     """
-    _opened(name, path_on_disk(source), target, units, listed_as=listed_as)
+    _opened(name, [path_on_disk(source)], target, units, listed_as=listed_as)
 
 
 def _opened(
-    name: str, source: str, target: Path, units: Unit | None, *, again: bool = False, listed_as: str = ""
+    name: str,
+    sources: Sequence[str],
+    target: Path,
+    units: Unit | None,
+    *,
+    again: bool = False,
+    listed_as: str = "",
 ) -> tuple[Corpus, dict[str, str], Before]:
     """Return a corpus, what identifies its preparation, and what an earlier one made."""
     corpus = find_corpus(name)
     origin = {
         "corpus": name,
-        "source": str(Path(source).resolve()) if corpus.needs_source else "",
+        "source": ", ".join(str(Path(source).resolve()) for source in sources) if corpus.needs_source else "",
         "units": units or OWN_UNITS,
     }
     before = prepared_before(target, origin, other_units=again)
     is_needed = corpus.needs_source and (again or not before.is_complete)
-    if is_needed and not (source and Path(source).exists()):
+    absent = [source for source in sources if not (source and Path(source).exists())]
+    if is_needed and absent:
+        source = absent[0]
         setting = f'"{listed_as}=FOLDER"' if listed_as else "FOLDER"
         missing = f"no folder {source!r}" if source else f"no folder given; set data.source={setting}"
         called = name if listed_as in ("", name) else f"{listed_as} ({name})"
@@ -140,7 +151,7 @@ def how_to_get(name: str, corpus: Corpus) -> str:
 
 def _prepare(
     corpus: Corpus,
-    source: Path,
+    sources: Sequence[Path],
     target: Path,
     origin: dict[str, Any],
     before: Before,
@@ -148,14 +159,14 @@ def _prepare(
     on_progress: OnProgress,
 ) -> PreparedCorpus:
     name = origin["corpus"]
-    reading = corpus.read(source, target, on_progress)
+    reading = read_sources(corpus, sources, target, on_progress)
     splits, split_note = complete_splits(reading.splits, may_cut_train=name in FORMS)
     by_split, duplicates = _with_unique_ids(splits)
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
     if labeller.units == "syllables" and reading.language in CANTONESE:
         raise UserError(
-            f"{source}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
+            f"{sources[0]}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
             "label it by units=characters, or write jyutping as tokens into a manifest of your own"
         )
     labels = labeller.description(recordings)
@@ -183,7 +194,8 @@ def _prepare(
         reasons = reason_lines(left_out, target / LEFT_OUT)
         can_normalize = any(row.reason in CAN_BE_NORMALIZED for row in left_out)
         remedy = ["  `normalize` writes out digits and signs"] * can_normalize
-        raise UserError("\n".join([f"{source}: no usable recording", *reasons, *remedy]))
+        title = f"{', '.join(map(str, sources))}: no usable recording"
+        raise UserError("\n".join([title, *(f"  {note}" for note in reading.notes), *reasons, *remedy]))
     found: dict[str, list[Utterance]] = collections.defaultdict(list)
     for utterance in usable.kept:
         found[split_of[utterance.id]].append(utterance)
@@ -199,6 +211,7 @@ def _prepare(
         labels,
         before.labels,
         normalized,
+        reading.notes,
     )
 
 
@@ -208,9 +221,13 @@ def _usable_utterances(
     """Label, cut and measure recordings."""
     clips = reported(recordings, "labelling", "clips", on_progress)
     labelled = partition(labeller.label_all(clips))
-    cut = partition(cut_segments(labelled.kept, folder, on_progress))
+    there = partition(
+        LeftOut(recording.audio_path, NO_SUCH_AUDIO, recording.missing) if recording.missing else recording
+        for recording in labelled.kept
+    )
+    cut = partition(cut_segments(there.kept, folder, on_progress))
     measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
-    return Partition(measured.kept, labelled.left_out + cut.left_out + measured.left_out)
+    return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
 
 
 def _write_manifests(
@@ -277,7 +294,7 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
         refuse_pipe(path)
         duration_s = audio_duration_s(path)
     except UserError as error:
-        reason = UNREADABLE_AUDIO if Path(path).exists() else "no such audio file"
+        reason = UNREADABLE_AUDIO if Path(path).exists() else NO_SUCH_AUDIO
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")

@@ -1,21 +1,29 @@
-"""Read folders of clips with a transcript beside each: a.wav and a.txt, a.lab, a.trn or a.wav.txt.
+"""Read folders of recordings with their transcripts, whatever form these have.
 
-The text is all lines of a .txt or .lab, and the first line of a .trn. With several folders, the folder of a
-clip is its speaker. If all clips are below folders such as train, dev and test, these are the splits.
+Each recording, of any suffix that recordings have, gets the first of these transcripts:
+
+1. A file of its name beside it: a.srt, a.vtt, a.lrc, a.txt, a.lab, a.trn, a.TextGrid, in this order
+   (a.wav.txt and a.zh.srt, too). Those with times cut the recording at their times.
+2. The row of a table (CSV, TSV or Excel) in the folder; see `table`.
+3. Its own name; `named_by_text` has the rule.
+
+With several folders, the folder of a clip is its speaker, unless its transcript says who speaks. If all clips
+are below folders such as train, dev and test, these are the splits. The source may also be a table, or a JSON
+Lines manifest, so that several sources become one corpus.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
-import re
-import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from asr.audio.formats import AUDIO_SUFFIXES
+from asr.audio.formats import RECORDING_SUFFIXES
 from asr.base.errors import UserError
-from asr.base.text.wording import counted
+from asr.base.text.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.clip_lists import (
     contents,
@@ -24,77 +32,215 @@ from data_pipeline.corpora.clip_lists import (
     split_of,
     unique_name,
 )
-from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
+from data_pipeline.corpora.forms import json_lines, table
+from data_pipeline.corpora.forms.folder_files import Found, find_files, key_of
+from data_pipeline.corpora.forms.named_by_text import NameRead, read_names
+from data_pipeline.corpora.forms.transcripts import Transcript, read_transcript
+from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
-TRANSCRIPT_SUFFIXES = (".txt", ".lab", ".trn")
-ONE_LINE = ".trn"  # further lines repeat the text in syllables and phones
-TIMED = re.compile(r"[0-9]+(\.[0-9]+)?\s+[0-9]+(\.[0-9]+)?\s+\S+")  # begin, end and label of a phone
-LAYOUT = "<speaker>/*.wav (or *.mp3, *.flac, ...) with *.txt, *.lab, *.trn or *.wav.txt beside them"
+SECOND = "second transcript of the same clip"
+NUM_SHOWN = 6  # tiers
+LAYOUT = (
+    "recordings (*.wav, *.mp3, *.m4a, ...) with *.txt, *.lab, *.trn, *.srt, *.vtt, *.lrc or *.TextGrid "
+    "beside them, named in a table (*.csv, *.xlsx), or named by their text (苹果.mp3)"
+)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Maps paths without suffixes to clips and transcripts, and lists files whose key was taken."""
+class Entry(NamedTuple):
+    """A recording, or a stretch of one, with its text.
 
-    audio: dict[str, Path]
-    transcripts: dict[str, Path]
+    Attributes:
+        key: of the recording.
+        recording: its id and speaker may be empty.
+        kind: of transcript that the text is from, for display.
+        transcript: the name of its file.
+        split: as a table gives it; empty to go by folders.
+    """
+
+    key: str
+    recording: Recording
+    kind: str
+    transcript: str
+    split: str = ""
+
+
+class Texts(NamedTuple):
+    """What transcripts of one kind say.
+
+    Attributes:
+        entries: recordings with their texts.
+        left_out: transcripts and recordings that are not used.
+        notes: for display.
+    """
+
+    entries: list[Entry]
     left_out: list[LeftOut]
+    notes: list[str]
 
 
 def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
-    """Return a recording for each clip with a transcript beside it; the other parameters are not used.
+    """Return the recordings below a folder that have a transcript; the target is not used.
+
+    Args:
+        source: the folder, or a table or a manifest.
+        target: not used.
+        on_progress: receives the progress of reading transcripts.
 
     Raises:
-        UserError: no clip below the folder has a transcript.
+        UserError: no recording has a transcript.
     """
     refuse_missing(source)
-    pairs = _pairs(os.path.abspath(source))  # noqa: PTH100 (resolve would follow links)
-    keys = [key for key in pairs.audio if key in pairs.transcripts]
-    left_out = [
-        *pairs.left_out,
-        *(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT) for key in pairs.audio.keys() - set(keys)),
-        *(LeftOut(str(path), NO_AUDIO) for key, path in pairs.transcripts.items() if key not in pairs.audio),
-    ]
-    left_out.sort(key=lambda out: out.what)
+    if source.suffix.lower() in RECORDING_SUFFIXES and source.is_file():
+        raise UserError(f"{source}: expected a folder or a table, received a recording; give its folder")
+    if source.is_file():
+        is_list = source.suffix.lower() in json_lines.SUFFIXES
+        return json_lines.read(source, target) if is_list else table.read_table(source)
+    root = os.path.abspath(source)  # noqa: PTH100 (resolve would follow links)
+    found = find_files(root)
+    beside = _read_beside(found, on_progress)
+    used = {entry.key: entry.transcript for entry in beside.entries}
+    of_tables = _read_tables(found, root, used)
+    used |= {entry.key: entry.transcript for entry in of_tables.entries}
+    named = _read_names(found, root, used)
+    every = (beside, of_tables, named)
+    entries = [entry for texts in every for entry in texts.entries]
+    left_out = sorted(
+        [*found.left_out, *(out for texts in every for out in texts.left_out)], key=lambda out: out.what
+    )
+    if not entries:
+        raise _nothing(source, found, left_out)
+    notes = [note for texts in every for note in texts.notes]
+    counts = Counter(entry.kind for entry in entries)
+    if len(counts) > 1 or notes:
+        notes.insert(0, "texts: " + ", ".join(f"{num:,} {kind}" for kind, num in counts.most_common()))
+    return CorpusReading(_by_split(entries), left_out, notes=notes)
+
+
+def _read_beside(found: Found, on_progress: OnProgress) -> Texts:
+    texts = Texts([], [], [])
+    tiers: dict[str, list[tuple[Path, Transcript]]] = {}
+    for key in reported(list(found.transcripts), "reading transcripts", "files", on_progress):
+        used = ""
+        for path in found.transcripts[key]:
+            if used:
+                texts.left_out.append(LeftOut(str(path), SECOND, f"{used} is used"))
+                continue
+            transcript = read_transcript(path, found.audio[key])
+            if isinstance(transcript, LeftOut):
+                texts.left_out.append(transcript)
+                continue
+            used, kind = path.name, f"in {'.TextGrid' if transcript.tier else path.suffix.lower()}"
+            texts.entries.extend(Entry(key, recording, kind, used) for recording in transcript.recordings)
+            if transcript.tier:
+                tiers.setdefault(transcript.tier, []).append((path, transcript))
+    texts.notes.extend(_tier_note(tier, read_here) for tier, read_here in tiers.items())
+    return texts
+
+
+def _tier_note(name: str, read_here: Sequence[tuple[Path, Transcript]]) -> str:
+    others = dict.fromkeys(other for _, transcript in read_here for other in transcript.other_tiers)
+    unread = f"; not read: {listed(list(others), NUM_SHOWN)}" if others else ""
+    files = counted(len(read_here), "TextGrid")
+    return f"tier {name!r} of {files} was read, such as {read_here[0][0].name}{unread}"
+
+
+def _read_tables(found: Found, root: str, used: Mapping[str, str]) -> Texts:
+    """Read the tables in a folder; rows of recordings that have a transcript already are left out.
+
+    Args:
+        found: the files.
+        root: the folder.
+        used: the transcript of each recording that has one.
+    """
+    chosen, left_out = table.tables_of(found.tables, Path(root))
+    texts = Texts([], left_out, [])
+    taken = dict(used)
+    for path, split in chosen:
+        try:
+            reading = table.read_table(path, split)
+        except UserError as error:
+            texts.left_out.append(LeftOut(str(path), "table without a usable row", str(error)))
+            continue
+        texts.left_out.extend(reading.left_out)
+        texts.notes.extend(reading.notes)
+        entries = [
+            Entry(
+                _entry_key(recording, root), recording, "in tables", path.name, name if name != "all" else ""
+            )
+            for name, recordings in reading.splits.items()
+            for recording in recordings
+        ]
+        for entry in entries:
+            if entry.key in taken:
+                detail = f"the row of {entry.recording.where}; {taken[entry.key]} is used"
+                texts.left_out.append(LeftOut(str(path), SECOND, detail))
+            else:
+                texts.entries.append(entry)
+        taken |= {entry.key: path.name for entry in entries if entry.key not in taken}
+    return texts
+
+
+def _entry_key(recording: Recording, root: str) -> str:
+    return os.path.splitext(key_of(os.path.normpath(recording.audio_path), root))[0]  # noqa: PTH122
+
+
+def _read_names(found: Found, root: str, used: Mapping[str, str]) -> Texts:
+    """Read the names of recordings without any transcript, and leave out those that have no text at all."""
+    texts = Texts([], [], [])
+    without = [key for key in found.audio if key not in used]
+    names = read_names(found.audio, [key for key in without if key not in found.transcripts])
+    for key in without:
+        path = found.audio[key]
+        name = names.get(key, NameRead("", "the transcript beside it cannot be used"))
+        if name.text:
+            texts.entries.append(
+                Entry(key, Recording("", str(path), name.text), "in names of files", path.name)
+            )
+        else:
+            remedy = f"{name.why_not}; write its text into {path.stem}.txt"
+            texts.left_out.append(LeftOut(str(path), NO_TRANSCRIPT, remedy))
+    if texts.entries:
+        _, recording, *_ = texts.entries[0]
+        path = Path(recording.audio_path).relative_to(root)
+        texts.notes.append(
+            f"the name is the text of {counted(len(texts.entries), 'recording')}, such as {path}: "
+            f"{recording.text} (where it is not, write the text into {path.stem}.txt)"
+        )
+    return texts
+
+
+def _nothing(source: Path, found: Found, left_out: Sequence[LeftOut]) -> UserError:
+    by_reason = {item.reason: item for item in reversed(left_out)}  # the first of each reason
+    examples = "".join(f"\n  {item.reason}: {item.what} ({item.detail})" for item in by_reason.values())
+    num_transcripts = sum(map(len, found.transcripts.values())) + sum(
+        out.reason == NO_AUDIO for out in left_out
+    )
+    return UserError(
+        f"{source}: no recording with a transcript below this folder; expected {LAYOUT}; "
+        f"found {counted(len(found.audio), 'clip')} and {counted(num_transcripts, 'transcript')}; "
+        f"{contents(source)}{examples}"
+    )
+
+
+def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
+    """Return recordings by split, each with an id and, if folders say who speaks, a speaker."""
+    keys = list(dict.fromkeys(entry.key for entry in entries))
     split_by_key = _splits(keys)
     speakers = _speakers(keys, has_splits=split_by_key != dict.fromkeys(keys, "all"))
-    taken: set[str] = set()
+    taken = {entry.recording.id for entry in entries}
     splits: dict[str, list[Recording]] = {}
-    for key in reported(keys, "reading transcripts", "clips", on_progress):
-        text = _text(pairs.transcripts[key])
-        if isinstance(text, LeftOut):
-            left_out.append(text)
-            continue
-        name = unique_name(key.replace("/", "-"), taken)
-        taken.add(name)
-        recording = Recording(name, str(pairs.audio[key]), text, speakers[key])
-        splits.setdefault(split_by_key[key], []).append(recording)
-    if not splits:
-        raise UserError(
-            f"{source}: no clip with a transcript beside it below this folder; expected {LAYOUT}; "
-            f"found {counted(len(pairs.audio), 'clip')} and {counted(len(pairs.transcripts), 'transcript')}; "
-            f"{contents(source)}"
-        )
-    return CorpusReading(splits, left_out)
-
-
-def _pairs(source: str) -> Pairs:
-    pairs = Pairs({}, {}, [])
-    for path in files_below(Path(source), (*AUDIO_SUFFIXES, *TRANSCRIPT_SUFFIXES)):
-        relative = str(path)[len(source) :].replace(os.sep, "/").lstrip("/")
-        stem, suffix = os.path.splitext(relative)  # noqa: PTH122 (several times as fast as Path)
-        stem = unicodedata.normalize("NFC", stem)  # a Mac's names may be decomposed
-        if suffix.lower() in AUDIO_SUFFIXES:
-            files, reason = pairs.audio, "another clip has the same name"
-        else:
-            files, reason = pairs.transcripts, "second transcript of the same clip"
-            inner, inner_suffix = os.path.splitext(stem)  # noqa: PTH122
-            stem = inner if inner_suffix.lower() in AUDIO_SUFFIXES else stem
-        if files.setdefault(stem, path) is not path:
-            pairs.left_out.append(LeftOut(str(path), reason, f"{files[stem].name} is used"))
-    return pairs
+    for key, recording, _, _, split in entries:
+        name = recording.id
+        if not name:
+            in_part = recording.begin_s or recording.end_s is not None
+            begin = f"-{recording.begin_s:.2f}" if in_part else ""
+            name = unique_name(key.replace("/", "-") + begin, taken)
+            taken.add(name)
+        speaker = recording.speaker or speakers[key]
+        named = dataclasses.replace(recording, id=name, speaker=speaker)
+        splits.setdefault(split or split_by_key[key], []).append(named)
+    return splits
 
 
 def _splits(keys: Iterable[str]) -> dict[str, str]:
@@ -111,20 +257,8 @@ def _speakers(keys: list[str], has_splits: bool) -> dict[str, str]:
     return {key: "-".join(folder[common:]) if several else "" for key, folder in folders.items()}
 
 
-def _text(path: Path) -> str | LeftOut:
-    try:
-        lines = [line for _, line in text_lines(path)]
-    except UserError as error:
-        return LeftOut(str(path), UNREADABLE_TRANSCRIPT, str(error))
-    if not lines:
-        return LeftOut(str(path), EMPTY)
-    if all(TIMED.fullmatch(line) for line in lines):
-        return LeftOut(str(path), "transcript of timed phones, not words")
-    return plain_spaces(lines[0] if path.suffix.lower() == ONE_LINE else " ".join(lines))
-
-
 CORPUS = Corpus(
     read=read,
-    about="your own recordings, a transcript beside each clip",
+    about="your own recordings, a transcript beside each clip, in a table, or in its name",
     layout=LAYOUT,
 )

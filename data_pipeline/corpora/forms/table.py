@@ -1,7 +1,11 @@
-"""Read tables with a header: CSV and TSV, separated by commas, tabs or semicolons.
+"""Read tables with a header: CSV and TSV, separated by commas, tabs or semicolons, and workbooks (.xlsx).
 
-Columns are recognized by their usual names, in any order and case; others are ignored. Each row is one line.
-Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation mark is a character.
+    文件名,文本,说话人,开始,结束
+    新录音1.m4a,今天天气很好,小明,0.5,2.25
+
+Columns are recognized by their usual names, English or Chinese, in any order and case; others are ignored.
+Each row is one line. Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation
+mark is a character. Times are seconds, milliseconds where the column's name ends in (ms), or 00:01:02.5.
 Audio paths are relative to the table's folder, else to one above it, else to the current folder.
 """
 
@@ -9,11 +13,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from asr.base.errors import UserError
+from asr.base.text.subtitles import clock_seconds
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.clip_lists import (
     NOT_A_TIME,
@@ -26,45 +33,106 @@ from data_pipeline.corpora.clip_lists import (
     refuse_missing,
     split_of,
 )
+from data_pipeline.corpora.forms.workbooks import WORKBOOK_SUFFIXES, sheet_rows
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
-SUFFIXES = (".csv", ".tsv")
+TEXT_SUFFIXES = (".csv", ".tsv")
+SUFFIXES = (*TEXT_SUFFIXES, *WORKBOOK_SUFFIXES)
 DELIMITERS = "\t,;"
 ROLES = {  # what a column holds -> its names, the preferred first
     "audio": (
         *("path", "audio_filepath", "audio_path", "wav_path", "file_path", "filepath", "wav_filename"),
         *("file", "filename", "file_name", "audio_file", "audio", "wav"),
+        *(
+            "路径",
+            "音频路径",
+            "文件路径",
+            "录音路径",
+            "文件名",
+            "音频文件名",
+            "录音文件名",
+            "文件名称",
+            "音频文件",
+        ),
+        *("录音文件", "文件", "音频", "录音"),
     ),
-    "text": ("text", "sentence", "transcript", "transcription", "txt", "label"),
-    "tokens": ("tokens", "syllables", "pinyin"),
-    "id": ("id", "utt_id", "utt", "key"),
-    "speaker": ("speaker", "speaker_id", "client_id", "spk", "spk_id"),
-    "split": ("split", "subset"),
-    "begin": ("start", "begin", "start_s", "begin_s", "start_time"),
-    "end": ("end", "end_s", "end_time"),
+    "text": (
+        *("text", "sentence", "transcript", "transcription", "txt", "label"),
+        *(
+            "文本",
+            "文本内容",
+            "转写",
+            "转写文本",
+            "转写结果",
+            "转录",
+            "标注",
+            "标注文本",
+            "标注内容",
+            "内容",
+            "句子",
+        ),
+        *("语句", "文字", "文字内容", "汉字", "台词", "字幕"),
+    ),
+    "tokens": ("tokens", "syllables", "pinyin", "音节", "拼音"),
+    "id": ("id", "utt_id", "utt", "key"),  # 编号 and 序号 are numbers of rows, which two tables share
+    "speaker": (
+        *("speaker", "speaker_id", "client_id", "spk", "spk_id"),
+        *("说话人", "说话者", "发音人", "朗读人", "朗读者", "录音人", "讲话人"),
+    ),
+    "split": ("split", "subset", "划分", "集合", "数据集"),
+    "begin": (
+        "start",
+        "begin",
+        "start_s",
+        "begin_s",
+        "start_time",
+        "开始",
+        "开始时间",
+        "起始",
+        "起始时间",
+        "起点",
+    ),
+    "end": ("end", "end_s", "end_time", "结束", "结束时间", "终止", "终止时间", "终点"),
+    "duration": ("duration", "duration_s", "时长", "持续时间"),  # counts where there is a begin and no end
 }
+UNIT = re.compile(r"[(（\[](ms|毫秒|s|sec|seconds|秒)[)）\]]$")
+MILLISECONDS = ("ms", "毫秒")
+HEADER_ROWS = 5  # of a workbook, whose header may be below a title
 EXPECTED = (
-    f"a header with columns for audio ({', '.join(ROLES['audio'])}) and text ({', '.join(ROLES['text'])})"
+    "a header with columns for audio (path, file, audio, 文件名, 路径, 音频, ...) and text (text, sentence, "
+    "transcript, 文本, 内容, 标注, ...)"
 )
+WITHOUT_COLUMNS = "table without the expected columns"
 PLAIN_NAME = re.compile(r"\w[\w.-]*")
-LAYOUT = "one table, or {train,dev,test}.csv, or a column named split"
+LAYOUT = "one table (CSV, TSV, Excel), or {train,dev,test}.csv, or a column named split"
+
+
+class Column(NamedTuple):
+    """The position of a column, and the unit of its times in seconds."""
+
+    position: int
+    unit_s: float = 1.0
 
 
 @dataclass(frozen=True)
-class TableHeader:
-    """The columns of a table.
+class Table:
+    """A table as rows of fields.
 
     Attributes:
-        delimiter: between the fields.
-        num_columns: of the table, unknown ones included.
-        column_of: role -> position, for each role that has a column.
+        path: of its file.
+        names: the fields of its header.
+        columns: those known, by role; empty without one for audio and one for text.
+        rows: `path:number` of each, with its fields or why it is left out.
+        delimiter: between the fields; empty in a workbook.
     """
 
-    delimiter: str
-    num_columns: int
-    column_of: dict[str, int]
+    path: Path
+    names: list[str]
+    columns: dict[str, Column]
+    rows: Iterable[tuple[str, list[str] | LeftOut]]
+    delimiter: str = ""
 
 
 def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) -> CorpusReading:
@@ -75,48 +143,100 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     """
     refuse_missing(source)
     if source.is_file():
-        return reading_of(_read_table(source, "all"))
+        return read_table(source)
     files = list(files_below(source, SUFFIXES))
-    tables = {path: list_name(path, source) for path in files if _header(_first_line(path))}
-    if not tables and files:
-        raise _no_columns(files[0])
-    if not tables:
+    if not files:
         raise UserError(
-            f"{source}: no .csv or .tsv below this folder; expected {LAYOUT}, with {EXPECTED}; "
+            f"{source}: no {', no '.join(SUFFIXES)} below this folder; expected {LAYOUT}, with {EXPECTED}; "
             f"{contents(source)}"
         )
-    chosen, left_out = assign_splits(tables)
-    left_out += [
-        LeftOut(str(path), "table without the expected columns") for path in files if path not in tables
-    ]
+    chosen, left_out = tables_of(files, source)
+    if not chosen:
+        raise _no_columns(files[0])
     return reading_of([listing for path, split in chosen for listing in _read_table(path, split)], left_out)
 
 
-def _first_line(path: Path) -> str:
-    return next(raw_lines(path, "table"), (0, ""))[1]
+def tables_of(files: Sequence[Path], source: Path) -> tuple[list[tuple[Path, str]], list[LeftOut]]:
+    """Return those of some files that are tables of recordings, with their splits, and why others are not.
+
+    Args:
+        files: with suffixes of tables.
+        source: the folder that they are below.
+    """
+    tables: dict[Path, str] = {}
+    left_out = []
+    for path in files:
+        try:
+            if any(table.columns for table in _tables(path)):
+                tables[path] = list_name(path, source)
+            else:
+                left_out.append(LeftOut(str(path), WITHOUT_COLUMNS, str(_no_columns(path))))
+        except UserError as error:
+            left_out.append(LeftOut(str(path), "unreadable table", str(error)))
+    chosen, others = assign_splits(tables)
+    return chosen, left_out + others
 
 
-def _header(line: str) -> TableHeader | None:
-    """Return the header in a first line, by the delimiter that yields known columns; None if none does."""
-    for delimiter in DELIMITERS:
-        fields = _fields(line, delimiter)
-        if fields is None:
-            continue
-        names = [field.strip().lower().replace(" ", "_").replace("-", "_") for field in fields]
-        columns = {
-            role: next((names.index(name) for name in known if name in names), None)
-            for role, known in ROLES.items()
-        }
-        column_of = {role: column for role, column in columns.items() if column is not None}
-        if "audio" in column_of and ("text" in column_of or "tokens" in column_of):
-            return TableHeader(delimiter, len(names), column_of)
-    return None
+def read_table(path: Path, split: str = "all") -> CorpusReading:
+    """Return the recordings of one table.
+
+    Args:
+        path: of the table.
+        split: of its recordings, unless a column gives it.
+
+    Raises:
+        UserError: it cannot be read, lacks the columns, or has no usable line.
+    """
+    return reading_of(_read_table(path, split))
+
+
+def _tables(path: Path) -> list[Table]:
+    """Return the table of a text file, or those of a workbook's sheets; none of an empty one."""
+    if path.suffix.lower() not in WORKBOOK_SUFFIXES:
+        return [_text_table(path)]
+    tables = []
+    for sheet, rows in sheet_rows(path):
+        at = next((at for at, (_, row) in enumerate(rows[:HEADER_ROWS]) if _columns(row)), 0)
+        for _, names in rows[at : at + 1]:
+            below = [(f"{path}:{sheet}!{number}", row) for number, row in rows[at + 1 :]]
+            tables.append(Table(path, names, _columns(names), below))
+    return tables
+
+
+def _text_table(path: Path) -> Table:
+    lines = raw_lines(path, "table")
+    line = next(lines, (0, ""))[1]
+    headers = [(fields, delimiter) for delimiter in DELIMITERS if (fields := _fields(line, delimiter))]
+    known = [(names, delimiter) for names, delimiter in headers if _columns(names)]
+    most = [(_fields(line, most := max(DELIMITERS, key=line.count)) or [line], most)]
+    names, delimiter = (known or most)[0]
+
+    def rows() -> Iterator[tuple[str, list[str] | LeftOut]]:
+        for number, line in lines:
+            where = f"{path}:{number}"
+            yield where, _fields(line, delimiter) or LeftOut(where, "quotation mark not closed on its line")
+
+    return Table(path, names, _columns(names), rows(), delimiter)
+
+
+def _columns(names: Sequence[str]) -> dict[str, Column]:
+    """Return the known columns of a header by role; none without columns for audio and for text or tokens."""
+    plain = [
+        "_".join(unicodedata.normalize("NFKC", name).lower().replace("-", " ").split()) for name in names
+    ]
+    units = [UNIT.search(name) for name in plain]
+    plain = [UNIT.sub("", name).strip("_ ") for name in plain]
+    columns: dict[str, Column] = {}
+    for role, known in ROLES.items():
+        if name := next((name for name in known if name in plain), ""):
+            unit = units[plain.index(name)]
+            columns[role] = Column(plain.index(name), 0.001 if unit and unit[1] in MILLISECONDS else 1.0)
+    return columns if "audio" in columns and ("text" in columns or "tokens" in columns) else {}
 
 
 def _no_columns(path: Path) -> UserError:
-    line = _first_line(path)
-    delimiter = max(DELIMITERS, key=line.count)
-    found = ", ".join(field.strip() for field in _fields(line, delimiter) or [line]) or "an empty file"
+    names = next((table.names for table in _tables(path)), [])
+    found = ", ".join(name.strip() for name in names if name.strip()) or "an empty file"
     return UserError(f"{path}:1: expected {EXPECTED}; found {found}; name the columns in the first line")
 
 
@@ -132,37 +252,35 @@ def _fields(line: str, delimiter: str) -> list[str] | None:
 
 def _read_table(path: Path, split: str) -> list[Listing]:
     """Return one listing per split of a table: of its split column if it has one, else of the file."""
-    header = _header(_first_line(path))
-    if header is None:
+    tables = [table for table in _tables(path) if table.columns]
+    if not tables:
         raise _no_columns(path)
     rows: dict[str, list[ListedClip | LeftOut]] = {}
-    for row, split_in_row in _rows(path, header):
-        rows.setdefault(split_in_row or split, []).append(row)
+    for table in tables:
+        for row, split_in_row in _rows(table):
+            rows.setdefault(split_in_row or split, []).append(row)
     return [Listing(path, name, EXPECTED, *partition(of_split)) for name, of_split in rows.items()] or [
         Listing(path, split, EXPECTED)
     ]
 
 
-def _rows(path: Path, header: TableHeader) -> Iterator[tuple[ListedClip | LeftOut, str]]:
-    """Yield each line as an entry, or why it is left out, with the split in its column ("" if none)."""
-    lines = raw_lines(path, "table")
-    next(lines)
-    for number, line in lines:
-        where = f"{path}:{number}"
-        fields = _fields(line, header.delimiter)
-        if fields is None:
-            yield LeftOut(where, "quotation mark not closed on its line"), ""
+def _rows(table: Table) -> Iterator[tuple[ListedClip | LeftOut, str]]:
+    """Yield each row as an entry, or why it is left out, with the split in its column ("" if none)."""
+    num_columns = len(table.names)
+    for where, fields in table.rows:
+        if isinstance(fields, LeftOut):
+            yield fields, ""
             continue
-        while len(fields) > header.num_columns and not fields[-1].strip():
+        while len(fields) > num_columns and not fields[-1].strip():
             fields.pop()
-        if len(fields) > header.num_columns:
-            found = f"expected {header.num_columns}, found {len(fields)}"
-            detail = f"{found}; put text that contains {header.delimiter!r} in quotes"
-            yield LeftOut(where, "more fields than columns", detail), ""
+        if len(fields) > num_columns:
+            found = f"expected {num_columns}, found {len(fields)}"
+            remedy = f"; put text that contains {table.delimiter!r} in quotes" if table.delimiter else ""
+            yield LeftOut(where, "more fields than columns", found + remedy), ""
             continue
         value = {
-            role: fields[column].strip() if column < len(fields) else ""
-            for role, column in header.column_of.items()
+            role: fields[column.position].strip() if column.position < len(fields) else ""
+            for role, column in table.columns.items()
         }
         split = value.get("split", "")
         if "split" in value and not split:
@@ -172,10 +290,13 @@ def _rows(path: Path, header: TableHeader) -> Iterator[tuple[ListedClip | LeftOu
             yield LeftOut(where, "invalid split name", repr(split)), ""
             continue
         try:
-            begin_s, end_s = _seconds(value, "begin") or 0.0, _seconds(value, "end")
+            seconds = {role: _seconds(value, role, table.columns) for role in ("begin", "end", "duration")}
         except ValueError as error:
             yield LeftOut(where, NOT_A_TIME, str(error)), ""
             continue
+        begin_s, end_s, duration_s = seconds["begin"], seconds["end"], seconds["duration"]
+        if begin_s is not None and end_s is None and duration_s is not None:
+            end_s = begin_s + duration_s
         yield (
             ListedClip(
                 where,
@@ -184,21 +305,23 @@ def _rows(path: Path, header: TableHeader) -> Iterator[tuple[ListedClip | LeftOu
                 value.get("id", ""),
                 value.get("speaker", ""),
                 tuple(value.get("tokens", "").split()),
-                begin_s,
+                begin_s or 0.0,
                 end_s,
             ),
             split_of(split) or split,
         )
 
 
-def _seconds(value: dict[str, str], role: str) -> float | None:
+def _seconds(value: dict[str, str], role: str, columns: dict[str, Column]) -> float | None:
     text = value.get(role, "")
-    return float(text) if text else None
+    if not text or (role == "duration" and "begin" not in columns):
+        return None
+    return clock_seconds(text) if ":" in text else float(text) * columns[role].unit_s
 
 
 CORPUS = Corpus(
     read=read,
-    about="your own recordings in a CSV or TSV table with columns such as path, text (or tokens), id, "
-    "speaker, split, start and end (in seconds, within a longer file)",
+    about="your own recordings in a table, CSV, TSV or Excel, with columns such as path, text (or tokens), "
+    "id, speaker, split, start and end (seconds in a longer file), or 文件名, 文本, 说话人, 开始, 结束",
     layout=LAYOUT,
 )

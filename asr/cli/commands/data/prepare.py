@@ -19,7 +19,8 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="*",
         metavar="DIR OUT",
-        help="the folder of the unpacked corpus, and the folder for its manifests",
+        help="the folder of the unpacked corpus, and the folder for its manifests; of recordings of your own "
+        "any number of folders or lists before it: `asr prepare folder clips more/list.xlsx OUT`",
     )
     parser.add_argument(
         "--units",
@@ -66,19 +67,24 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             f"`asr prepare folder {shlex.quote(arguments.corpus)} OUT`; `asr prepare --list` shows them"
         )
     corpus = find_corpus(arguments.corpus)
-    expected = "DIR OUT" if corpus.needs_source else "OUT"
-    if len(arguments.paths) != len(expected.split()):
+    several = arguments.corpus in FORMS
+    expected = ("DIR ... OUT" if several else "DIR OUT") if corpus.needs_source else "OUT"
+    num_paths = 2 if corpus.needs_source else 1
+    if len(arguments.paths) < num_paths or (len(arguments.paths) > num_paths and not several):
         raise UserError(
             f"asr prepare {arguments.corpus}: expected {expected} after it, received "
             f"{' '.join(arguments.paths) or 'nothing'}"
         )
-    *source, out = arguments.paths
+    *sources, out = arguments.paths
+    if len(sources) > 1:
+        _refuse_recordings(Path(out))
     with ProgressBars() as bars:
         prepared = prepare_corpus(
             arguments.corpus,
-            source[0] if source else "",
+            sources[0] if sources else "",
             Path(out),
             arguments.units,
+            more_sources=sources[1:],
             reading=ReadingOptions(arguments.tones, arguments.readings, arguments.normalize),
             again=True,
             on_progress=bars,
@@ -91,6 +97,18 @@ def prepare_command(arguments: argparse.Namespace) -> int:
 
     print(f"    {asr_command()} doctor {shlex.join(str(path) for path in prepared.manifests.values())}")
     return 0
+
+
+def _refuse_recordings(out: Path) -> None:
+    """Raise a UserError if the last of several folders seems to be one more source."""
+    from asr.audio.formats import RECORDING_SUFFIXES
+    from data_pipeline.corpora.layout import PREPARED, files_below
+
+    if not (out / PREPARED).exists() and next(files_below(out, RECORDING_SUFFIXES), None):
+        raise UserError(
+            f"{out}: this folder holds recordings, but the last one is for manifests; add a new one, such as "
+            "data/mine"
+        )
 
 
 def _print_list() -> None:

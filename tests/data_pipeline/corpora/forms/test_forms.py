@@ -358,6 +358,7 @@ def test_clips_are_matched_with_transcripts_beside_them(tmp_path):
         "3.wav": "audio without a transcript",
         "README.txt": "transcript without audio",
         "2.lab": "transcript of timed phones, not words",
+        "2.wav": "audio without a transcript",
     }
 
 

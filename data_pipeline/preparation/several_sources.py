@@ -1,0 +1,60 @@
+"""Read the sources of a corpus, such as several folders of your own recordings, as one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from asr.base.work import OnProgress
+from data_pipeline.corpora.clip_lists import unique_name
+from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
+
+IN_TWO_SOURCES = "recording of two sources"
+
+
+def read_sources(
+    corpus: Corpus, sources: Sequence[Path], target: Path, on_progress: OnProgress
+) -> CorpusReading:
+    """Return what a corpus reads of its sources, together.
+
+    An id of two sources gets the later source's name in front. A recording of two sources is used once, with
+    the text of the first.
+
+    Args:
+        corpus: that reads them.
+        sources: the first to the last.
+        target: the folder of prepared files.
+        on_progress: receives the progress of reading.
+
+    Raises:
+        UserError: a source has nothing usable.
+    """
+    readings = [corpus.read(source, target, on_progress) for source in sources]
+    if len(readings) == 1:
+        return readings[0]
+    splits: dict[str, list[Recording]] = {}
+    left_out: list[LeftOut] = []
+    notes: list[str] = []
+    first_source: dict[tuple[str, float, float | None], Path] = {}
+    ids: set[str] = set()
+    for source, reading in zip(sources, readings, strict=True):
+        left_out += reading.left_out
+        notes += [f"{source}: {note}" for note in reading.notes]
+        own_ids: set[str] = set()
+        for split, recordings in reading.splits.items():
+            for recording in recordings:
+                path = os.path.realpath(recording.audio_path)
+                place = path, recording.begin_s, recording.end_s
+                if (first := first_source.setdefault(place, source)) != source:
+                    left_out.append(LeftOut(recording.where, IN_TWO_SOURCES, f"in {source}; {first} is used"))
+                    continue
+                if recording.id in ids:
+                    name = unique_name(f"{source.stem}-{recording.id}", ids | own_ids)
+                    recording = dataclasses.replace(recording, id=name)
+                own_ids.add(recording.id)
+                splits.setdefault(split, []).append(recording)
+        ids |= own_ids
+    language = next((reading.language for reading in readings if reading.language), "")
+    return CorpusReading(splits, left_out, language, notes)
