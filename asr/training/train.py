@@ -191,6 +191,7 @@ def _train_and_evaluate(
     observer = observer or TrainingObserver()
     command = resume_command(run.directory, devices)
     engine = start_engine(devices, config.train.cpu_towers)
+    from asr.report.training_page import TrainingPage
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
 
@@ -207,10 +208,11 @@ def _train_and_evaluate(
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
         with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
             _start_run(run, setup, data, engine, observer, resumes)
-            trainer = Trainer(engine, setup, run, stop, observer, profile)
+            page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
+            trainer = Trainer(engine, setup, run, stop, observer, profile, page)
             if resumes:
                 trainer.resume()
-            with _resume_hint_of_errors(run, command):
+            with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():
                 trainer.train()
                 return _evaluate(trainer, data) if engine.is_chief else Trained(run)
 
@@ -318,6 +320,8 @@ def _evaluate(trainer: Trainer, data: _Data) -> Trained:
     run, manifest = trainer.run, Path(trainer.config.data.test or trainer.config.data.dev)
     stages = [stage.layers for stage in read_stages(run.directory)]
     devices = ModelDevices.of_engine(trainer.engine, stages)
+    if trainer.page is not None:
+        trainer.page.evaluating()
     evaluated = evaluate_on_devices(devices, run, data.test or data.dev, manifest, trainer.stop)
     trainer.stop.raise_if_requested()
     cpu_runner(run, run.vocabulary())  # makes the graph, so that the first recognition need not
