@@ -58,9 +58,10 @@ def advice(
             f"of the epochs. Train on{more}."
         ]
     elif train > HIGH:
+        first = "A trained model to start from, or a larger one" if also else "A larger model, or more epochs"
         lines = [
-            f"A larger model, or a longer training: {errors}, and dev no longer falls. A larger model "
-            f"(model.size) or twice the epochs learn more of the same recordings{also}."
+            f"{first}: {errors}, and dev no longer falls. A larger model (model.size) or twice the epochs "
+            f"learn more of the same recordings{also}."
         ]
     else:
         lines = [

@@ -94,7 +94,7 @@ def test_mistakes_are_found_before_anything_is_written(separable_run, tmp_path, 
         export(tmp_path / "run", out)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"not installed.*polyphone\[litert\]"):
-        export(separable_run, out)
+        export(separable_run, out, "litert")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
