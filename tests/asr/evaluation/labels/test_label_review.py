@@ -7,7 +7,7 @@ from helpers.transcripts import segment_of
 
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.labels.label_review import MIN_SCORE, review_candidates, row_of, write_review_of
+from asr.evaluation.labels.label_review import MIN_SCORE, review_labels, row_of, write_review_of
 from asr.evaluation.labels.review_file import ReviewRow, read_review, write_review
 
 
@@ -25,11 +25,11 @@ def row(said, recognized, margin, *, name="u", text="", confidences=()):
 def evaluation_of(*rows):
     columns = zip(*rows, strict=True)
     names = ("utterances", "hypotheses", "reference_log_probs", "hypothesis_log_probs")
-    return SimpleNamespace(**dict(zip(names, columns, strict=True)))
+    return SimpleNamespace(**dict(zip(names, columns, strict=True)), token="syllable")
 
 
 def candidates_of(*rows):
-    return review_candidates(evaluation_of(*rows))
+    return review_labels(evaluation_of(*rows)).candidates
 
 
 def write_list(path, *rows):
@@ -44,7 +44,8 @@ def test_candidates_are_ordered_by_their_margin_per_differing_token():
         row("a b", "a b", 90.0, name="right"),
         row("a b", "a x", MIN_SCORE - 0.01, name="doubtful"),
         row("a b", "a x", -3.0, name="sure of the label"),
-        row("a b c", "", math.inf, name="does not fit its sound"),
+        row("a b c", "a", math.inf, name="does not fit its sound"),
+        row("a b c", "", 60.0, name="all deleted"),
     ]
     found = [(candidate.utterance.id, candidate.score) for candidate in candidates_of(*rows)]
     assert found == [("does not fit its sound", math.inf), ("another", 13.0), ("one", 13.0), ("two", 12.0)]
@@ -53,6 +54,35 @@ def test_candidates_are_ordered_by_their_margin_per_differing_token():
 def test_an_utterance_without_finite_probabilities_is_not_a_candidate():
     utterance, hypothesis, *_ = row("a b", "a x", 0.0)
     assert candidates_of((utterance, hypothesis, -math.inf, -math.inf)) == []
+
+
+SPOILED = row("a b c d", "a x c d", 20.0, name="spoiled")
+
+
+def test_a_model_that_is_often_wrong_doubts_no_label_and_says_why():
+    wrong = [row("a b c d", "a y z d", -3.0, name=str(index)) for index in range(10)]
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {index}") for index in range(10)]
+    review = review_labels(evaluation_of(SPOILED, *wrong))
+    assert not review.candidates
+    assert "50% of the other syllables wrong" in review.silence
+    review = review_labels(evaluation_of(SPOILED, *wrong[:1], *right))
+    assert [one.utterance.id for one in review.candidates] == ["spoiled"]
+    assert not review.silence
+
+
+def test_a_model_that_is_wrong_where_it_is_sure_doubts_no_label():
+    sure, doubtful = (0.99, 0.99, 0.99, 0.99), (0.99, 0.5, 0.99, 0.99)
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {n}", confidences=sure) for n in range(5)]
+    wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=sure) for n in range(5)]
+    assert "of which the model is sure" in review_labels(evaluation_of(SPOILED, *right, *wrong)).silence
+    wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=doubtful) for n in range(5)]
+    assert len(review_labels(evaluation_of(SPOILED, *right, *wrong)).candidates) == 1
+
+
+def test_labels_that_the_model_doubts_do_not_count_against_it():
+    spoiled = [row("a b c d", "e f g h", 80.0, name=f"spoiled {index}") for index in range(10)]
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {index}") for index in range(5)]
+    assert len(review_labels(evaluation_of(*spoiled, *right)).candidates) == 10
 
 
 @pytest.mark.parametrize(
