@@ -24,6 +24,7 @@ DeviceSpec: TypeAlias = int | str | Sequence[int | str]
 
 NAME = re.compile(r"(?:.*/)?(?:device:)?(CPU|GPU):(\d+)", re.IGNORECASE)
 MAX_SIMULATED_DEVICES = 64  # parts of one device
+NVIDIA_SMI_LIMIT_S = 30  # many cards without persistence mode take seconds
 SHARE_OF_CARD = 0.9  # of its memory, for simulated devices: CUDA itself needs some
 
 
@@ -225,7 +226,12 @@ def ask_nvidia_smi(*options: str) -> list[str]:
     program = shutil.which("nvidia-smi")
     if not program:
         return []
-    answer = subprocess.run([program, *options], capture_output=True, text=True, check=False)
+    try:  # a driver in trouble lets it wait forever
+        answer = subprocess.run(
+            [program, *options], capture_output=True, text=True, check=False, timeout=NVIDIA_SMI_LIMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
     return answer.stdout.strip().splitlines()
 
 

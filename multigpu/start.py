@@ -46,7 +46,7 @@ def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:
 
 
 def start_devices(spec: str, *, simulate: bool, cpu_towers: int = 1) -> tuple[str, ...]:
-    """Start TensorFlow and return the names of the devices asked for.
+    """Start TensorFlow and return the names of the devices asked for; warn if it does not use a GPU.
 
     Args:
         spec: what `multigpu.devices.parse_devices` takes.
@@ -77,5 +77,7 @@ def start_devices(spec: str, *, simulate: bool, cpu_towers: int = 1) -> tuple[st
 
     import_tensorflow(prepare)
     from multigpu.devices import parse_devices
+    from multigpu.unused_cards import warn_of_unused_cards
 
+    warn_of_unused_cards()
     return names or parse_devices(spec)

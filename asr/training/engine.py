@@ -61,4 +61,7 @@ def _join_workers() -> Engine:
 
     with device_errors_as_user_errors("engine"):
         start.import_tensorflow(prepare=join)
+    from multigpu.unused_cards import warn_of_unused_cards
+
+    warn_of_unused_cards()
     return engines[0]
