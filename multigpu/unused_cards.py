@@ -38,7 +38,7 @@ def warn_of_unused_cards() -> None:
     elif DRIVER_CARDS.is_dir() and any(DRIVER_CARDS.iterdir()):
         _warn(
             "this machine has a driver for NVIDIA GPUs, but this process sees none and computes on the CPU",
-            "start a container with `--gpus all`, ask the scheduler for a GPU, or repair what nvidia-smi reports",
+            "start a container with `--gpus all`, ask the scheduler for a GPU, or see what nvidia-smi reports",
         )
 
 
@@ -63,8 +63,8 @@ def _remedy() -> str:
     if _missing_libraries():
         return 'its CUDA libraries are not installed; `pip install "tensorflow[and-cuda]"`'
     return (
-        "its CUDA libraries are installed, but it cannot use them; update the driver, and see what it says with "
-        "TF_CPP_MIN_LOG_LEVEL=0"
+        "its CUDA libraries are installed, but it cannot use them; update the driver, and see what it says "
+        "with TF_CPP_MIN_LOG_LEVEL=0"
     )
 
 
