@@ -38,7 +38,7 @@ def warn_of_unused_cards() -> None:
     elif DRIVER_CARDS.is_dir() and any(DRIVER_CARDS.iterdir()):
         _warn(
             "this machine has a driver for NVIDIA GPUs, but this process sees none and computes on the CPU",
-            "start a container with `--gpus all`, ask the scheduler for a GPU, or see what nvidia-smi reports",
+            "start a container with `--gpus all`, ask the scheduler for a GPU, or see what nvidia-smi says",
         )
 
 

@@ -1,4 +1,4 @@
-"""Refuse layers whose names change from model to model: checkpoints know weights by the names of layers."""
+"""Refuse names that change from model to model: a checkpoint has weights under the names of their layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
         make: makes such a model again, with its weights; called only if a layer's name may be automatic.
 
     Raises:
-        UserError: a layer has a name that Keras counts up, or two layers have the same name.
+        UserError: a layer or a weight has a name that Keras counts up, or two layers have the same name.
     """
     paths = [weight.path for weight in model.weights]
     doubled = [path for path, times in Counter(paths).items() if times > 1]
@@ -33,7 +33,7 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
         )
     in_paths = {name for path in paths for name in path.split("/")[:-1]}
     inner = [layer for layer in layers_of(model) if layer is not model and layer.name in in_paths]
-    if not any(map(_may_be_automatic, inner)):
+    if not any(map(_may_be_automatic, inner)) and not any(map(_is_automatic_weight, paths)):
         return
     for path, other in zip(paths, (weight.path for weight in make().weights), strict=True):
         changed = [
@@ -41,16 +41,28 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
         ]
         if changed:
             first, second = changed[0]
+            kind, maker = (
+                ("weight", "add_weight") if path.endswith("/" + first) else ("layer", _class_of(model, first))
+            )
             raise UserError(
-                f"{path}: the layer {first!r} has no fixed name (it is {second!r} in the next model), so its "
-                f"weights could not be read from a checkpoint; give it one where it is made, such as "
-                f'{_class_of(model, first)}(..., name="{re.sub(r"_[0-9]+$", "", first)}_a")'
+                f"{path}: the {kind} {first!r} has no fixed name (it is {second!r} in the next model), so it "
+                f"could not be read from a checkpoint; give it one where it is made, such as "
+                f'{maker}(..., name="{re.sub(r"_[0-9]+$", "", first)}_a")'
             )
 
 
 def _may_be_automatic(layer: Any) -> bool:
-    """Return whether a layer's name is its class's, as Keras writes it, with or without a number."""
-    return bool(re.sub(r"_[0-9]+$", "", layer.name).replace("_", "") == type(layer).__name__.lower())
+    """Return whether a layer's name ends with its class's, as Keras writes it, with or without a number.
+
+    Bidirectional puts "forward_" in front; Keras leaves out the underscore of a private class.
+    """
+    written = re.sub(r"_[0-9]+$", "", layer.name).replace("_", "")
+    return bool(written.endswith(type(layer).__name__.replace("_", "").lower()))
+
+
+def _is_automatic_weight(path: str) -> bool:
+    """Return whether a weight's name may be the one that Keras gives to those without a name."""
+    return re.search(r"/variable(?:_[0-9]+)?$", path) is not None
 
 
 def _class_of(model: keras.Model, name: str) -> str:

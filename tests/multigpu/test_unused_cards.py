@@ -1,4 +1,4 @@
-"""Test, in processes of their own, that a GPU that TensorFlow does not use is reported once with the remedy."""
+"""Test, in processes of their own, that a GPU that TensorFlow does not use is reported with the remedy."""
 
 import os
 import subprocess

@@ -23,10 +23,14 @@ class Named(Network):
     SUBSAMPLING = 1
     names: list[dict[str, str]]
 
+    @staticmethod
+    def make_inner():
+        return keras.layers.Dense(3, name="inner")
+
     def __init__(self):
         super().__init__()
         block, *outputs = self.names
-        self.block = keras.Sequential([keras.layers.Dense(3, name="inner")], **block)
+        self.block = keras.Sequential([self.make_inner()], **block)
         self.results = [keras.layers.Dense(5, **output) for output in outputs]
 
     @classmethod
@@ -85,3 +89,43 @@ def test_two_layers_of_one_name_are_refused(make_named):
 def test_fixed_name_that_looks_like_an_automatic_one_is_accepted(make_named):
     model = make_named({"name": "sequential"}, {"name": "dense_1"})
     assert any(weight.path.endswith("dense_1/kernel") for weight in model.weights)
+
+
+class _Scale(keras.layers.Layer):
+    """A layer of a private class, which Keras names without the first underscore."""
+
+    weight_name: str | None = "scale"
+
+    def build(self, input_shape):
+        self.scale = self.add_weight(shape=(input_shape[-1],), name=self.weight_name)
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
+class _UnnamedWeight(_Scale):
+    weight_name = None
+
+
+@pytest.mark.parametrize(
+    ("make_inner", "complaint"),
+    [
+        (
+            lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True), name="both"),
+            r"layer 'forward_gru(_\d+)?' has no fixed name",
+        ),
+        (
+            lambda: keras.layers.Bidirectional(
+                keras.layers.RNN(keras.layers.GRUCell(2, name="cell"), return_sequences=True), name="both"
+            ),
+            r"layer 'forward_rnn(_\d+)?' has no fixed name",
+        ),
+        (lambda: _Scale(), r"layer '_*scale(_\d+)?' has no fixed name"),
+        (lambda: _UnnamedWeight(name="scale"), r"weight 'variable(_\d+)?' has no fixed name"),
+    ],
+    ids=["wrapped", "wrapped with a named cell", "private class", "weight"],
+)
+def test_what_keras_names_within_a_named_block_is_refused(make_named, monkeypatch, make_inner, complaint):
+    monkeypatch.setattr(Named, "make_inner", staticmethod(make_inner))
+    with pytest.raises(UserError, match=complaint):
+        make_named({"name": "block"}, {"name": "output"})
