@@ -80,6 +80,7 @@ FIGURE = re.compile(
     r"|\b(?:two|three|four|five|ten)(?: and a half)? minutes\b"
 )
 SOURCE = re.compile(r"benchmarks|experiments|\w+\.py\b")
+CODE = re.compile(r"`[^`]+`|--[a-z][a-z-]+|{\w*}")  # what a translation keeps as it is
 # a part of a paragraph whose numbers nobody measured, and what they are
 NO_FIGURES = {
     "95 % interval": "the level of an interval",
@@ -229,6 +230,23 @@ def test_reference_of_the_commands_has_every_command(extension):
         assert f"### `asr {name}`\n" in text
         for option in options(parser) - {"-h", "--help", "--verbose", "--quiet"}:
             assert option in text
+
+
+def test_chinese_reference_translates_every_text_and_no_other(extension):
+    chinese_reference = extension("chinese_reference")
+    translations, texts = chinese_reference.translations(), chinese_reference.texts()
+    assert [text for text in texts if text not in translations] == [], "add these to translations.toml"
+    assert [text for text in translations if text not in texts] == [], "no longer in the code"
+    for text, translation in translations.items():
+        assert set(CODE.findall(text)) == set(CODE.findall(translation)), text
+
+
+def test_chinese_reference_has_the_entries_of_the_english_one(extension):
+    translate = extension("chinese_reference").translate
+    reference = extension("code_reference")
+    for make in (reference.configuration, reference.decoder_settings, reference.commands):
+        headings = [re.findall(r"^#+ .*", text, re.MULTILINE) for text in (make(), make(translate))]
+        assert headings[0] == headings[1] != []
 
 
 def test_diagram_of_the_rooms_has_every_room_and_package(extension):

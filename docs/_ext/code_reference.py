@@ -1,4 +1,7 @@
-"""Makes the references from the code: configuration, commands from argparse, Python by autodoc."""
+"""Makes the references from the code: configuration, commands from argparse, Python by autodoc.
+
+Configuration and commands are made in the language of a `Translate`, which gets every text of theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import json
 import re
 import textwrap
 import typing
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import asr
 import multigpu
@@ -19,6 +22,8 @@ from asr.base.config import Config, Range, choices_of
 from asr.base.decoder_settings import DecoderSettings
 from asr.cli.main import make_parser as make_asr_parser
 from multigpu.__main__ import make_parser as make_multigpu_parser
+
+Translate: TypeAlias = Callable[[str], str]
 
 UNBOUNDED = 1e9  # a bound as far from 0 as this is none
 
@@ -33,26 +38,30 @@ class Key:
     meaning: str
 
 
-def configuration() -> str:
+def configuration(translate: Translate = str) -> str:
     """Return every section and key of a configuration as Markdown."""
     parts = []
     for section in dataclasses.fields(Config):
         settings = section.default_factory  # the section's class
-        parts += [f"## [{section.name}]", inspect.getdoc(settings) or ""]
-        parts += [_key_section(key, f"{section.name}.") for key in keys(settings)]
+        parts += [f"## [{section.name}]", translate(inspect.getdoc(settings) or "")]
+        parts += [_key_section(key, f"{section.name}.", translate) for key in keys(settings, translate)]
     return "\n\n".join(parts)
 
 
-def decoder_settings() -> str:
+def decoder_settings(translate: Translate = str) -> str:
     """Return every key of a run's `decoder.toml` as Markdown."""
-    return "\n\n".join(_key_section(key, "") for key in keys(DecoderSettings))
+    return "\n\n".join(_key_section(key, "", translate) for key in keys(DecoderSettings, translate))
 
 
-def _key_section(key: Key, prefix: str) -> str:
-    return f"### `{prefix}{key.name}`\n\n{key.type}; default: `{key.default}`\n\n{_escaped(key.meaning)}"
+def _key_section(key: Key, prefix: str, translate: Translate) -> str:
+    return (
+        f"### `{prefix}{key.name}`\n\n"
+        + translate("{type}; default: {value}").format(type=key.type, value=f"`{key.default}`")
+        + f"\n\n{_escaped(translate(key.meaning))}"
+    )
 
 
-def keys(settings: Any) -> list[Key]:
+def keys(settings: Any, translate: Translate = str) -> list[Key]:
     """Return the keys of a dataclass, each with the comment above it as its meaning."""
     types = typing.get_type_hints(settings, include_extras=True)
     meanings = dict(_comments(settings))
@@ -65,7 +74,7 @@ def keys(settings: Any) -> list[Key]:
     return [
         Key(
             field.name,
-            type_text(types[field.name]),
+            type_text(types[field.name], translate),
             json.dumps(field.default, ensure_ascii=False),
             meanings[field.name],
         )
@@ -89,36 +98,40 @@ def _comments(settings: type) -> Iterator[tuple[str, str]]:
                 yield node.target.id, comment
 
 
-def type_text(annotation: Any) -> str:
+def type_text(annotation: Any, translate: Translate = str) -> str:
     """Return what values a field takes, such as "integer, 1 to 64"."""
     if choices := choices_of(annotation):
-        return "one of " + ", ".join(f"`{choice}`" if choice else '`""`' for choice in choices)
+        listed = ", ".join(f"`{choice}`" if choice else '`""`' for choice in choices)
+        return translate("one of {}").format(listed)
     bounds: Range | None = None
     if typing.get_origin(annotation) is typing.Annotated:
         annotation, bounds = typing.get_args(annotation)
     name = {int: "integer", float: "number", bool: "`true` or `false`", str: "text"}[annotation]
-    return f"{name}{_range_text(bounds)}" if bounds else name
+    return translate(name) + (_range_text(bounds, translate) if bounds else "")
 
 
-def _range_text(bounds: Range) -> str:
-    low = "more than 0" if 0 < bounds.low <= 1 / UNBOUNDED else f"{bounds.low:g}"
+def _range_text(bounds: Range, translate: Translate) -> str:
     if bounds.low <= -UNBOUNDED:
-        return f", {bounds.high:g} or less"
+        return translate(", {} or less").format(f"{bounds.high:g}")
+    if 0 < bounds.low <= 1 / UNBOUNDED:
+        return translate(", more than 0")
     if bounds.high >= UNBOUNDED:
-        return f", {low}" if low.startswith("more") else f", {low} or more"
-    return f", {low} to {bounds.high:.12g}"
+        return translate(", {} or more").format(f"{bounds.low:g}")
+    return translate(", {} to {}").format(f"{bounds.low:g}", f"{bounds.high:.12g}")
 
 
-def commands() -> str:
+def commands(translate: Translate = str) -> str:
     """Return every command of `asr` and `python -m multigpu` as Markdown."""
     parsers = [make_asr_parser(), make_multigpu_parser()]
-    return "\n\n".join(part for parser in parsers for part in _command(parser, 2, ""))
+    return "\n\n".join(part for parser in parsers for part in _command(parser, 2, "", translate))
 
 
-def _command(parser: argparse.ArgumentParser, level: int, summary: str) -> Iterator[str]:
+def _command(
+    parser: argparse.ArgumentParser, level: int, summary: str, translate: Translate
+) -> Iterator[str]:
     yield f"{'#' * level} `{parser.prog}`"
-    said = _escaped(parser.description or summary)
-    yield said[:1].upper() + said[1:].rstrip(".") + "."
+    said = (parser.description or summary).rstrip(".") + "."
+    yield _escaped(translate(said[:1].upper() + said[1:]))
     yield f"```text\n{parser.format_usage().removeprefix('usage: ')}```"
     subcommands: list[tuple[argparse.ArgumentParser, str]] = []
     for group in parser._action_groups:
@@ -128,15 +141,16 @@ def _command(parser: argparse.ArgumentParser, level: int, summary: str) -> Itera
                 helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
                 subcommands += [(child, helps[name]) for name, child in action.choices.items()]
             elif action.help != argparse.SUPPRESS and action.dest not in ("help", "verbose", "quiet"):
-                shown.append(_argument(action))
+                shown.append(_argument(parser, action, translate))
         if shown and group.title not in ("positional arguments", "options"):
-            yield f"**{group.title}**" + (f" ({group.description})" if group.description else "")
+            title = translate(group.title or "")
+            yield f"**{title}**" + (f" ({translate(group.description)})" if group.description else "")
         yield from shown
     for child, child_summary in subcommands:
-        yield from _command(child, level + 1, child_summary)
+        yield from _command(child, level + 1, child_summary, translate)
 
 
-def _argument(action: argparse.Action) -> str:
+def _argument(parser: argparse.ArgumentParser, action: argparse.Action, translate: Translate) -> str:
     metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest)
     names = " ".join(metavar) if isinstance(metavar, tuple) else metavar
     if action.option_strings:
@@ -144,7 +158,8 @@ def _argument(action: argparse.Action) -> str:
             "" if action.nargs == 0 else f" {names if action.metavar or action.choices else names.upper()}"
         )
         names = action.option_strings[-1] + value
-    return f"`{names}`\n: {_escaped(action.help or '')}"
+    meaning = parser._get_formatter()._expand_help(action) if action.help else ""  # %(default)s -> its value
+    return f"`{names}`\n: {_escaped(translate(meaning))}"
 
 
 def python() -> str:

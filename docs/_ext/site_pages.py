@@ -1,6 +1,6 @@
 """Completes pages as Sphinx reads them: with references made from the code and with files of the project.
 
-A line `<!-- generated: NAME -->` of a page becomes what `GENERATORS[NAME]` returns, and a line
+A line `<!-- generated: NAME -->` of a page becomes what the generator of that name returns, and a line
 `<!-- included: PATH -->` the text of a file of the project.
 """
 
@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import chinese_reference
 import code_reference
 import rooms_diagram
 from sphinx.application import Sphinx
@@ -17,12 +18,15 @@ from sphinx.application import Sphinx
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 GENERATORS = {
-    "configuration": code_reference.configuration,
-    "decoder-settings": code_reference.decoder_settings,
-    "commands": code_reference.commands,
     "python": code_reference.python,
     "rooms": rooms_diagram.diagram,
     "rooms-table": rooms_diagram.table,
+}
+# what takes the language of the page
+TRANSLATED_GENERATORS = {
+    "configuration": code_reference.configuration,
+    "decoder-settings": code_reference.decoder_settings,
+    "commands": code_reference.commands,
 }
 # files of the project that are pages of the site
 PAGES = {
@@ -37,13 +41,18 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
 
 def complete(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put in what the markers of a page name; let links of Chinese pages to English ones lead there."""
-    source[0] = _MARKER.sub(lambda m: _made(m[1], m[2], docname), source[0])
-    if app.tags.has("zh"):
+    chinese = app.tags.has("zh")
+    source[0] = _MARKER.sub(lambda m: _made(m[1], m[2], docname, chinese), source[0])
+    if chinese:
         source[0] = _linked_to_english(source[0], docname)
 
 
-def _made(kind: str, name: str, docname: str) -> str:
-    return GENERATORS[name]() if kind == "generated" else included(name, docname)
+def _made(kind: str, name: str, docname: str, chinese: bool) -> str:
+    if kind == "included":
+        return included(name, docname)
+    if name in TRANSLATED_GENERATORS:
+        return TRANSLATED_GENERATORS[name](chinese_reference.translate if chinese else str)
+    return GENERATORS[name]()
 
 
 def included(name: str, docname: str) -> str:
