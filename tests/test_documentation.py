@@ -26,6 +26,7 @@ from multigpu.__main__ import main as multigpu_main
 from multigpu.__main__ import make_parser as make_multigpu_parser
 
 LONGEST_README = 160  # lines
+TERMS = "docs/zh/reference/terms.md"
 
 # how a command of ours begins -> its arguments' beginning, parser, and the function that runs it
 PROGRAMS = {
@@ -94,6 +95,7 @@ NO_FIGURES = {
     "90% 及以上为普通文字": "a confidence, which the page draws differently",
     "2.5 小时": "a corpus",
     "音节开始后 0.4 秒": "a constant, asr/transcription/transcript.py",
+    "比自身起点晚 0.4 秒": "a constant, asr/transcription/transcript.py",
     "请求体停顿 20 秒": "a constant, asr/server/requests/request_body.py",
     "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
     "补零到 16 秒": "ASRT's padding",
@@ -195,6 +197,41 @@ def test_twins_show_the_same_commands(page):
     assert shown(page) == shown(pages.twin(page))
 
 
+@pytest.mark.parametrize("page", pages.CHINESE)
+def test_no_line_breaks_within_a_chinese_paragraph(page):
+    # a browser shows the break as a blank between two characters
+    assert list(pages.broken_lines(page)) == []
+
+
+def test_a_line_break_within_a_chinese_paragraph_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    parts = [
+        "# 题",
+        "第一行，\n第二行",
+        "- 一\n- 二\n  三",
+        "| 表 |\n|---|\n| 格 |",
+        "```sh\na\nb\n```",
+        "> 引\n文",
+    ]
+    text = "\n\n".join(parts)
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert list(pages.broken_lines("page.md")) == ["第二行", "  三", "文"]
+
+
+def terms():
+    """Return the rows of the table of terms: English, Chinese, and what is not to be written."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", pages.text_of(TERMS), re.MULTILINE)
+    return [(english, chinese, wrong.split("、")) for english, chinese, wrong in rows[1:]]
+
+
+@pytest.mark.parametrize("page", [page for page in pages.CHINESE if page != TERMS])
+def test_chinese_pages_use_the_terms_of_the_table(page):
+    prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", pages.without_blocks(page))
+    for english, chinese, wrong in terms():
+        for word in wrong:
+            assert word not in prose, f"{page}: {word}: write {chinese} for {english}"
+
+
 @pytest.mark.parametrize("page", ["README.md", pages.twin("README.md")])
 def test_readme_is_short(page):
     assert len(pages.text_of(page).splitlines()) < LONGEST_README
@@ -238,6 +275,7 @@ def test_chinese_reference_translates_every_text_and_no_other(extension):
     assert [text for text in texts if text not in translations] == [], "add these to translations.toml"
     assert [text for text in translations if text not in texts] == [], "no longer in the code"
     for text, translation in translations.items():
+        assert not [word for *_, wrong in terms() for word in wrong if word in translation], translation
         assert set(CODE.findall(text)) == set(CODE.findall(translation)), text
 
 

@@ -16,9 +16,21 @@ ENGLISH = [
     "docs/index.md",
     *(
         f"docs/tutorials/{name}.md"
-        for name in ("first-model", "own-recordings", "several-gpus", "stages", "decoding", "export", "serve")
+        for name in (
+            "installation",
+            "first-model",
+            "own-recordings",
+            "several-gpus",
+            "stages",
+            "decoding",
+            "export",
+            "serve",
+        )
     ),
-    *(f"docs/guides/{name}.md" for name in ("runs", "corpora", "labels", "augmentation", "methods", "asrt")),
+    *(
+        f"docs/guides/{name}.md"
+        for name in ("runs", "corpora", "labels", "augmentation", "networks", "methods", "asrt", "faq")
+    ),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("*.md")),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/planned").glob("*.md")),
     "docs/architecture.md",
@@ -34,6 +46,12 @@ def twin(page: str) -> str:
 _BLOCK = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # its language, its text
 _NAMES = dict.fromkeys(name for page in ENGLISH for name in (page, twin(page)))
 PAGES = [name for name in _NAMES if (ROOT / name).exists()]
+CHINESE = [
+    "README.zh-CN.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/zh").rglob("*.md")),
+]
+# how a line begins that does not continue the one before
+_BEGINNING = re.compile(r"\s*(?:[-*+] |\d+\. |[|#<>]|:::|: |$)")
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,15 @@ def paragraphs(page: str) -> Iterator[str]:
     for part in re.split(r"\n\s*\n|\n(?=[-*] )", without_blocks(page)):
         if part.strip():
             yield part.strip()
+
+
+def broken_lines(page: str) -> Iterator[str]:
+    """Yield the lines of a page's prose that continue the paragraph of the line before."""
+    before = ""
+    for line in without_blocks(page).splitlines():
+        if before.strip() and not before.startswith(("#", "|", "<!--")) and not _BEGINNING.match(line):
+            yield line
+        before = line
 
 
 def anchor(heading: str) -> str:
