@@ -40,6 +40,8 @@ NOT_RUN = {
     "python3 -m venv": "installs; .ci/run does this",
     ". .venv/bin/activate": "installs; .ci/run does this",
     "pip install": "installs; .ci/run does this",
+    "pip config": "changes the user's settings",
+    "docker build": "needs Docker",
     "pre-commit": "changes the checkout; needs git",
     "pytest": "runs this test",
     "ruff": "checks the checkout; .ci/run does this",
@@ -48,7 +50,7 @@ NOT_RUN = {
     "python docs/build.py": "builds the site; .ci/run does this",
     "python tests/helpers/": "checks the checkout; tests/test_house.py does this",
     "python demo-onnx/recognize.py": "tests/asr/export/test_recognize.py runs it",
-    "docker run": "needs Docker; tests/asr/export/saved_model runs what it would serve",
+    "docker run": "needs Docker; tests/asr/export/saved_model runs what TensorFlow Serving would",
     'printf \'{"signature_name"': "asks the server that is not there",
     "curl": "needs a server; tests/asr/server does this for that of `asr serve`",
     "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
@@ -98,6 +100,7 @@ NO_FIGURES = {
     "比自身起点晚 0.4 秒": "a constant, asr/transcription/transcript.py",
     "请求体停顿 20 秒": "a constant, asr/server/requests/request_body.py",
     "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
+    "约 85% 的音节": "a statement of ASRT's makers",
     "补零到 16 秒": "ASRT's padding",
     "超过 16 秒": "ASRT's padding",
 }
@@ -409,8 +412,31 @@ def lay_down_asrt(folder):
     (folder / "ASRT/dict.txt").write_text(asrt.dictionary_text(syllables), encoding="utf-8")
 
 
+def lay_down_asrt_lists(folder):
+    """Write a configuration of ASRT that lists the recordings, with the syllables of their labels."""
+    from data_pipeline.manifests.manifest import read_manifest
+
+    dataset = {}
+    for split in NUM_CLIPS:
+        utterances = read_manifest(folder / f"data/mandarin_demo/{split}.jsonl")
+        lists = {"data_list": f"{split}.wav.lst", "label_list": f"{split}.syllable.txt"}
+        for name, lines in zip(
+            lists.values(),
+            ([(u.id, u.audio_path) for u in utterances], [(u.id, *u.tokens) for u in utterances]),
+            strict=True,
+        ):
+            (folder / "ASRT" / name).write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
+        dataset[split] = [lists | {"name": split, "data_path": "."}]
+    settings = json.dumps({"dict_filename": "dict.txt", "dataset": dataset})
+    (folder / "ASRT/asrt_config.json").write_text(settings, encoding="utf-8")
+
+
 # how a command begins -> what a reader does before
-BEFORE = {"asr labels apply": accept_a_correction, "asr import-asrt": lay_down_asrt}
+BEFORE = {
+    "asr labels apply": accept_a_correction,
+    "asr import-asrt": lay_down_asrt,
+    "asr prepare asrt": lay_down_asrt_lists,
+}
 
 
 def names_of_a_reader():
