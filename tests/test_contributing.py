@@ -2,7 +2,7 @@
 
 import re
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location, spec_from_loader
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ import tensorflow as tf
 from helpers import ROOT, pages
 
 from asr.base import registry
-from asr.base.config import load_config
+from asr.base.config import load_config, replaced
 from asr.base.vocabulary import Vocabulary
 from asr.cli import main as program
 from asr.ctc.loss import ctc_loss
@@ -75,6 +75,39 @@ def test_an_example_corpus_is_prepared_and_an_example_command_reads_it(clips, fo
     assert program.main(["hours", *map(str, manifests)]) == 0
     hours = sum(u.duration_s for u in utterances) / 3600
     assert capsys.readouterr().out == f"{hours:.2f} h\n"
+
+
+def apply_diff(text, read):
+    """Return the files that a diff changes, by path, with the changes; its hunks need no line numbers."""
+    changed = {}
+    for part in re.split(r"^--- a/.*\n\+\+\+ b/", text, flags=re.MULTILINE)[1:]:
+        path, _, hunks = part.partition("\n")
+        changed[path] = read(path)
+        for hunk in re.split(r"^@@\n", hunks, flags=re.MULTILINE)[1:]:
+            before, after = (
+                "".join(line[1:] + "\n" for line in hunk.splitlines() if line[:1] in (" ", sign))
+                for sign in "-+"
+            )
+            assert changed[path].count(before) == 1, f"{path}: not as the page says: {before}"
+            changed[path] = changed[path].replace(before, after)
+    return changed
+
+
+def test_an_example_decoder_option_is_a_setting_and_changes_the_search(monkeypatch):
+    (diff,) = [block.text for block in pages.blocks(PAGE) if block.language == "diff"]
+    for path, text in apply_diff(diff, pages.text_of).items():
+        name = path.removesuffix(".py").replace("/", ".")
+        module = module_from_spec(spec_from_loader(name, None))
+        monkeypatch.setitem(sys.modules, name, module)
+        exec(compile(text, path, "exec"), module.__dict__)
+    settings = sys.modules["asr.base.decoder_settings"]
+    log_probs = np.log(np.array([[0.6, 0.4, 1e-9, 1e-9, 1e-9]], np.float32))
+    found = []
+    for penalty in (0.0, 1.0):
+        chosen = replaced(settings.DecoderSettings(beam=4), {"blank_penalty": penalty}, "")
+        search = sys.modules["asr.ctc.beam_search"].BeamSearch(VOCABULARY, chosen)
+        found.append(search.decode(log_probs[None], np.array([1]))[0][0].ids)
+    assert found == [(), (1,)]
 
 
 def test_an_example_network_learns_from_example_features_and_is_saved(folder):
