@@ -67,6 +67,19 @@ def test_an_nvidia_smi_without_a_card_is_not_reported(run, script):
     assert run(script, "-c", START_TWICE) == ""
 
 
+def test_a_driver_whose_card_the_process_does_not_see_is_reported(run, tmp_path):
+    (tmp_path / "gpus/0000:01:00.0").mkdir(parents=True)
+    # in place of the folder in /proc, which only a driver makes
+    program = f"""
+from pathlib import Path
+from multigpu import unused_cards
+unused_cards.DRIVER_CARDS = Path({str(tmp_path / "gpus")!r})
+{START_TWICE}
+"""
+    (line,) = run("exit 9", "-c", program).splitlines()
+    assert "--gpus all" in line
+
+
 def test_training_warns_of_a_gpu_that_is_not_used(run, separable_config, tmp_path):
     options = [str(separable_config), "--name", "run", "--set", f"train.runs_dir={tmp_path}"]
     lines = run(CARD, "train.py", *options).splitlines()
