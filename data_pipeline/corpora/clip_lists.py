@@ -165,7 +165,7 @@ def _located(recordings: Sequence[Recording], listing: Listing) -> tuple[list[Re
         if usual and 2 * usual[1] > len(found) and (there := [f for f in files if f.parent == usual[0]]):
             found[path] = there[0]
     tried = [*map(str, listing.bases), str(below), "the folders above it", str(Path.cwd())]
-    where = f"{listing.path}: tried {', '.join(tried)}"
+    where = f"{listing.path}: tried {', '.join(dict.fromkeys(tried))}"
 
     def located(recording: Recording) -> Recording:
         path = recording.audio_path

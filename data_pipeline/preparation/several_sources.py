@@ -9,6 +9,7 @@ from pathlib import Path
 
 from asr.base.work import OnProgress
 from data_pipeline.corpora.clip_lists import unique_name
+from data_pipeline.corpora.matching import NO_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
 IN_TWO_SOURCES = "recording of two sources"
@@ -20,17 +21,18 @@ def read_sources(
     """Return what a corpus reads of its sources, together.
 
     An id of two sources gets the later source's name in front. A recording of two sources is used once, with
-    the text of the first.
+    the text of the first; lists come before folders, where a name may be all that a recording has.
 
     Args:
         corpus: that reads them.
-        sources: the first to the last.
+        sources: folders and lists.
         target: the folder of prepared files.
         on_progress: receives the progress of reading.
 
     Raises:
         UserError: a source has nothing usable.
     """
+    sources = sorted(sources, key=Path.is_dir)
     readings = [corpus.read(source, target, on_progress) for source in sources]
     if len(readings) == 1:
         return readings[0]
@@ -41,7 +43,7 @@ def read_sources(
     ids: set[str] = set()
     for source, reading in zip(sources, readings, strict=True):
         left_out += reading.left_out
-        notes += [f"{source}: {note}" for note in reading.notes]
+        notes += [note if note.startswith(source.name) else f"{source}: {note}" for note in reading.notes]
         own_ids: set[str] = set()
         for split, recordings in reading.splits.items():
             for recording in recordings:
@@ -56,5 +58,7 @@ def read_sources(
                 own_ids.add(recording.id)
                 splits.setdefault(split, []).append(recording)
         ids |= own_ids
+    used = {recording.audio_path for recordings in splits.values() for recording in recordings}
+    left_out = [row for row in left_out if not (row.reason == NO_TRANSCRIPT and row.what in used)]
     language = next((reading.language for reading in readings if reading.language), "")
     return CorpusReading(splits, left_out, language, notes)

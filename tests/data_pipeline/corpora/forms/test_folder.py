@@ -356,19 +356,20 @@ def _left_out_rows(out):
 
 
 def test_several_sources_make_one_corpus(tmp_path, capsys):
-    for name in ("甲/1.wav", "甲/2.wav", "乙/1.wav", "乙/2.wav", "丙/7.wav"):
+    for name in ("甲/1.wav", "甲/2.wav", "甲/3.wav", "甲/好.wav", "乙/1.wav", "乙/2.wav", "丙/7.wav"):
         clip(tmp_path / name)
     for name, text in {"甲/1": "一", "甲/2": "二", "乙/1": "三", "乙/2": "四"}.items():
         write(tmp_path / f"{name}.txt", text)
-    write(tmp_path / "丙.csv", "文件,文本\n丙/7.wav,七\n甲/1.wav,别的\n")
+    write(tmp_path / "丙.csv", "文件,文本\n丙/7.wav,七\n甲/1.wav,别的\n甲/3.wav,三个\n")
     sources = [str(tmp_path / name) for name in ("甲", "乙", "丙.csv")]
     out = tmp_path / "out"
     assert main(["prepare", "folder", *sources, str(out)]) == 0
     used = {u.id: u.text for path in out.glob("*.jsonl") for u in read_manifest(path)}
-    assert used == {"1": "一", "2": "二", "乙-1": "三", "乙-2": "四", "丙-7": "七"}
-    (row,) = _left_out_rows(out)
-    assert row[0] == "recording of two sources"
-    assert row[2].endswith(f"{tmp_path / '甲'} is used")
+    assert used == {"丙-7": "七", "甲-1": "别的", "甲-3": "三个", "2": "二", "1": "三", "乙-2": "四"}
+    rows_of = {Path(row[1]).name: row for row in _left_out_rows(out)}
+    assert rows_of["1.wav"][0] == "recording of two sources"
+    assert rows_of["1.wav"][2].endswith(f"{tmp_path / '丙.csv'} is used")
+    assert rows_of.keys() == {"1.wav", "好.wav"}  # the table has the text of 3.wav
     assert main(["prepare", "folder", *sources, str(out)]) == 0  # the same command again
     capsys.readouterr()
     assert main(["prepare", "folder", *sources[:2], str(out)]) == 2
