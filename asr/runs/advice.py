@@ -16,7 +16,7 @@ from asr.runs.progress import EpochMetrics, best_first, chosen_epoch
 
 MIN_EPOCHS = 4  # with fewer, curves show only that training has begun
 GAP_FACTOR, GAP = 2.0, 0.05  # dev above training: what was learned are the recordings
-STILL_FALLS = 0.1  # of the dev error, in the last quarter of the epochs
+STILL_FALLS = 0.1  # of the dev error, in the last quarter of the epochs, two at least
 HIGH = 0.25  # training errors, which are measured with augmentation and dropout
 FAR_FACTOR, FAR_ERRORS = 1.5, 3.0  # a test set above dev; and by how many standard errors
 MANY_ERRORS = 0.15  # with which a trained model to start from is worth naming
@@ -42,7 +42,7 @@ def advice(
     if len(metrics) < MIN_EPOCHS:
         return []
     train, dev = metrics[-1].train_error, best_first(metrics)[0].dev_error
-    before = min(epoch.dev_error for epoch in metrics[: -(len(metrics) // 4)])
+    before = min(epoch.dev_error for epoch in metrics[: -max(2, len(metrics) // 4)])
     errors = f"training {percent(train)}, dev {percent(dev)} of the {token}s wrong"
     trained = ", and so does starting from a trained model (train.init_from)"
     also = trained if dev > MANY_ERRORS and not starts_from_trained else ""
