@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from asr.audio.formats import RECORDING_SUFFIXES
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
@@ -51,7 +51,7 @@ class FilesByName:
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, list[Path]] = {}
         with contextlib.suppress(UserError):
-            for path in itertools.islice(files_below(folder, RECORDING_SUFFIXES), MAX_SEARCHED):
+            for path in itertools.islice(files_below(folder, AUDIO_SUFFIXES), MAX_SEARCHED):
                 for key in (path.name, path.stem):
                     self._files.setdefault(_comparable(key), []).append(path)
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.formats import RECORDING_SUFFIXES
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.wording import counted, listed
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -91,7 +91,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         UserError: no recording has a transcript.
     """
     refuse_missing(source)
-    if source.suffix.lower() in RECORDING_SUFFIXES and source.is_file():
+    if source.suffix.lower() in AUDIO_SUFFIXES and source.is_file():
         raise UserError(f"{source}: expected a folder or a table, received a recording; give its folder")
     if source.is_file():
         is_list = source.suffix.lower() in json_lines.SUFFIXES

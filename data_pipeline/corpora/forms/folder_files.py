@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import mimetypes
 import os
 import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.audio.formats import RECORDING_SUFFIXES
+from asr.audio.formats import AUDIO_SUFFIXES, conversion
 from data_pipeline.corpora.forms import table
 from data_pipeline.corpora.forms.transcripts import OTHER_SUFFIXES, TRANSCRIPT_SUFFIXES
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.corpora.matching import NO_AUDIO
-from data_pipeline.types import LeftOut
+from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 
 BESIDE_SUFFIXES = (*TRANSCRIPT_SUFFIXES, *OTHER_SUFFIXES)
 # of subtitles: a.zh-CN.srt
@@ -47,17 +49,17 @@ def find_files(root: str) -> Found:
     found = Found({}, {}, [], [])
     audio: dict[str, list[Path]] = {}
     transcripts: dict[str, list[Path]] = {}
-    suffixes = (*RECORDING_SUFFIXES, *BESIDE_SUFFIXES, *table.SUFFIXES)
+    suffixes = (*AUDIO_SUFFIXES, *BESIDE_SUFFIXES, *table.SUFFIXES)
     for path in files_below(Path(root), suffixes):
         key, suffix = os.path.splitext(key_of(str(path), root))  # noqa: PTH122 (several times as fast as Path)
-        if suffix.lower() in RECORDING_SUFFIXES:
+        if suffix.lower() in AUDIO_SUFFIXES:
             audio.setdefault(key, []).append(path)
         elif suffix.lower() in BESIDE_SUFFIXES:
             transcripts.setdefault(key, []).append(path)
         else:
             found.tables.append(path)
     for key, paths in audio.items():
-        first, *others = sorted(paths, key=lambda path: RECORDING_SUFFIXES.index(path.suffix.lower()))
+        first, *others = sorted(paths, key=lambda path: AUDIO_SUFFIXES.index(path.suffix.lower()))
         found.audio[key] = first
         found.left_out.extend(
             LeftOut(str(path), "another clip has the same name", f"{first.name} is used") for path in others
@@ -70,10 +72,31 @@ def find_files(root: str) -> Found:
             if of_audio in audio:
                 found.transcripts.setdefault(of_audio, []).append(path)
             elif path.suffix.lower() in TRANSCRIPT_SUFFIXES:  # others may be any document
-                found.left_out.append(LeftOut(str(path), NO_AUDIO, "no recording of this name is beside it"))
+                found.left_out.append(_without_audio(path))
     for paths in found.transcripts.values():
         paths.sort(key=_preference)
     return found
+
+
+def _without_audio(transcript: Path) -> LeftOut:
+    """Return what is left out with a transcript: the recording of an unknown kind beside it, or itself."""
+    same = _names_by_stem(transcript.parent).get(transcript.stem, [])
+    names = sorted(name for name in same if name != transcript.name)
+    for name in names:
+        if (mimetypes.guess_type(name)[0] or "").startswith(("audio/", "video/")):
+            recording = str(transcript.with_name(name))
+            remedy = f"of an unknown kind; convert it: {conversion(recording)}"
+            return LeftOut(recording, UNREADABLE_AUDIO, remedy)
+    beside = f"beside it: {', '.join(names)}" if names else "no recording of this name is beside it"
+    return LeftOut(str(transcript), NO_AUDIO, beside)
+
+
+@functools.lru_cache(maxsize=16)  # folders, one after the other
+def _names_by_stem(folder: Path) -> dict[str, list[str]]:
+    by_stem: dict[str, list[str]] = {}
+    for name in os.listdir(folder):  # noqa: PTH208 (several times as fast)
+        by_stem.setdefault(os.path.splitext(name)[0], []).append(name)  # noqa: PTH122
+    return by_stem
 
 
 def key_of(path: str, root: str) -> str:
@@ -84,7 +107,7 @@ def key_of(path: str, root: str) -> str:
 
 def _may_follow_a_name(suffix: str, path: Path) -> bool:
     is_language = path.suffix.lower() in (".srt", ".vtt") and LANGUAGE.fullmatch(suffix) is not None
-    return suffix.lower() in RECORDING_SUFFIXES or is_language
+    return suffix.lower() in AUDIO_SUFFIXES or is_language
 
 
 def _preference(path: Path) -> tuple[int, bool, str]:

@@ -101,10 +101,10 @@ def prepare_command(arguments: argparse.Namespace) -> int:
 
 def _refuse_recordings(out: Path) -> None:
     """Raise a UserError if the last of several folders seems to be one more source."""
-    from asr.audio.formats import RECORDING_SUFFIXES
+    from asr.audio.formats import AUDIO_SUFFIXES
     from data_pipeline.corpora.layout import PREPARED, files_below
 
-    if not (out / PREPARED).exists() and next(files_below(out, RECORDING_SUFFIXES), None):
+    if not (out / PREPARED).exists() and next(files_below(out, AUDIO_SUFFIXES), None):
         raise UserError(
             f"{out}: this folder holds recordings, but the last one is for manifests; add a new one, such as "
             "data/mine"
