@@ -17,7 +17,7 @@ from asr.cli.main import main
 from asr.evaluation.comparison import compare_records
 from asr.evaluation.errors.mandarin_errors import PARTS
 from asr.evaluation.errors.metrics import total_edits
-from asr.evaluation.labels.label_review import review_candidates
+from asr.evaluation.labels.label_review import review_labels
 from asr.evaluation.scores import EvaluationRecord, scores_of
 from asr.pages.languages import chinese, untranslated
 from asr.report.evaluation_comparison_page import write_comparison
@@ -30,7 +30,7 @@ from data_pipeline.doctor.page import write_doctor_page
 
 EPOCHS = [
     EpochMetrics(
-        epoch, 500 / epoch**4, 1 / epoch, 400 / epoch**4, 2 / epoch, 1e-3, 600.0, 100.0 * epoch, epoch == 4,
+        epoch, 500 / epoch**4, 1 / epoch, 400 / epoch**4, 2 / epoch, 1e-3, 600.0, 100.0 * epoch, True, epoch == 4,
         gradient_norm=3.0, skipped=1, waiting_share=0.1, dev_s=20.0,
     )
     for epoch in range(1, 6)
@@ -89,7 +89,7 @@ def report_of(path, utterances, hypotheses, **arguments):
         set_name="my test set",
         evaluation=evaluation,
         scores=scores_of(utterances, hypotheses),
-        doubtful=review_candidates(evaluation),
+        review=review_labels(evaluation),
         **arguments,
     )
     return path

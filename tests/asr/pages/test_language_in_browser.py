@@ -27,7 +27,7 @@ def show(browser, tmp_path, monkeypatch):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("LANG", locale)
         epochs = [
-            EpochMetrics(epoch, 50.0, 0.6, 40.0, 0.7, 1e-3, 600.0, 100.0 * epoch, True, dev_s=9.0)
+            EpochMetrics(epoch, 50.0, 0.6, 40.0, 0.7, 1e-3, 600.0, 100.0 * epoch, True, True, dev_s=9.0)
             for epoch in (1, 2)
         ]
         TrainingPage(Run(tmp_path), Config(), "syllable", "resume it").show(epochs)

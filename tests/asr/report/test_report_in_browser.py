@@ -9,6 +9,7 @@ from helpers.transcripts import segment_of
 from asr.audio.recording import write_wav
 from asr.base.types import Utterance
 from asr.evaluation.errors.metrics import total_edits
+from asr.evaluation.labels.label_review import LabelReview
 from asr.evaluation.scores import scores_of
 from asr.report.evaluation_page import write_report
 
@@ -27,7 +28,9 @@ def test_a_click_on_the_spectrogram_plays_from_there(tmp_path):
     )
     scores = scores_of(utterances, hypotheses)
     report = tmp_path / "report.html"
-    write_report(report, run_name="x", set_name="test", evaluation=evaluation, scores=scores, doubtful=[])
+    write_report(
+        report, run_name="x", set_name="test", evaluation=evaluation, scores=scores, review=LabelReview(())
+    )
     with chromium("--autoplay-policy=no-user-gesture-required") as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(report.as_uri())

@@ -18,7 +18,7 @@ from asr.runs.progress import EpochMetrics
 from asr.runs.run import Run
 from asr.training.monitoring.observer import TrainingObserver
 
-EPOCH = EpochMetrics(1, 50.0, 1.2, 40.0, 0.9, 1e-3, 600.0, 100.0, True, dev_s=20.0)
+EPOCH = EpochMetrics(1, 50.0, 1.2, 40.0, 0.9, 1e-3, 600.0, 100.0, True, True, dev_s=20.0)
 LATER = dataclasses.replace(EPOCH, epoch=2, train_s=200.0)
 
 
