@@ -1,5 +1,6 @@
 """Read folders whose transcripts are subtitles, lyrics, TextGrids, tables, names, or several of these."""
 
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -244,6 +245,21 @@ def test_excel_table_in_a_folder_is_read_with_chinese_columns(tmp_path):
         assert rows(reading) == [*PARTS, ("再见", 0.0, None)]
         assert [r.speaker for r in reading.splits["all"]] == ["小明", "小红", "小明"]
         assert f"表.xlsx: 2 files found by name below {tmp_path}, such as 音频/长.wav" in reading.notes
+
+
+def test_workbook_whose_program_states_wrong_dimensions_is_read(tmp_path):
+    clip(tmp_path / "a.wav")
+    workbook = openpyxl.Workbook()
+    for row in (["文件名", "文本"], ["a.wav", "你好"]):
+        workbook.active.append(row)
+    workbook.save(tmp_path / "right.xlsx")
+    with (
+        zipfile.ZipFile(tmp_path / "right.xlsx") as right,
+        zipfile.ZipFile(tmp_path / "t.xlsx", "w") as wrong,
+    ):
+        for name in right.namelist():
+            wrong.writestr(name, right.read(name).replace(b'"A1:B2"', b'"A1"'))
+    assert rows(read(tmp_path / "t.xlsx")) == [("你好", 0.0, None)]
 
 
 def test_stray_cell_far_away_costs_nothing(tmp_path):
