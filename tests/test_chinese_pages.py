@@ -30,8 +30,8 @@ from data_pipeline.doctor.page import write_doctor_page
 
 EPOCHS = [
     EpochMetrics(
-        epoch, 500 / epoch**4, 1 / epoch, 400 / epoch**4, 2 / epoch, 1e-3, 600.0, 100.0 * epoch, True, epoch == 4,
-        gradient_norm=3.0, skipped=1, waiting_share=0.1, dev_s=20.0,
+        epoch, 500 / epoch**4, 1 / epoch, 400 / epoch**4, 2 / epoch, 1e-3, 600.0, 100.0 * epoch,
+        best=True, chosen=epoch == 4, gradient_norm=3.0, skipped=1, waiting_share=0.1, dev_s=20.0,
     )
     for epoch in range(1, 6)
 ]  # fmt: skip
