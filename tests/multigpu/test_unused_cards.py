@@ -76,7 +76,7 @@ from multigpu import unused_cards
 unused_cards.DRIVER_CARDS = Path({str(tmp_path / "gpus")!r})
 {START_TWICE}
 """
-    (line,) = run("exit 9", "-c", program).splitlines()
+    (line,) = [line for line in run("exit 9", "-c", program).splitlines() if "driver for NVIDIA" in line]
     assert "--gpus all" in line
 
 
