@@ -82,9 +82,9 @@ class DataConfig:
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
     # those of the three manifests that are empty.
     train: str = ""
-    # Manifest of the dev set, by which the best checkpoint is chosen.
+    # Manifest of the dev set, by which the epoch to decode with is chosen.
     dev: str = ""
-    # Manifest of the test set, on which the best checkpoint is evaluated for the report.
+    # Manifest of the test set, on which the chosen epoch is evaluated for the report.
     test: str = ""
     # Output units: "auto" for every token of the training manifest and, with train.init_from, every token of
     # that run if its unit is the same; "train" for the manifest's tokens alone; "mandarin" for every toned

@@ -1,4 +1,4 @@
-"""Averages the best epochs of a run into a new run, and compares it with the best epoch on the dev set."""
+"""Averages the best epochs of a run into a new run, and compares it with the chosen epoch on the dev set."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AveragedRun:
-    """An averaged run and how it compares with the best epoch on the dev set.
+    """An averaged run and how it compares with the chosen epoch on the dev set.
 
     Attributes:
         run: the new run, which decodes like any other.
         epochs: those that were averaged.
-        best_epoch: the epoch that the original run decodes with.
+        chosen_epoch: the epoch that the original run decodes with.
         manifest: the dev set.
-        alone: evaluation of the best epoch.
+        alone: evaluation of the chosen epoch.
         together: evaluation of the average.
     """
 
     run: Run
     epochs: tuple[int, ...]
-    best_epoch: int
+    chosen_epoch: int
     manifest: Path
     alone: Evaluation
     together: Evaluation
@@ -76,8 +76,8 @@ def average_run(
     data, _ = evaluation_data(manifest, original.vocabulary(), on_progress)
     alone, together = _greedy_evaluation(original, data), _greedy_evaluation(made, data)
     write_origin(made.directory, _origin(original, average, together))
-    best_epoch = read_checkpoint(original.best_checkpoint(), ()).progress.epochs_done
-    return AveragedRun(made, epochs, best_epoch, manifest, alone, together)
+    chosen_epoch = read_checkpoint(original.chosen_checkpoint(), ()).progress.epochs_done
+    return AveragedRun(made, epochs, chosen_epoch, manifest, alone, together)
 
 
 def _beside(run: Path, num_best: int) -> Path:

@@ -1,4 +1,4 @@
-"""Evaluates a run's best model on a manifest in one call: `asr evaluate` as a function.
+"""Evaluates a run's chosen epoch on a manifest in one call: `asr evaluate` as a function.
 
 from asr import evaluate
 
@@ -59,7 +59,7 @@ def evaluate(
     compared_with: EarlierEvaluation | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> EvaluatedRun:
-    """Evaluate the best model of a run on a manifest.
+    """Evaluate the chosen epoch of a run on a manifest.
 
     Recordings that cannot be read are left out, logged, and counted.
 
@@ -99,7 +99,7 @@ def evaluate_on_devices(
     manifest: Path,
     stop: StopRequest | None = None,
 ) -> EvaluatedRun:
-    """Evaluate the best model of a run on devices that are already started, with the run's own decoder.
+    """Evaluate the chosen epoch of a run on devices that are already started, with the run's own decoder.
 
     Args:
         devices: on which the model runs.

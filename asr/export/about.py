@@ -17,7 +17,7 @@ from asr.transcription.recognizer import Recognizer
 
 
 def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
-    """Return what is known of a run's best model.
+    """Return what is known of a run's chosen epoch.
 
     Returns:
         rates, frames, the blank, the unit of the tokens, the run and its settings, and how many samples
@@ -29,12 +29,12 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
     checkpoint = recognizer.origin.files[0]
     field = model.receptive_field()
     config = run.config()
-    best = [metrics for metrics in run.metrics() if metrics.best]
+    chosen = [metrics for metrics in run.metrics() if metrics.chosen]
     return {
         "polyphone": __version__,
         "run": run.directory.resolve().name,
         "checkpoint": checkpoint.name,
-        "dev_error_rate": best[-1].dev_error if best else None,
+        "dev_error_rate": chosen[-1].dev_error if chosen else None,
         "sample_rate_hz": SAMPLE_RATE_HZ,
         "shortest_clip_samples": WINDOW_SAMPLES,
         "frame_samples": model.frame_samples,

@@ -63,7 +63,7 @@ def export(
     clips: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Exported:
-    """Export the best model of a run, and compare what was exported with it.
+    """Export the chosen epoch of a run, and compare what was exported with it.
 
     Args:
         run: directory of the run.
@@ -125,11 +125,11 @@ def format_of(name: str) -> Format:
 def _trained_model(
     directory: Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
 ) -> tuple[TrainedModel, EvaluationData, Path]:
-    """Return a run's best model, the clips to compare on, and the path of their manifest."""
+    """Return a run's model, the clips to compare on, and the path of their manifest."""
     from asr.runs.run import Run
 
     run = Run.open(directory)
-    run.best_checkpoint()
+    run.chosen_checkpoint()
     path = _manifest(run, manifest)
     from asr.model.devices import start_devices
 
@@ -155,7 +155,7 @@ def _manifest(run: Run, manifest: str | Path | None) -> Path:
 
 
 def _recognizer(run: Run) -> Recognizer:
-    """Return the best model of a run, with greedy decoding."""
+    """Return the chosen epoch of a run, with greedy decoding."""
     from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer

@@ -34,7 +34,7 @@ class TrainedModel:
 
     Attributes:
         run: the run directory.
-        recognizer: its best model, with greedy decoding.
+        recognizer: its chosen epoch, with greedy decoding.
         about: what `model.json` says about it.
     """
 

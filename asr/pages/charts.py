@@ -82,12 +82,12 @@ def line_chart(
     lines: Sequence[ChartLine],
     *,
     show: Callable[[float], str],
-    best_epoch: int | None = None,
+    chosen_epoch: int | None = None,
     width: int = 400,
     may_be_logarithmic: bool = True,
     x_label: str = "epoch",
 ) -> Chart:
-    """Draw curves over epochs, with axes, a legend, and a mark at the best epoch of the last line.
+    """Draw curves over epochs, with axes, a legend, and a mark at the chosen epoch of the last line.
 
     Args:
         title: text above the chart.
@@ -95,7 +95,7 @@ def line_chart(
         epochs: epochs of the values, ascending, at least one.
         lines: the curves.
         show: formats a value as text.
-        best_epoch: one of `epochs`, or None for no mark.
+        chosen_epoch: one of `epochs`, or None for no mark.
         width: in pixels; the figure shrinks with its column.
         may_be_logarithmic: whether a wide range of values gets a logarithmic scale.
         x_label: what the horizontal axis counts.
@@ -110,8 +110,8 @@ def line_chart(
     svg.extend(plot.grid())
     svg.extend(part for line in lines for part in plot.curve(epochs, line))
     svg.extend(plot.labels(epochs, lines))
-    if best_epoch is not None and len(epochs) > 1:
-        svg.extend(plot.best_mark(best_epoch, lines[-1].values[list(epochs).index(best_epoch)]))
+    if chosen_epoch is not None and len(epochs) > 1:
+        svg.extend(plot.chosen_mark(chosen_epoch, lines[-1].values[list(epochs).index(chosen_epoch)]))
     svg.extend(plot.tooltips(epochs, lines))
     unlabelled = [line for line in lines if not line.label] if len(lines) > 1 else []
     return Chart(title, width, svg, unlabelled)
@@ -221,18 +221,18 @@ class Plot:
         points = " ".join(f"{x},{y}" for x, y in [*upper, *reversed(lower)])
         return element("polygon", class_=kind, points=points)
 
-    def best_mark(self, epoch: int, value: float) -> list[Element]:
-        """Draw a labelled vertical line at the best epoch, and a ring around its value."""
+    def chosen_mark(self, epoch: int, value: float) -> list[Element]:
+        """Draw a labelled vertical line at the chosen epoch, and a ring around its value."""
         x = self.x(epoch)
         on_left = self.x_axis.share(epoch) > 0.5
         label_x, anchor = (x - 6, "end") if on_left else (x + 6, "start")
-        label = f"best: epoch {epoch}, {self.show(value)}"
+        label = f"chosen: epoch {epoch}, {self.show(value)}"
         parts = [
-            element("line", class_="best", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
-            element("text", label, class_="best", x=label_x, y=TOP + 12, text_anchor=anchor),
+            element("line", class_="chosen", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
+            element("text", label, class_="chosen", x=label_x, y=TOP + 12, text_anchor=anchor),
         ]
         if math.isfinite(value):
-            parts.append(element("circle", class_="best", cx=x, cy=self.y(value), r=5))
+            parts.append(element("circle", class_="chosen", cx=x, cy=self.y(value), r=5))
         return parts
 
     def tooltips(self, epochs: Sequence[int], lines: Sequence[ChartLine]) -> list[Element]:

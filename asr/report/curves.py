@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from asr.base.text.wording import duration, percent, short_number, short_percent
 from asr.pages.charts import Chart, ChartLine, line_chart, stacked_chart
 from asr.pages.page import Table
-from asr.runs.progress import EpochMetrics, best_epoch
+from asr.runs.progress import EpochMetrics, best_first, chosen_epoch
 
 NARROW = 240
 
@@ -55,7 +55,7 @@ def curves(metrics: Sequence[EpochMetrics], unit: str) -> Curves | None:
 
 def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
     """Draw errors, loss and learning rate over epochs."""
-    epochs, best = [m.epoch for m in metrics], best_epoch(metrics) or None
+    epochs, chosen = [m.epoch for m in metrics], chosen_epoch(metrics) or None
     errors = [
         ChartLine("training", "train", [m.train_error for m in metrics]),
         ChartLine("dev", "dev", [m.dev_error for m in metrics]),
@@ -71,9 +71,9 @@ def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
             epochs,
             errors,
             show=short_percent,
-            best_epoch=best,
+            chosen_epoch=chosen,
         ),
-        line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, best_epoch=best),
+        line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, chosen_epoch=chosen),
         small_chart("Learning rate", "at the end of an epoch", metrics, [m.learning_rate for m in metrics]),
     ]
 
@@ -110,7 +110,8 @@ def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], valu
 
 def epoch_table(metrics: Sequence[EpochMetrics], unit: str) -> Table:
     """Return a table of the figures that the curves draw."""
-    best = best_epoch(metrics)
+    marks = {best_first(metrics)[0].epoch: ["best"]}
+    marks.setdefault(chosen_epoch(metrics), []).append("chosen")
     headings = (
         "epoch",
         f"training {unit} errors",
@@ -121,7 +122,7 @@ def epoch_table(metrics: Sequence[EpochMetrics], unit: str) -> Table:
     )
     rows = [
         [
-            f"{m.epoch} (best)" if m.epoch == best else str(m.epoch),
+            f"{m.epoch} ({', '.join(marks[m.epoch])})" if m.epoch in marks else str(m.epoch),
             *map(percent, (m.train_error, m.dev_error)),
             *(f"{loss:.3f}" for loss in (m.loss, m.dev_loss)),
             f"{m.learning_rate:.2e}",

@@ -30,7 +30,7 @@ from asr.report.mandarin import hanzi_tables, syllable_tables
 from asr.report.rates import error_rates, rates_by_frequency
 from asr.report.sound import MARKS
 from asr.report.utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
-from asr.runs.progress import EpochMetrics, best_epoch, throughput
+from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
@@ -56,7 +56,7 @@ def write_report(
         path: of the HTML file; its folder is created.
         run_name: heading of the page.
         set_name: name of the evaluated set, such as "test".
-        evaluation: of the run's best checkpoint.
+        evaluation: of the run's chosen epoch.
         scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
         doubtful: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_candidates`.
         metrics: of every epoch; none for an evaluation without a run's history.
@@ -113,8 +113,10 @@ def _facts(
     }
     if metrics:
         speed = throughput(metrics)
+        best = best_first(metrics)[0]
         facts |= {
-            "best epoch": f"{best_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
+            "chosen epoch": f"{chosen_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
+            "best epoch": f"{best.epoch}, {percent(best.dev_error)} on dev",
             "training": duration(metrics[-1].train_s),
             "throughput": f"{speed:,.0f}× real time",
         }

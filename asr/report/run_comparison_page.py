@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.text.wording import short_number, short_percent
+from asr.base.text.wording import percent, short_number, short_percent
 from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
@@ -63,8 +63,11 @@ def _card(run: ComparedRun, leads: bool) -> _Card:
     figures = results_of_run(run)
     about = figures["epochs"] if isinstance(run.origin, ImportOrigin) else f"{figures['epochs']} epochs"
     if run.dev_error is not None:
-        at_epoch = f", at epoch {run.best.epoch}" if run.best else ""
-        about = f"{'the lowest ' if leads else ''}dev {run.token} error rate{at_epoch}; {about}"
+        epochs = f", at epoch {run.best.epoch}" if run.best else ""
+        if run.chosen and run.chosen is not run.best:
+            epochs += f"; chosen: epoch {run.chosen.epoch}, {percent(run.chosen.dev_error)}"
+        lead = ", the lowest of these runs" if leads else ""
+        about = f"best dev {run.token} error rate{lead}{epochs}; {about}"
     return _Card(run, figures.get("best dev error", "\N{EM DASH}"), about)
 
 
@@ -90,7 +93,7 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
                 colour(run),
                 over_epochs(run, epochs, value),
                 label=run.letter,
-                ring_epoch=run.best.epoch if ringed and run.best else None,
+                ring_epoch=run.chosen.epoch if ringed and run.chosen else None,
             )
             for run in runs
             if run.metrics

@@ -1,4 +1,4 @@
-"""Keep a run's latest and best checkpoints: write them in the background, and skip damaged ones.
+"""Keep a run's latest, best and chosen checkpoints: write them in the background, and skip damaged ones.
 
 with CheckpointStore(run, keep_last=2, keep_best=5) as store:
     store.save(state_of(model, optimizer), progress)   # returns at once
@@ -17,7 +17,7 @@ from asr.base.system.files import cannot_write
 from asr.base.system.interrupt import Interrupted
 from asr.base.text.wording import counted
 from asr.runs.checkpoint import Arrays, Checkpoint, DamagedCheckpointError, read_checkpoint, write_checkpoint
-from asr.runs.progress import EpochMetrics, Progress, best_epoch, best_first
+from asr.runs.progress import EpochMetrics, Progress, best_first, chosen_epoch
 from asr.runs.run import Run
 
 logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class CheckpointStore:
     def _remove_others(self, history: Sequence[EpochMetrics]) -> None:
         kept = set(self.run.checkpoints()[-self.keep_last :])
         epochs = {metrics.epoch for metrics in best_first(history)[: self.keep_best]}
-        epochs.add(best_epoch(history))
+        epochs.add(chosen_epoch(history))
         kept |= {self.run.epoch_checkpoint(epoch) for epoch in epochs}
         for path in self.run.checkpoints():
             if path not in kept:

@@ -18,7 +18,7 @@ from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.text.wording import duration, percent
 from asr.runs.origin import Origin, read_origin
-from asr.runs.progress import EpochMetrics, best_epoch, throughput
+from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 from asr.runs.run import Run
 
 Rows = Mapping[str, tuple[str, ...]]
@@ -49,13 +49,18 @@ class ComparedRun:
 
     @property
     def best(self) -> EpochMetrics | None:
+        """Return the epoch with the lowest dev error."""
+        return next(iter(best_first(self.metrics)), None)
+
+    @property
+    def chosen(self) -> EpochMetrics | None:
         """Return the epoch whose weights to decode with."""
-        best = best_epoch(self.metrics)
-        return next((epoch for epoch in self.metrics if epoch.epoch == best), None)
+        chosen = chosen_epoch(self.metrics)
+        return next((epoch for epoch in self.metrics if epoch.epoch == chosen), None)
 
     @property
     def dev_error(self) -> float | None:
-        """Return the dev error rate of the weights to decode with; None before the first epoch."""
+        """Return the lowest dev error rate; None before the first epoch."""
         if self.origin:
             return self.origin.dev_error
         return self.best.dev_error if self.best else None
@@ -136,6 +141,8 @@ def results_of_run(run: ComparedRun) -> dict[str, str]:
     last = run.metrics[-1]
     return results | {
         "at epoch": str(run.best.epoch) if run.best else "",
+        "chosen epoch": str(run.chosen.epoch) if run.chosen else "",
+        "its dev error": percent(run.chosen.dev_error) if run.chosen else "",
         "last training error": percent(last.train_error),
         "last training loss": f"{last.loss:.3f}",
         "last dev loss": f"{last.dev_loss:.3f}",

@@ -12,7 +12,7 @@ from typing import TypeVar
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.runs.origin import ORIGINS, read_origin
-from asr.runs.progress import EpochMetrics, best_first
+from asr.runs.progress import EpochMetrics, best_first, chosen_epoch
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.state import RunState, read_state
@@ -37,6 +37,7 @@ class RunSummary:
         num_epochs: number of epochs to train; None where it cannot be read.
         best_dev_error: lowest dev error; None before the first epoch.
         best_epoch: the epoch with this error; None for an average.
+        chosen_epoch: the epoch whose weights to decode with; None for an average.
         token: what the errors are of, see `Run.token_name`.
         train_s: seconds of training.
         last_modified_s: time of the last change, in seconds since 1970.
@@ -50,6 +51,7 @@ class RunSummary:
     num_epochs: int | None
     best_dev_error: float | None
     best_epoch: int | None
+    chosen_epoch: int | None
     token: str
     train_s: float
     last_modified_s: float
@@ -90,6 +92,7 @@ def summarize(directory: Path) -> RunSummary:
         num_epochs=config.train.epochs if config else None,
         best_dev_error=best.dev_error if best else origin.dev_error if origin else None,
         best_epoch=best.epoch if best else None,
+        chosen_epoch=chosen_epoch(metrics or ()) or None,
         token=run.token_name(),
         train_s=metrics[-1].train_s if metrics else 0.0,
         last_modified_s=_last_modified_s(directory),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from asr.base.text.wording import percent
 from asr.base.types import EditCounts
 
 TIMES = ("audio_s_per_s", "train_s", "waiting_share", "dev_s")  # fields of EpochMetrics that vary by run
@@ -32,7 +33,8 @@ class EpochMetrics:
         learning_rate: learning rate at the epoch's end.
         audio_s_per_s: seconds of recordings trained on per second.
         train_s: seconds of training so far.
-        best: whether its weights became the ones to decode with.
+        best: whether its dev error was the lowest so far; of equal ones the latest counts.
+        chosen: whether its weights became the ones to decode with, see `is_chosen`.
         step: number of batches trained on so far.
         gradient_norm: mean of the epoch's batches, before clipping.
         skipped: number of batches skipped because their loss or gradients were infinite.
@@ -50,6 +52,7 @@ class EpochMetrics:
     audio_s_per_s: float
     train_s: float
     best: bool
+    chosen: bool
     step: int = 0
     gradient_norm: float = 0.0
     skipped: int = 0
@@ -159,9 +162,9 @@ class Progress:
         return min((metrics.dev_error for metrics in self.history), default=float("inf"))
 
     @property
-    def best_epoch(self) -> int:
+    def chosen_epoch(self) -> int:
         """Return the epoch whose weights to decode with, counted from 1; 0 before the first."""
-        return best_epoch(self.history)
+        return chosen_epoch(self.history)
 
     def place(self) -> str:
         """Describe the current position, such as "epoch 3, batch 40"."""
@@ -182,7 +185,7 @@ class Progress:
         Raises:
             TypeError: a field is unknown.
         """
-        history = tuple(EpochMetrics(**metrics) for metrics in values["history"])
+        history = tuple(history_of(values["history"]))
         epoch = {**values["epoch"], "edits": EditCounts(**values["epoch"]["edits"])}
         rest = {key: value for key, value in values.items() if key != "told"}
         return cls(
@@ -200,15 +203,43 @@ def throughput(history: Sequence[EpochMetrics]) -> float:
     return statistics.harmonic_mean([metrics.audio_s_per_s for metrics in history])
 
 
-def is_best(dev: EditCounts, lowest_rate: float) -> bool:
-    """Return whether an epoch is the new best: within one standard error of the lowest dev error.
+def is_chosen(dev: EditCounts, lowest_rate: float) -> bool:
+    """Return whether an epoch becomes the one to decode with: within a standard error of the lowest dev error.
 
     This is the one-standard-error rule (Breiman et al., 1984). Among epochs that a small dev set cannot
     distinguish, the last is the best guess: its weights moved the least.
+
+    Args:
+        dev: the epoch's errors on dev.
+        lowest_rate: the lowest error rate of the epochs before it.
     """
     return dev.rate <= lowest_rate + dev.standard_error
 
 
-def best_epoch(history: Sequence[EpochMetrics]) -> int:
+def chosen_epoch(history: Sequence[EpochMetrics]) -> int:
     """Return the epoch whose weights to decode with, counted from 1; 0 before the first."""
-    return max((metrics.epoch for metrics in history if metrics.best), default=0)
+    return max((metrics.epoch for metrics in history if metrics.chosen), default=0)
+
+
+def describe_choice(history: Sequence[EpochMetrics]) -> str:
+    """Return which epoch is chosen and which is the best, such as "epoch 50 (2.38% on dev); best: 46 (2.15%)"."""
+    chosen = next((metrics for metrics in history if metrics.epoch == chosen_epoch(history)), None)
+    if chosen is None:
+        return "none"
+    best = best_first(history)[0]
+    described = f"epoch {chosen.epoch} ({percent(chosen.dev_error)} on dev)"
+    return described if best is chosen else f"{described}; best: {best.epoch} ({percent(best.dev_error)})"
+
+
+def history_of(records: Iterable[Mapping[str, Any]]) -> Iterator[EpochMetrics]:
+    """Yield the metrics of stored records, which are those of all epochs from the first.
+
+    Raises:
+        TypeError: a field is unknown or missing.
+    """
+    lowest = math.inf
+    for record in records:
+        if "chosen" not in record:  # a record from before this key, when "best" had its meaning
+            best, lowest = record["dev_error"] <= lowest, min(lowest, record["dev_error"])
+            record = {**record, "best": best, "chosen": record["best"]}
+        yield EpochMetrics(**record)

@@ -3,7 +3,7 @@
 runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
 runs/demo/token_counts.tsv how often each token occurs in the training set
-runs/demo/checkpoints/     the latest and the best, see asr/runs/checkpoint.py
+runs/demo/checkpoints/     the latest, the best and the chosen, see asr/runs/checkpoint.py
 runs/demo/metrics.jsonl    one line an epoch
 runs/demo/state.json       which process trains it, or how the last session ended
 runs/demo/stages.json      what each device held, if it was trained in stages on several
@@ -29,7 +29,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.runs.progress import EpochMetrics, Progress
+from asr.runs.progress import EpochMetrics, Progress, history_of
 
 CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
@@ -130,14 +130,14 @@ class Run:
         name = f"epoch-{progress.epochs_done + 1:04d}-batch-{progress.epoch.batches:05d}.npz"
         return self.directory / "checkpoints" / name
 
-    def best_checkpoint(self) -> Path:
-        """Return the path of the checkpoint to decode with: the best epoch's, or the latest so far.
+    def chosen_checkpoint(self) -> Path:
+        """Return the path of the checkpoint to decode with: the chosen epoch's, or the latest so far.
 
         Raises:
             UserError: there is no checkpoint yet.
         """
-        best = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.best]
-        candidates = [*self.checkpoints(), *(path for path in best if path.exists())]
+        chosen = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.chosen]
+        candidates = [*self.checkpoints(), *(path for path in chosen if path.exists())]
         if not candidates:
             raise UserError(
                 f"{self.directory}: no checkpoint yet; train this run first, or name the directory of a "
@@ -168,8 +168,8 @@ class Run:
             return []
         try:
             lines = read_lines(path, "list of metrics")
-            return [EpochMetrics(**json.loads(line)) for line in lines if line]
-        except (json.JSONDecodeError, TypeError) as error:
+            return list(history_of(json.loads(line) for line in lines if line))
+        except (json.JSONDecodeError, TypeError, KeyError) as error:
             raise UserError(f"{path}: damaged ({error}); repair or remove it") from None
 
     def write_left_out(self, reasons: Sequence[str]) -> None:

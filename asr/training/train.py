@@ -57,7 +57,7 @@ class Trained(NamedTuple):
 
     Attributes:
         run: with its checkpoints, metrics and report.
-        evaluation: of the best model on the test set; None in a process that is not the chief.
+        evaluation: of the chosen epoch on the test set; None in a process that is not the chief.
         files: the files of the evaluation's report; None in a process that is not the chief.
     """
 
@@ -83,7 +83,7 @@ def train(
     profile: bool = False,
     observer: TrainingObserver | None = None,
 ) -> Trained:
-    """Train a model, evaluate its best checkpoint on the test set, and write the report.
+    """Train a model, evaluate its chosen epoch on the test set, and write the report.
 
     On Ctrl-C or SIGTERM, training finishes and saves the current step, then raises
     `asr.base.system.interrupt.Interrupted`; `resume` continues such a run. A second signal ends it at once.
@@ -165,7 +165,7 @@ def _train_and_evaluate(
     profile: bool,
     resumes: bool,
 ) -> Trained:
-    """Train what is left of a run, and evaluate its best model."""
+    """Train what is left of a run, and evaluate its chosen epoch."""
     observer = observer or TrainingObserver()
     command = resume_command(run.directory, devices)
     engine = start_engine(devices, config.train.cpu_towers)
@@ -282,7 +282,7 @@ def _training_start(run: Run, setup: TrainingSetup, data: _Data, engine: Engine)
 
 
 def _evaluate(trainer: Trainer, test_data: Dataset) -> Trained:
-    """Evaluate the best model on the test set, and write the report."""
+    """Evaluate the chosen epoch on the test set, and write the report."""
     from asr.evaluation.run_evaluation import evaluate_on_devices
     from asr.report.files import write_report_files
 
@@ -325,7 +325,7 @@ def _load_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, i
     from asr.training.fine_tuning import load_matching
 
     other = Run.open(Path(run_path))
-    path = other.best_checkpoint()
+    path = other.chosen_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
         logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))

@@ -34,7 +34,7 @@ from asr.model.acoustic_model import AcousticModel
 from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
-from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
+from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_chosen
 from asr.runs.run import Run
 from asr.runs.stage_record import write_stages
 from asr.training.monitoring.callbacks import Callbacks
@@ -371,7 +371,8 @@ class Trainer:
             learning_rate=learning_rate_of(self.optimizer),
             audio_s_per_s=self.train_data.duration_s / max(epoch.train_s, 1e-9),
             train_s=before.train_s,
-            best=is_best(dev.edits, before.best_dev_error),
+            best=dev.edits.rate <= before.best_dev_error,
+            chosen=is_chosen(dev.edits, before.best_dev_error),
             step=before.step,
             gradient_norm=epoch.mean_gradient_norm,
             skipped=epoch.skipped,

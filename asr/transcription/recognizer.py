@@ -83,7 +83,7 @@ class Recognizer:
         hanzi_model: str | Path | None = None,
         itn: bool = False,
     ) -> Recognizer:
-        """Load the best model of a run directory.
+        """Load the chosen epoch of a run directory.
 
         Args:
             run: its path.
@@ -115,7 +115,7 @@ class Recognizer:
         devices: ModelDevices | None = None,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
-        """Load the best model of a run with a decoder and on devices of your choice.
+        """Load the chosen epoch of a run with a decoder and on devices of your choice.
 
         Args:
             run: the opened run.
@@ -323,20 +323,20 @@ class _Report:
 
 
 def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
-    """Return the model of a run's best checkpoint, and the path of the checkpoint."""
+    """Return the model of a run's chosen checkpoint, and the path of the checkpoint."""
     from asr.model.acoustic_model import make_acoustic_model
 
     model = make_acoustic_model(run.config(), vocabulary)
-    path = run.best_checkpoint()
+    path = run.chosen_checkpoint()
     try:
         load_decoding_weights(path, model)
     except DamagedCheckpointError as error:
-        raise UserError(f"{error}; remove it to use the next best checkpoint") from None
+        raise UserError(f"{error}; remove it to use another checkpoint") from None
     except UserError:
         if path.exists():
             raise
         # training has replaced it with a better one
-        path = run.best_checkpoint()
+        path = run.chosen_checkpoint()
         load_decoding_weights(path, model)
     if not all(np.isfinite(weight).all() for weight in model.get_weights()):
         raise UserError(

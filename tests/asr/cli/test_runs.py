@@ -16,6 +16,7 @@ def test_runs_prints_why_a_run_failed_with_the_options_of_train():
         num_epochs=2,
         best_dev_error=None,
         best_epoch=None,
+        chosen_epoch=None,
         token="syllable",
         train_s=1.0,
         last_modified_s=0.0,

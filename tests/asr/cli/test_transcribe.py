@@ -245,7 +245,7 @@ def test_new_checkpoint_restarts_transcription_and_keeps_old_results_until_done(
     interrupt(monkeypatch, after_chunks=3)
     assert transcribe(run, folder, out) == 130
     assert out.read_text() == "results of yesterday"
-    best = Run(run).best_checkpoint()
+    best = Run(run).chosen_checkpoint()
     with np.load(best) as arrays:
         changed = {name: array * 2 if array.dtype == np.float32 else array for name, array in arrays.items()}
     np.savez(best, **changed)

@@ -104,7 +104,7 @@ def test_a_hot_word_is_matched_by_its_pinyin(trained_run, clips, tmp_path, capsy
 
 
 def test_a_checkpoint_with_nan_weights_is_refused(run, clips, capsys):
-    checkpoint = Run(run).best_checkpoint()
+    checkpoint = Run(run).chosen_checkpoint()
     read = read_checkpoint(checkpoint)
     for array in read.arrays.values():
         if array.dtype == np.float32:

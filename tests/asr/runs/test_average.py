@@ -25,7 +25,7 @@ DEV_ERRORS = (0.9, 0.3, 0.5, 0.2, 0.4)
 
 def history(dev_errors=DEV_ERRORS):
     return tuple(
-        EpochMetrics(epoch, 1.0, 0.5, 1.0, rate, 1e-3, 100.0, 60.0 * epoch, best=True)
+        EpochMetrics(epoch, 1.0, 0.5, 1.0, rate, 1e-3, 100.0, 60.0 * epoch, best=True, chosen=True)
         for epoch, rate in enumerate(dev_errors, 1)
     )
 
@@ -114,7 +114,7 @@ def test_an_average_is_a_run_directory_of_its_own(run, tmp_path):
     made = Run.open(tmp_path / "below" / "mean")
     assert made.config() == run.config()
     assert made.vocabulary().tokens == run.vocabulary().tokens
-    stored = read_checkpoint(made.best_checkpoint()).decoding_weights
+    stored = read_checkpoint(made.chosen_checkpoint()).decoding_weights
     assert list(stored) == list(result.weights)
     for name, value in stored.items():
         np.testing.assert_array_equal(value, result.weights[name])

@@ -54,7 +54,7 @@ def arrays(trained):
 
 
 def epochs(*dev_errors):
-    """Return metrics of epochs with these errors; an epoch no worse than the best so far is marked best."""
+    """Return metrics of epochs with these errors; an epoch no worse than the best so far is best and chosen."""
     return tuple(
         EpochMetrics(
             epoch=number,
@@ -66,6 +66,7 @@ def epochs(*dev_errors):
             audio_s_per_s=100.0,
             train_s=10.0 * number,
             best=error <= min(dev_errors[:number]),
+            chosen=error <= min(dev_errors[:number]),
             step=7 * number,
         )
         for number, error in enumerate(dev_errors, 1)
@@ -185,7 +186,7 @@ def test_the_latest_and_the_best_checkpoints_are_kept(run, arrays):
     points = [after(*errors[:number]) for number in range(1, 6)]
     save(run, arrays, *points, after(*errors, batch=12), after(*errors, batch=20))
     assert names(run) == ["epoch-0002.npz", "epoch-0006-batch-00012.npz", "epoch-0006-batch-00020.npz"]
-    assert run.best_checkpoint().name == "epoch-0002.npz"
+    assert run.chosen_checkpoint().name == "epoch-0002.npz"
     assert [metrics.dev_error for metrics in run.metrics()] == list(errors)
     assert read_checkpoint(run.checkpoints()[-1]).progress == after(*errors, batch=20)
 
@@ -198,9 +199,9 @@ def test_checkpoints_of_the_best_few_epochs_are_kept(run, arrays):
 
 def test_a_run_in_its_first_epoch_decodes_with_the_latest_checkpoint(run, arrays):
     with pytest.raises(UserError, match="no checkpoint yet; train this run first"):
-        run.best_checkpoint()
+        run.chosen_checkpoint()
     save(run, arrays, after(batch=12), after(batch=9))
-    assert run.best_checkpoint().name == "epoch-0001-batch-00012.npz"
+    assert run.chosen_checkpoint().name == "epoch-0001-batch-00012.npz"
 
 
 def test_a_damaged_checkpoint_is_logged_and_renamed_and_the_previous_one_used(run, arrays, caplog):
@@ -238,7 +239,7 @@ def test_a_full_disk_keeps_the_old_checkpoints(run, arrays, request):
     with pytest.raises(UserError, match=r"epoch-0002\.npz: cannot write this checkpoint .*free space"):
         save(run, arrays, after(0.5, 0.4))
     assert [path.name for path in (run.directory / "checkpoints").iterdir()] == ["epoch-0001.npz"]
-    assert read_checkpoint(run.best_checkpoint()).progress == after(0.5)
+    assert read_checkpoint(run.chosen_checkpoint()).progress == after(0.5)
     assert len(run.metrics()) == 1
 
 

@@ -34,7 +34,7 @@ with track_state(Path(sys.argv[1]), "asr train --resume"):
 
 
 def metrics(epoch, dev_error, train_s):
-    return EpochMetrics(epoch, 1.0, 0.5, 1.0, dev_error, 1e-3, 100.0, train_s, best=True)
+    return EpochMetrics(epoch, 1.0, 0.5, 1.0, dev_error, 1e-3, 100.0, train_s, best=True, chosen=True)
 
 
 def make_run(directory, dev_errors=(), epochs=10, last_modified_s=None):
@@ -91,7 +91,7 @@ def test_runs_are_listed_with_their_progress(tmp_path, capsys):
     lines = listed(capsys, tmp_path).splitlines()
     assert lines[0].split("  ")[0] == "run"
     worn, fresh = [line for line in lines[1:] if " unknown " in line]
-    assert "  unknown  3 of 3   25.00% of tokens (epoch 2)  20 min 00 s  2001-09-09 " in worn
+    assert "  unknown  3 of 3   25.00% of tokens (epoch 2)  epoch 3  20 min 00 s  2001-09-09 " in worn
     assert "  unknown  0 of 10  " in fresh
     row = records(capsys, tmp_path)["worn"]
     assert (
@@ -101,6 +101,7 @@ def test_runs_are_listed_with_their_progress(tmp_path, capsys):
             "num_epochs": 3,
             "best_dev_error": 0.25,
             "best_epoch": 2,
+            "chosen_epoch": 3,
             "train_s": 1200.0,
             "command": "",  # all its epochs are done
         }.items()

@@ -134,7 +134,7 @@ def test_resumed_run_equals_uninterrupted_run(trainer, whole, tmp_path):
         trainer.train()
         assert [path.name for path in run.checkpoints()] == [path.name for path in points]
         assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
-        assert [m.best for m in run.metrics()] == [m.best for m in whole.metrics()]
+        assert [m.chosen for m in run.metrics()] == [m.chosen for m in whole.metrics()]
 
 
 def test_resumed_run_differs_if_any_state_differs(trainer, whole, tmp_path):

@@ -56,7 +56,7 @@ def metrics_of(run):
 def test_train_function_gives_the_same_weights_as_the_command(trained, trained_run):
     assert metrics_of(trained.run.directory) == metrics_of(trained_run)
     ours, theirs = (
-        read_checkpoint(path) for path in (trained.run.best_checkpoint(), trained_run_best(trained_run))
+        read_checkpoint(path) for path in (trained.run.chosen_checkpoint(), trained_run_best(trained_run))
     )
     assert list(ours.arrays) == list(theirs.arrays)
     assert all((ours.arrays[name] == theirs.arrays[name]).all() for name in ours.arrays)
@@ -65,7 +65,7 @@ def test_train_function_gives_the_same_weights_as_the_command(trained, trained_r
 def trained_run_best(directory):
     from asr.runs.run import Run
 
-    return Run(directory).best_checkpoint()
+    return Run(directory).chosen_checkpoint()
 
 
 def test_train_function_returns_evaluation_and_report_files(trained):

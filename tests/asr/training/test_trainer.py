@@ -17,7 +17,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint
-from asr.runs.progress import is_best
+from asr.runs.progress import is_chosen
 from asr.runs.run import Run
 from asr.training.optimization.objective import make_objective
 from asr.training.optimization.step import StepResult
@@ -101,25 +101,27 @@ def test_training_memorizes_a_few_clips(clips, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("num_errors", "best"), [(20, True), (30, True), (33, True), (37, False), (60, False), (250, False)]
+    ("num_errors", "chosen"), [(20, True), (30, True), (33, True), (37, False), (60, False), (250, False)]
 )
-def test_epoch_is_the_best_unless_significantly_worse(num_errors, best):
+def test_epoch_is_chosen_unless_significantly_worse(num_errors, chosen):
     lowest = EditCounts(substitutions=30, reference_length=900)  # 3.3 %, give or take 0.6
     dev = EditCounts(substitutions=num_errors, reference_length=900)
-    assert is_best(dev, lowest.rate) == best
-    assert is_best(dev, float("inf"))
+    assert is_chosen(dev, lowest.rate) == chosen
+    assert is_chosen(dev, float("inf"))
 
 
-def test_best_checkpoint_is_that_of_the_epoch_marked_best(trained):
+def test_chosen_checkpoint_is_that_of_the_last_chosen_epoch(trained):
     trainer, *_ = trained
     progress = trainer.progress
     metrics = trainer.run.metrics()
-    assert progress.best_epoch == [m.epoch for m in metrics if m.best][-1]
+    assert progress.chosen_epoch == [m.epoch for m in metrics if m.chosen][-1]
     assert progress.best_dev_error == min(m.dev_error for m in metrics)
+    lowest = [min(m.dev_error for m in metrics[: m.epoch]) for m in metrics]
+    assert [m.best for m in metrics] == [m.dev_error == low for m, low in zip(metrics, lowest, strict=True)]
 
-    best = trainer.run.best_checkpoint()
-    assert best == trainer.run.epoch_checkpoint(progress.best_epoch)
-    assert read_checkpoint(best).progress.epochs_done == progress.best_epoch
+    chosen = trainer.run.chosen_checkpoint()
+    assert chosen == trainer.run.epoch_checkpoint(progress.chosen_epoch)
+    assert read_checkpoint(chosen).progress.epochs_done == progress.chosen_epoch
 
 
 def set_nan_weights(trainer, bad_batches):

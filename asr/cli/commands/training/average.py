@@ -1,4 +1,4 @@
-"""`asr average` averages a run's best checkpoints and compares the result on dev with the best single one."""
+"""`asr average` averages a run's best checkpoints and compares the result on dev with the chosen epoch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _print_comparison(averaged: AveragedRun) -> None:
     print(f"\n{averaged.manifest}: {counted(len(utterances), 'utterance')}\n")
     print(f"  {'':<28}{unit} error rate   loss")
     for name, evaluation in {
-        f"the best epoch alone, {averaged.best_epoch}": averaged.alone,
+        f"the chosen epoch alone, {averaged.chosen_epoch}": averaged.alone,
         f"the average of {len(averaged.epochs)} epochs": averaged.together,
     }.items():
         print(f"  {name:<28}{evaluation.edits.rate:>{len(unit) + 11}.2%}{evaluation.loss:>7.3g}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXIT_DIFFERENT = 1  # the exported model is not the trained one
 
 DESCRIPTION = (
-    "Write the best model of a run as a folder for other runtimes, run it on the test clips, and compare it "
+    "Write a run's model as a folder for other runtimes, run it on the test clips, and compare it "
     "with the trained model. A model that differs too much is not written, and the exit status is 1."
 )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asr.runs.listing import RunSummary
 
 RUNS_DIR = Path("runs")
-HEADINGS = ("run", "state", "epoch", "best dev error", "trained for", "last active")
+HEADINGS = ("run", "state", "epoch", "best dev error", "chosen", "trained for", "last active")
 COLUMNS = 100  # of the terminal
 
 
@@ -89,6 +89,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         run.state,
         epochs if run.is_trained_here else "",
         error + at,
+        "" if run.chosen_epoch is None else f"epoch {run.chosen_epoch}",
         duration(run.train_s) if run.train_s else "",
         f"{datetime.fromtimestamp(run.last_modified_s):%Y-%m-%d %H:%M}",
     )
@@ -105,6 +106,7 @@ def _record(run: RunSummary) -> dict[str, Any]:
         # JSON has no infinity
         "best_dev_error": None if error is None or not math.isfinite(error) else error,
         "best_epoch": run.best_epoch,
+        "chosen_epoch": run.chosen_epoch,
         "unit": run.token,
         "train_s": run.train_s,
         "last_worked_on": datetime.fromtimestamp(run.last_modified_s)

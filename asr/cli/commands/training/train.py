@@ -67,11 +67,13 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
 def _print_result(trained: Trained) -> None:
     """Print the error rates, and the command that transcribes with the model."""
     from asr.cli.console import print_evaluation, print_report_files
+    from asr.runs.progress import describe_choice
     from asr.runs.resume_command import asr_command
 
     run, evaluated, files = trained
     assert evaluated is not None
     assert files is not None
+    print(f"chosen: {describe_choice(run.metrics())}")
     print_evaluation(evaluated.record, evaluated.scores)
     print_report_files(files)
     sample = evaluated.record.utterances[0].audio_path

@@ -38,7 +38,7 @@ def files_of(folder, network="24", syllables=SYLLABLES, seed=0, **options):
 
 def model_of(run):
     model = make_acoustic_model(run.config(), run.vocabulary())
-    load_decoding_weights(run.best_checkpoint(), model)
+    load_decoding_weights(run.chosen_checkpoint(), model)
     return model
 
 
@@ -94,7 +94,7 @@ def test_the_blank_becomes_the_first_output_and_the_untrained_heng5_is_dropped(i
     assert tokens[387] == syllables[386]
     assert tokens[388] == syllables[388]
     assert tokens.index("heng5") == 1368
-    weights = read_checkpoint(imported.run.best_checkpoint()).decoding_weights
+    weights = read_checkpoint(imported.run.chosen_checkpoint()).decoding_weights
     ours = weights["acoustic_model/network/output/bias"]
     theirs = layers[-2].weights["bias"]
     assert ours[0] == theirs[NUM_LINES]
@@ -123,11 +123,11 @@ def test_spellings_become_those_of_this_project_unless_the_list_has_both(tmp_pat
 
 def test_divided_lists_of_names_and_files_of_whole_models_are_read(tmp_path):
     weights, dictionary, _ = files_of(tmp_path / "a")
-    expected = read_checkpoint(import_asrt(weights, tmp_path / "one", dictionary).run.best_checkpoint())
+    expected = read_checkpoint(import_asrt(weights, tmp_path / "one", dictionary).run.chosen_checkpoint())
     for number, options in enumerate(({"names_at_once": 3}, {"inside": "model_weights"})):
         weights, dictionary, _ = files_of(tmp_path / str(number), **options)
         run = import_asrt(weights, tmp_path / f"run{number}", dictionary).run
-        stored = read_checkpoint(run.best_checkpoint()).decoding_weights
+        stored = read_checkpoint(run.chosen_checkpoint()).decoding_weights
         for name, values in expected.decoding_weights.items():
             np.testing.assert_array_equal(stored[name], values)
 
@@ -181,7 +181,7 @@ def test_all_imported_weights_are_loaded_to_fine_tune(tmp_path):
     config = load_config(run.directory / "config.toml", ["train.epochs=3"])
     vocabulary = Vocabulary(["hao3", "ni3", "zhong1"])
     model = make_acoustic_model(config, vocabulary, for_training=True)
-    source = read_checkpoint(run.best_checkpoint()).decoding_weights
+    source = read_checkpoint(run.chosen_checkpoint()).decoding_weights
     loaded = load_matching(model, vocabulary, source, run.vocabulary())
     assert loaded.initialized == loaded.unused == ()
     assert set(loaded.shared_tokens) == {"ni3", "hao3"}

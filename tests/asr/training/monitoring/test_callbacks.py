@@ -23,6 +23,7 @@ METRICS = EpochMetrics(
     audio_s_per_s=100.0,
     train_s=10.0,
     best=True,
+    chosen=True,
 )
 
 

@@ -83,6 +83,7 @@ def curve(text, steps=STEPS, **fields):
                 audio_s_per_s=500.0,
                 train_s=6.0 * epoch,
                 best=False,
+                chosen=False,
                 step=steps * epoch,
                 gradient_norm=25.0,
                 waiting_share=0.01,

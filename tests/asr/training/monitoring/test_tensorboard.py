@@ -41,6 +41,7 @@ METRICS = EpochMetrics(
     audio_s_per_s=100.0,
     train_s=10.0,
     best=True,
+    chosen=True,
     step=7,
     gradient_norm=1.5,
     skipped=1,
@@ -106,7 +107,7 @@ def test_every_metric_of_an_epoch_has_a_curve(tmp_path):
     with TensorBoard(tmp_path) as tensorboard:
         write_epochs(tensorboard, (1, 2))
     for name, value in dataclasses.asdict(METRICS).items():
-        if name not in ("epoch", "best", "corpora"):
+        if name not in ("epoch", "best", "chosen", "corpora"):
             curve = points(tmp_path / "epochs", EPOCH_TAGS[name])
             assert curve == [(1, pytest.approx(value)), (2, pytest.approx(value))]
     assert points(tmp_path / "epochs", "error/dev_mine") == [(1, 0.25), (2, 0.25)]
