@@ -14,6 +14,7 @@ from data_pipeline.manifests.manifest import read_manifest
 ALSO = {
     "audio_is_longer_than_training_takes": {"unusual-length", "speaking-rate"},
     "text_was_read_in_gbk": {"text-and-tokens"},
+    "tokens_and_their_repeats_exceed_the_frames": {"speaking-rate"},
     "token_has_lost_a_character": {"odd-token"},
     "token_holds_a_byte_order_mark": {"odd-token"},
     "token_is_the_blank": {"odd-token"},
