@@ -16,7 +16,7 @@ from string import ascii_uppercase
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.text.wording import duration, percent
+from asr.base.text.wording import duration, percent, short_paths
 from asr.runs.origin import Origin, read_origin
 from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 from asr.runs.run import Run
@@ -83,7 +83,7 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
         if first is not directory:
             same = f"the same run as {first}" if first != directory else "given twice"
             raise UserError(f"{directory}: {same}; name each run once")
-    names = short_names(directories)
+    names = short_paths([directory.resolve() for directory in directories])
     runs = []
     for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
         run = Run.open(directory)
@@ -91,12 +91,6 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
         token = run.token_name()
         runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin, token))
     return runs
-
-
-def short_names(directories: Sequence[Path]) -> list[str]:
-    """Return the last part of each path, or the whole paths where two are equal."""
-    names = [directory.resolve().name for directory in directories]
-    return names if len(set(names)) == len(names) else [str(directory) for directory in directories]
 
 
 def settings_of(runs: Sequence[ComparedRun]) -> Rows:

@@ -206,10 +206,13 @@ class Finding:
         """Return the kind of the finding."""
         return KINDS[self.code]
 
-    @property
-    def where(self) -> str:
-        """Return manifest, line and id, as far as they are known."""
-        place = str(self.source.path) if self.source else ""
+    def where(self, manifest: str = "") -> str:
+        """Return manifest, line and id, as far as they are known.
+
+        Args:
+            manifest: what to call the manifest; its path by default.
+        """
+        place = manifest or (str(self.source.path) if self.source else "")
         place += f":{self.line}" if self.line else ""
         return f"{place} {self.utterance_id}".strip()
 
@@ -242,6 +245,9 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
         if path.resolve() in seen:
             raise UserError(f"{path}: given twice; name each manifest once")
         seen.add(path.resolve())
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path}: no such manifest; name one that `asr prepare` has written")
     return sources_of(paths)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from asr.base.text.wording import duration, listed, short_number
+from asr.base.text.wording import duration, listed, short_number, short_paths
 from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
@@ -26,6 +27,11 @@ def write_inspect_page(
     Raises:
         UserError: the file cannot be written.
     """
+    names = short_paths([Path(inspection.name) for inspection in inspections], least=2)
+    inspections = [
+        dataclasses.replace(inspection, name=name)
+        for inspection, name in zip(inspections, names, strict=True)
+    ]
     write_page(
         path,
         "data_pipeline.inspection",

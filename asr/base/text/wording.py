@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def percent(rate: float) -> str:
@@ -60,6 +61,19 @@ def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
     more = len(items) - most
     last = separator if "\n" in separator else " "  # "and 5 more" gets its own line below lines
     return f"{text}{last}and {more:,} more" if more > 0 else text
+
+
+def short_paths(paths: Sequence[Path], least: int = 1) -> list[str]:
+    """Return the last parts of each path, as many of them as tell all paths apart.
+
+    Args:
+        paths: all different.
+        least: the number of parts to keep at least.
+    """
+    parts = [path.absolute().parts for path in paths]
+    most = max(map(len, parts), default=least)
+    tails = [[Path(*one[-number:]) for one in parts] for number in range(least, max(most, least) + 1)]
+    return [str(tail) for tail in next((each for each in tails if len(set(each)) == len(each)), tails[-1])]
 
 
 def visible(text: str) -> str:

@@ -6,13 +6,13 @@ TensorFlow is imported only when a command runs, so that `--help` answers at onc
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
 
+PAGES = Path("pages")
 EXIT_MISTAKE = 2  # a mistake of the user, printed as one line
 EXIT_SIGNAL = 128  # plus the number of the signal that ended the command
 EXIT_NO_READER = 141  # 128 + SIGPIPE: the reader of a pipe has closed it
@@ -30,13 +30,22 @@ def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None
     )
 
 
-def default_page(path: Path) -> Path:
-    """Return the first of `doctor.html`, `doctor-2.html`, ... that is free or an earlier page of its kind."""
+def default_page(name: str) -> Path:
+    """Return where a page goes that is written again and again: into `pages`, which Git ignores.
+
+    Raises:
+        UserError: the folder cannot be written, or a file of another kind is in the page's place.
+    """
+    from asr.base.system.files import whole_file
     from asr.pages.page import is_page
 
-    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
-    names = itertools.chain([path], numbered)
-    return next(name for name in names if not os.path.lexists(name) or is_page(name, path.name))
+    path = PAGES / name
+    if os.path.lexists(path) and not is_page(path, name):
+        raise UserError(f"{path}: is a file of another kind; move it, or name the page with --html")
+    if not PAGES.exists():
+        with whole_file(PAGES / ".gitignore", "list") as file:
+            file.write(b"*\n")
+    return path
 
 
 def refuse_overwriting(option: str, target: Path, manifests: Sequence[Path]) -> None:

@@ -36,23 +36,23 @@ def test_doctor_of_a_sound_corpus_exits_with_0(corpus, capsys):
     size = load_config("demo").model.size
     named = f"the separable {size} model of the configuration 'demo'; choose yours with --config"
     assert named in output
-    assert (corpus.folder.parent / "doctor.html").is_file()
+    assert (corpus.folder.parent / "pages" / "doctor.html").is_file()
 
 
 def test_doctor_writes_over_its_own_page_and_over_no_other(corpus, capsys):
-    page = corpus.folder.parent / "doctor.html"
+    page = corpus.folder.parent / "pages" / "doctor.html"
     for _ in range(2):
         assert doctor(*corpus.paths) == 0
-        assert "Page: doctor.html" in capsys.readouterr().out
+        assert "Page: pages/doctor.html" in capsys.readouterr().out
+    assert {path.name for path in page.parent.iterdir()} == {".gitignore", "doctor.html"}
+    assert {path.name for path in page.parent.parent.iterdir()} == {"corpus", "pages"}
     assert main(["inspect", *map(str, corpus.paths), "--html", str(page)]) == 0
     pages = page.read_text(encoding="utf-8")
     for other in ("of somebody", pages):
         page.write_text(other, encoding="utf-8")
-        assert doctor(*corpus.paths) == 0
-        assert "Page: doctor-2.html" in capsys.readouterr().out
-        assert "Sound" in page.with_name("doctor-2.html").read_text(encoding="utf-8")
+        with pytest.raises(UserError, match=r"pages/doctor\.html: is a file of another kind; .* --html"):
+            doctor(*corpus.paths)
         assert page.read_text(encoding="utf-8") == other
-    assert [path.name for path in sorted(page.parent.glob("*.html"))] == ["doctor-2.html", "doctor.html"]
 
 
 def test_copies_are_left_out_of_a_corpus_that_is_sound(corpus, capsys):
@@ -82,6 +82,7 @@ def test_doctor_exits_with_0_if_there_are_only_warnings(corpus):
 
 def test_broken_manifests_are_findings_and_the_others_are_examined(corpus, capsys):
     (corpus.folder / "dev.jsonl").write_bytes('{"id": "你"}\n'.encode("gbk") + b"not json\n")
+    (corpus.folder / "none.jsonl").mkdir()
     assert doctor(*corpus.paths, corpus.folder / "dev.jsonl", corpus.folder / "none.jsonl") == 1
     output = capsys.readouterr().out
     assert "2  line that is not an utterance" in output
@@ -137,6 +138,14 @@ def test_vocabulary_with_a_duplicate_token_is_a_finding(corpus, tmp_path, capsys
     options = ["--config", "demo", "--set", f"data.vocabulary={tmp_path}/tokens.txt"]
     assert doctor(*corpus.paths, *options) == 1
     assert "'yi1' appears twice" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["doctor", "inspect"])
+def test_nothing_is_written_for_a_manifest_that_does_not_exist(corpus, command, capsys):
+    before = sorted(corpus.folder.parent.rglob("*"))
+    assert main([command, str(corpus.paths[0]), "corpus/none.jsonl"]) == 2
+    assert "corpus/none.jsonl: " in capsys.readouterr().err
+    assert sorted(corpus.folder.parent.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,9 @@ def test_compare_has_both_epochs_in_its_table_and_on_its_page(run, tmp_path, cap
     other.write_metrics(history((0.9, 0.6)))
     page = tmp_path / "compare.html"
     output = printed(capsys, "compare", run.directory, other.directory, "--html", page)
-    rows = {row[0]: row[1:] for line in output.splitlines() if len(row := re.split(r"\s{2,}", line.strip())) == 3}
+    rows = {
+        row[0]: row[1:] for line in output.splitlines() if len(row := re.split(r"\s{2,}", line.strip())) == 3
+    }
     assert rows["best dev error"] == ["20.0%", "60.0%"]
     assert rows["at epoch"] == ["3", "2"]
     assert rows["chosen epoch"] == ["6", "2"]

@@ -52,7 +52,9 @@ def mixture(spoken, num_syllables, num_words, num_sentences):
     ]
 
 
-@pytest.mark.parametrize("sizes", [(2000, 1500, 600), (0, 600, 100), (0, 100, 600), (300, 300, 30), (0, 500, 0)])
+@pytest.mark.parametrize(
+    "sizes", [(2000, 1500, 600), (0, 600, 100), (0, 100, 600), (300, 300, 30), (0, 500, 0)]
+)
 def test_words_and_sentences_together_give_no_false_warning(spoken, sizes):
     assert found(mixture(spoken, *sizes)) == set()
 
@@ -72,10 +74,7 @@ def test_wrong_texts_cut_recordings_and_long_silence_are_found(spoken, spoil, le
     sentences = random.Random(2).sample(range(600, 700), SPOILED // 2)
     spoiled = dict(zip([*words, *sentences], [*sentences, *words], strict=True))
     warned = found(
-        [
-            spoil(line, lines[spoiled[index]]) if index in spoiled else line
-            for index, line in enumerate(lines)
-        ]
+        [spoil(line, lines[spoiled[index]]) if index in spoiled else line for index, line in enumerate(lines)]
     )
     assert warned <= spoiled.keys()
     assert len(warned) >= least

@@ -39,7 +39,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with examples to listen to (default: doctor.html, which replaces the one before)",
+        help="the page with examples to listen to (default: pages/doctor.html, which replaces the one before)",
     )
     parser.add_argument("--json", metavar="FILE", help="write every finding as JSON; - for standard output")
     parser.add_argument(
@@ -86,7 +86,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
         )
 
-    page = arguments.html or default_page(Path(DEFAULT_PAGE))
+    page = arguments.html or default_page(DEFAULT_PAGE)
     write_doctor_page(page, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     _print_diagnosis(diagnosis, out, "" if arguments.config else "; choose yours with --config")
@@ -119,7 +119,7 @@ def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
         for code, findings in found.items():
             first = findings[0]
             print(f"{len(findings):>8,}  {KINDS[code].title}: {KINDS[code].remedy}", file=out)
-            example = f"{first.where}: {first.detail}" if first.where else first.detail
+            example = f"{first.where()}: {first.detail}" if first.where() else first.detail
             print(f"          e.g. {visible(example)}", file=out)
     counts = diagnosis.counts()
     verdict = "problems found" if counts["error"] else "sound"

@@ -28,7 +28,7 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with charts (default: inspect.html, which replaces the one before)",
+        help="the page with charts (default: pages/inspect.html, which replaces the one before)",
     )
 
 
@@ -45,7 +45,7 @@ def inspect_command(arguments: argparse.Namespace) -> int:
     for inspection in inspections:
         for unseen in inspection.unseen:
             _print_unseen(inspection, unseen, inspections[0].name)
-    page = arguments.html or default_page(Path(DEFAULT_PAGE))
+    page = arguments.html or default_page(DEFAULT_PAGE)
     write_inspect_page(page, inspections)
     print(f"\nPage: {page}")
     return 0
