@@ -204,7 +204,7 @@ def throughput(history: Sequence[EpochMetrics]) -> float:
 
 
 def is_chosen(dev: EditCounts, lowest_rate: float) -> bool:
-    """Return whether an epoch becomes the one to decode with: within a standard error of the lowest dev error.
+    """Return whether an epoch is chosen to decode with: within a standard error of the lowest dev error.
 
     This is the one-standard-error rule (Breiman et al., 1984). Among epochs that a small dev set cannot
     distinguish, the last is the best guess: its weights moved the least.
@@ -222,7 +222,7 @@ def chosen_epoch(history: Sequence[EpochMetrics]) -> int:
 
 
 def describe_choice(history: Sequence[EpochMetrics]) -> str:
-    """Return which epoch is chosen and which is the best, such as "epoch 50 (2.38% on dev); best: 46 (2.15%)"."""
+    """Describe the choice, such as "epoch 50 (2.38% on dev); best: 46 (2.15%)"."""
     chosen = next((metrics for metrics in history if metrics.epoch == chosen_epoch(history)), None)
     if chosen is None:
         return "none"

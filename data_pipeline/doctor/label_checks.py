@@ -144,7 +144,7 @@ def syllable_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
 
 
 def rate_findings(entries: Sequence[ManifestLine], durations_s: Sequence[float]) -> Iterator[Finding]:
-    """Yield utterances that are much longer or shorter than their text, and those of a length like no other's.
+    """Yield utterances that are much too long or short for their text, or of a length like no other's.
 
     A set may have several kinds, such as words and sentences: a duration is compared with those of texts of
     a similar length.
@@ -211,7 +211,7 @@ def _expected_seconds(
 
 
 def _groups(num_tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the index of each utterance's group: texts of one length, or of several until they are enough."""
+    """Return the index of each utterance's group, whose texts are of one length, or of several if few."""
     lengths, counts = np.unique(num_tokens, return_counts=True)
     group, size, group_of = 0, 0, []
     for count in counts:

@@ -54,7 +54,7 @@ def arrays(trained):
 
 
 def epochs(*dev_errors):
-    """Return metrics of epochs with these errors; an epoch no worse than the best so far is best and chosen."""
+    """Return metrics of epochs with these errors; one no worse than the best so far is best and chosen."""
     return tuple(
         EpochMetrics(
             epoch=number,

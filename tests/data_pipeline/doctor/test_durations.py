@@ -1,4 +1,4 @@
-"""Durations are judged among texts of a similar length: words, sentences and syllables of real people together."""
+"""Durations are judged among texts of a similar length: real words, sentences and syllables together."""
 
 import json
 import random

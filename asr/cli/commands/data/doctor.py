@@ -39,7 +39,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with examples to listen to (default: pages/doctor.html, which replaces the one before)",
+        help="the page with examples to listen to (default: pages/doctor.html, which is replaced)",
     )
     parser.add_argument("--json", metavar="FILE", help="write every finding as JSON; - for standard output")
     parser.add_argument(

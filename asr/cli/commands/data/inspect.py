@@ -28,7 +28,7 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="the page with charts (default: pages/inspect.html, which replaces the one before)",
+        help="the page with charts (default: pages/inspect.html, which is replaced)",
     )
 
 
