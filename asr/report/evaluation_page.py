@@ -48,6 +48,7 @@ def write_report(
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,
     tones: str = "",
+    advice: Sequence[str] = (),
     written: datetime | None = None,
 ) -> None:
     """Write the report of an evaluation as an HTML page, atomically.
@@ -62,6 +63,7 @@ def write_report(
         metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; None if unknown.
+        advice: what would lower the errors, a paragraph each.
         tones: of labels made from text, "citation" or "spoken"; empty if they are not known.
         written: the date on the page; now by default.
 
@@ -81,6 +83,7 @@ def write_report(
         error_rate=evaluation.edits.rate,
         facts=_facts(unit, evaluation, scored, metrics),
         composition=_composition(evaluation.edits),
+        advice=advice,
         curves=curves(metrics, unit),
         rates=error_rates(unit, scores, scored),
         frequency=rates_by_frequency(unit, scored, token_counts or {}),

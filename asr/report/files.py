@@ -10,6 +10,8 @@ from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import tones_of, write_csv, write_json
 from asr.report.evaluation_page import write_report
+from asr.runs.advice import advice
+from asr.runs.resume_command import resume_command
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,27 @@ def report_files(page: Path, num_to_review: int = 0) -> ReportFiles:
     return ReportFiles(page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review)
 
 
+def advice_about(evaluated: EvaluatedRun) -> list[str]:
+    """Return what would lower the errors of a run, by its curves and an evaluation."""
+    run, data = evaluated.run, evaluated.run.config().data
+    manifest = Path(evaluated.record.manifest).resolve()
+    is_dev, is_train = (bool(path) and manifest == Path(path).resolve() for path in (data.dev, data.train))
+    lines = advice(
+        run.metrics(),
+        evaluated.evaluation.token,
+        test=None if is_dev or is_train else evaluated.evaluation.edits,
+        resume=resume_command(run.directory),
+        starts_from_trained=bool(run.config().train.init_from),
+    )
+    if is_dev and not data.test:
+        lines.insert(
+            0,
+            "Nothing was tested: data.test is empty. These are the errors on dev, by which the epoch was "
+            "chosen; a test set's are higher.",
+        )
+    return lines
+
+
 def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     """Write the report of an evaluation, its data and the labels to review beside it.
 
@@ -60,6 +83,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
         tones=tones_of(record),
+        advice=advice_about(evaluated),
     )
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)
