@@ -66,7 +66,8 @@ NOT_RUN = {
 }
 # what is different here: fewer epochs, and three simulated devices that are there from the start
 SUBSTITUTED = [
-    (r"^(python train\.py.+)$(?<!--resume)(?<!train\.epochs=2)", r"\1 --set train.epochs=1"),
+    (r"^(python train\.py(?!.*--resume).+)$(?<!train\.epochs=2)", r"\1 --set train.epochs=1"),
+    (r"(--resume --set train\.epochs=)80", r"\g<1>3"),
     (r"^(python train\.py)$", r"\1 --set train.epochs=2"),
     (
         r"^(python train\.py(?!.*--resume).*)$",

@@ -84,7 +84,8 @@ class DataConfig:
     train: str = ""
     # Manifest of the dev set, by which the epoch to decode with is chosen.
     dev: str = ""
-    # Manifest of the test set, on which the chosen epoch is evaluated for the report.
+    # Manifest of the test set, on which the chosen epoch is evaluated for the report. Where
+    # there is none, nothing is tested, and the report has the errors on dev.
     test: str = ""
     # Output units: "auto" for every token of the training manifest and, with train.init_from, every token of
     # that run if its unit is the same; "train" for the manifest's tokens alone; "mandarin" for every toned

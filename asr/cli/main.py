@@ -45,6 +45,8 @@ from asr.cli.errors import with_options
 from asr.cli.logs import add_log_arguments, start_logging
 from asr.cli.terminal import survive_hangup
 
+SETTING = re.compile(r"\w+\.\w+=.*", re.DOTALL)
+
 
 class Command(NamedTuple):
     """A command: its name, its help, its arguments and its function."""
@@ -115,11 +117,10 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     survive_hangup()
-    arguments, unknown = make_parser().parse_known_args(
-        [*map(_as_on_disk, sys.argv[1:] if argv is None else argv)]
-    )
+    given = _with_set_before_each_setting(sys.argv[1:] if argv is None else argv)
+    arguments, unknown = make_parser().parse_known_args([*map(_as_on_disk, given)])
     if unknown:  # argparse alone would show how to use `asr`, not the command
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint_about(unknown)}")
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file
     os.environ.setdefault("TQDM_MININTERVAL", "0.2" if sys.stderr.isatty() else "15")
@@ -155,10 +156,18 @@ def _as_on_disk(argument: str) -> str:
     return key + equals + found if os.path.lexists(found) else argument
 
 
-def _hint_about(unknown: Sequence[str]) -> str:
-    """Return what to write instead, where a `--set` is followed by more than one setting."""
-    settings = [argument for argument in unknown if re.fullmatch(r"\w+\.\w+=.*", argument, re.DOTALL)]
-    return f"; each setting needs its own --set, as in --set {settings[0]}" if settings else ""
+def _with_set_before_each_setting(argv: Sequence[str]) -> list[str]:
+    """Return the arguments of `--set a.b=1 c.d=2` as those of `--set a.b=1 --set c.d=2`.
+
+    argparse would take what follows the settings, such as a configuration, for one of them.
+    """
+    arguments: list[str] = []
+    for argument in argv:
+        before, last = ["", "", *arguments][-2:]
+        if (before == "--set" or last.startswith("--set=")) and SETTING.fullmatch(argument):
+            arguments.append("--set")
+        arguments.append(argument)
+    return arguments
 
 
 def make_parser() -> argparse.ArgumentParser:

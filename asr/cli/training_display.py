@@ -83,6 +83,8 @@ class TrainingDisplay(TrainingObserver):
             desc=f"{num_devices} devices" if num_devices > 1 else None,
             bar_format="{l_bar}{bar:20}| {elapsed} < {remaining}{postfix}",
         )
+        if done_s < total_s:
+            self._bar.set_postfix_str("compiling the model for the first step")  # the step replaces it
         self._audio_s = self._steps_s = 0.0
         self._step_begin_s = math.nan
 

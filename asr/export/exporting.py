@@ -145,11 +145,12 @@ def _trained_model(
 def _manifest(run: Run, manifest: str | Path | None) -> Path:
     if manifest is not None:
         return Path(manifest)
-    path = Path(run.config().data.test)
+    data = run.config().data
+    path = Path(data.test or data.dev)
     if not path.is_file():
         raise UserError(
-            f"{run.directory}: its test set, {path}, is not there, and an export is compared with the "
-            "trained model on clips; name another list of clips by `manifest`"
+            f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "
+            "is compared with the trained model on clips; name another list of clips by `manifest`"
         )
     return path
 

@@ -49,9 +49,9 @@ class Run:
         """
         cls.refuse_existing(directory)
         vocabulary.save(directory / "vocabulary.txt")
-        with whole_file(directory / "config.toml", "configuration") as file:
-            file.write(dump_config(config).encode())
-        return cls(directory)
+        run = cls(directory)
+        run.write_config(config)
+        return run
 
     @staticmethod
     def refuse_existing(directory: Path) -> None:
@@ -81,6 +81,11 @@ class Run:
     def config(self, overrides: Sequence[str] = ()) -> Config:
         """Load the run's configuration, with some of its settings replaced; see `load_config`."""
         return load_config(self.directory / "config.toml", overrides, BEFORE_THEIR_KEYS)
+
+    def write_config(self, config: Config) -> None:
+        """Write the run's configuration."""
+        with whole_file(self.directory / "config.toml", "configuration") as file:
+            file.write(dump_config(config).encode())
 
     def vocabulary(self) -> Vocabulary:
         """Load the run's vocabulary."""

@@ -31,7 +31,7 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     """Return the configuration with a manifest for each split; its corpus is prepared if necessary.
 
     Raises:
-        UserError: a split has no manifest, and the corpus does not contain it.
+        UserError: train or dev has no manifest, and the corpus does not contain it.
     """
     from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint, weights_of
     from data_pipeline.types import SPLITS
@@ -39,12 +39,12 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     data = config.data
     given = {split: getattr(data, split) for split in SPLITS}
     missing = [split for split, path in given.items() if not path]
-    if missing and not data.corpus:
+    if missing and missing != ["test"] and not data.corpus:
         raise UserError(
             f"data.{missing[0]}: no manifest; set data.{missing[0]}=FILE.jsonl, or name a corpus in "
             "data.corpus"
         )
-    if missing:
+    if missing and data.corpus:
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
         units = data.units or None
@@ -54,6 +54,8 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
         for line in joint.lines(weights):
             logger.info("%s", line)
         for split in missing:
+            if split not in joint.manifests and split == "test":
+                continue
             if split not in joint.manifests:
                 raise UserError(
                     f"{joint.folder}: has no {split} manifest; add that part of "

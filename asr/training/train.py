@@ -9,6 +9,7 @@ print(trained.run.directory, trained.evaluation.scores[0].total.rate)
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ SET_ON_RESUME = (
     "train.keep_best",
     "train.tensorboard_utterances",
 )
+MORE_EPOCHS = "train.epochs"  # may be raised once all epochs are trained
 
 
 class Trained(NamedTuple):
@@ -57,7 +59,8 @@ class Trained(NamedTuple):
 
     Attributes:
         run: with its checkpoints, metrics and report.
-        evaluation: of the chosen epoch on the test set; None in a process that is not the chief.
+        evaluation: of the chosen epoch on the test set, or on dev without one; None in a process that is
+            not the chief.
         files: the files of the evaluation's report; None in a process that is not the chief.
     """
 
@@ -71,7 +74,7 @@ class _Data(NamedTuple):
 
     train: Dataset
     dev: Dataset
-    test: Dataset
+    test: Dataset | None  # None where nothing is to be tested
     left_out: list[str]  # unusable utterances of the training manifest, with reasons
 
 
@@ -122,7 +125,9 @@ def resume(
 
     Args:
         run: the run's directory.
-        overrides: settings to change, such as "train.accumulate=2"; only those of `SET_ON_RESUME`.
+        overrides: settings to change, such as "train.accumulate=2": those of `SET_ON_RESUME` and, to train a
+            finished run for more epochs, "train.epochs=80". The schedule of the learning rate is then that
+            of all these epochs: `cosine` rises again to where it would be in a run of this length.
         devices: see `train`.
         profile: see `train`.
         observer: see `train`.
@@ -131,11 +136,11 @@ def resume(
         UserError: there is no run, or it cannot be continued with these settings.
     """
     for override in overrides:
-        if override.partition("=")[0].strip() not in SET_ON_RESUME:
+        if override.partition("=")[0].strip() not in (*SET_ON_RESUME, MORE_EPOCHS):
             raise UserError(
                 f"`overrides={override}`: a resumed run keeps its settings, except "
-                f"{', '.join(SET_ON_RESUME)}; to continue from its weights with other settings, such as more "
-                f"epochs, start another run with train.init_from={run} and another `name`"
+                f"{', '.join(SET_ON_RESUME)} and, when it is finished, {MORE_EPOCHS}; to continue from its "
+                f"weights with others, start another run with train.init_from={run} and another `name`"
             )
     old = Run.open(Path(run))
     if origin := read_origin(old.directory):
@@ -143,7 +148,24 @@ def resume(
             f"{old.directory}: these weights ({origin.summary()}) have no optimizer and cannot be resumed; "
             f"start another run from them, with train.init_from={old.directory} and another `name`"
         )
-    return _train_and_evaluate(old, old.config(overrides), devices, observer, profile, resumes=True)
+    config = old.config(overrides)
+    _refuse_other_length(old, config.train.epochs)
+    return _train_and_evaluate(old, config, devices, observer, profile, resumes=True)
+
+
+def _refuse_other_length(run: Run, num_epochs: int) -> None:
+    """Raise a UserError where a run is to have fewer epochs, or more before all of them are trained."""
+    planned, done = run.config().train.epochs, len(run.metrics())
+    if num_epochs < planned:
+        raise UserError(
+            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has {planned}; expected more, or start "
+            f"another run with train.init_from={run.directory} and another `name`"
+        )
+    if num_epochs > planned and done < planned:
+        raise UserError(
+            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has trained {done} of {planned} "
+            "epochs, whose learning rates depend on their number; finish it (`resume`), then train on"
+        )
 
 
 def run_directory(config: Config, name: str) -> Path:
@@ -190,7 +212,7 @@ def _train_and_evaluate(
                 trainer.resume()
             with _resume_hint_of_errors(run, command):
                 trainer.train()
-                return _evaluate(trainer, data.test) if engine.is_chief else Trained(run)
+                return _evaluate(trainer, data) if engine.is_chief else Trained(run)
 
 
 def _load_callbacks(config: Config) -> list[Any]:
@@ -236,8 +258,10 @@ def _read_data(
     worker = engine.worker, engine.num_workers
     train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
     dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, observer.on_work)
-    test_data = dev_data  # where both are one file: nothing is checked or reported twice
-    if Path(config.data.test).resolve() != Path(config.data.dev).resolve():
+    test_data: Dataset | None = None
+    if config.data.test and Path(config.data.test).resolve() == Path(config.data.dev).resolve():
+        test_data = dev_data  # nothing is checked or reported twice
+    elif config.data.test:
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, observer.on_work)
     return _Data(train_data, dev_data, test_data, left_out)
 
@@ -254,12 +278,16 @@ def _start_run(
         return
     observer.on_start(_training_start(run, setup, data, engine))
     others = {setup.config.data.dev: data.dev.utterances}
-    if data.test is not data.dev:
+    if data.test not in (None, data.dev):
+        assert data.test is not None
         others[setup.config.data.test] = data.test.utterances
     warn_of_shared_sentences(data.train.utterances, others)
     if not resumes:
         run.write_token_counts(data.train.utterances)
         Run.create(run.directory, setup.config, setup.vocabulary)
+    elif (stored := run.config()).train.epochs != setup.config.train.epochs:
+        more = dataclasses.replace(stored.train, epochs=setup.config.train.epochs)
+        run.write_config(dataclasses.replace(stored, train=more))
     run.write_left_out(data.left_out)
 
 
@@ -281,15 +309,15 @@ def _training_start(run: Run, setup: TrainingSetup, data: _Data, engine: Engine)
     )
 
 
-def _evaluate(trainer: Trainer, test_data: Dataset) -> Trained:
-    """Evaluate the chosen epoch on the test set, and write the report."""
+def _evaluate(trainer: Trainer, data: _Data) -> Trained:
+    """Evaluate the chosen epoch on the test set, or on dev where there is none, and write the report."""
     from asr.evaluation.run_evaluation import evaluate_on_devices
     from asr.report.files import write_report_files
 
-    run, manifest = trainer.run, Path(trainer.config.data.test)
+    run, manifest = trainer.run, Path(trainer.config.data.test or trainer.config.data.dev)
     stages = [stage.layers for stage in read_stages(run.directory)]
     devices = ModelDevices.of_engine(trainer.engine, stages)
-    evaluated = evaluate_on_devices(devices, run, test_data, manifest, trainer.stop)
+    evaluated = evaluate_on_devices(devices, run, data.test or data.dev, manifest, trainer.stop)
     trainer.stop.raise_if_requested()
     return Trained(run, evaluated, write_report_files(evaluated, run.report_path))
 

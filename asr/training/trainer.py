@@ -183,13 +183,15 @@ class Trainer:
         self.trouble = Diagnostics(self.config.train, self.trouble.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
             logger.info(
-                "%s: all epochs are trained already; for more, start another run with train.init_from=%s, "
-                "under another name",
-                self.run.directory,
-                self.run.directory,
+                "%s: all epochs are trained already; a higher train.epochs trains on", self.run.directory
             )
         else:
-            logger.info("%s: resuming after %s", self.run.directory, self.progress.place())
+            logger.info(
+                "%s: resuming after %s, at a learning rate of %.2g",
+                self.run.directory,
+                self.progress.place(),
+                learning_rate_of(self.optimizer),
+            )
 
     def train(self) -> Progress:
         """Train the remaining epochs, and return the progress of the run.

@@ -48,7 +48,7 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
             if finding.kind.left_out or finding.code in ("unreadable-manifest", "empty-manifest"):
                 audio = f" ({finding.audio_path})" if finding.audio_path else ""
                 line = (
-                    f"{finding.where()}{audio}: {finding.kind.title}: {finding.detail}; {finding.kind.remedy}"
+                    f"{finding.where}{audio}: {finding.kind.title}: {finding.detail}; {finding.kind.remedy}"
                 )
                 # a file's name may contain line breaks, and bytes that are not UTF-8
                 file.write(f"{' '.join(line.split())}\n".encode(errors="backslashreplace"))

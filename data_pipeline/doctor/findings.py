@@ -206,13 +206,10 @@ class Finding:
         """Return the kind of the finding."""
         return KINDS[self.code]
 
-    def where(self, manifest: str = "") -> str:
-        """Return manifest, line and id, as far as they are known.
-
-        Args:
-            manifest: what to call the manifest; its path by default.
-        """
-        place = manifest or (str(self.source.path) if self.source else "")
+    @property
+    def where(self) -> str:
+        """Return manifest, line and id, as far as they are known."""
+        place = str(self.source.path) if self.source else ""
         place += f":{self.line}" if self.line else ""
         return f"{place} {self.utterance_id}".strip()
 

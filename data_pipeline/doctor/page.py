@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from asr.base.text.wording import duration, short_number, short_paths, visible
+from asr.base.text.wording import duration, short_number, visible
 from asr.base.types import Utterance
 from asr.pages.charts import Chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
 from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, FindingKind, Source
+from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, FindingKind
 
 NUM_EXAMPLES = 6  # of a kind, shown with a player
 NUM_LISTED = 200  # of a kind, listed by name
@@ -50,7 +50,7 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         "data_pipeline.doctor",
         "doctor.html",
         written=written,
-        names=_names(diagnosis.contents.sources),
+        names=[source.path.name for source in diagnosis.contents.sources],
         num_errors=diagnosis.counts()["error"],
         facts=_facts(diagnosis),
         model=diagnosis.model,
@@ -58,19 +58,6 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         charts=_histograms(diagnosis),
         found={severity: [one for one in kinds if one.kind.severity == severity] for severity in SEVERITIES},
     )
-
-
-def _short(sources: Sequence[Source]) -> dict[Source, str]:
-    """Return the last parts of each manifest's path, with its folder."""
-    return dict(zip(sources, short_paths([source.path for source in sources], least=2), strict=True))
-
-
-def _names(sources: Sequence[Source]) -> list[str]:
-    """Return the names of the manifests by their folders, such as "mine: train, dev"."""
-    folders: dict[str, list[str]] = {}
-    for path in map(Path, _short(sources).values()):
-        folders.setdefault(str(path.parent), []).append(path.stem)
-    return [f"{folder}: {', '.join(names)}" for folder, names in folders.items()]
 
 
 def _facts(diagnosis: Diagnosis) -> dict[str, str]:
@@ -88,10 +75,9 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
 
 def _manifests(diagnosis: Diagnosis) -> Table:
     headings = ["manifest", "used as", "utterances", "audio", "speakers", "errors", "warnings", "notes"]
-    names = _short(diagnosis.contents.sources)
     rows = [
         [
-            visible(names[summary.source]),
+            visible(str(summary.source.path)),
             summary.source.role,
             f"{summary.num_utterances:,}",
             duration(summary.duration_s),
@@ -130,19 +116,15 @@ class _Example:
 
     Attributes:
         finding: the finding.
-        where: its manifest, line and utterance.
         utterance: the utterance it is about; None for a finding about a manifest.
         description: text, tokens and speaker of the utterance.
-        audio: last parts of the recording's path.
         address: address of the recording, relative to the page.
         has_player: whether the recording can be played.
     """
 
     finding: Finding
-    where: str
     utterance: Utterance | None = None
     description: str = ""
-    audio: str = ""
     address: str = ""
     has_player: bool = False
 
@@ -181,14 +163,13 @@ class _Examples:
 
     def __init__(self, folder: Path, diagnosis: Diagnosis) -> None:
         self._folder = folder.resolve()
-        self._names = _short(diagnosis.contents.sources)
         self._utterances = {
             (entry.source, entry.line): entry.utterance for entry in diagnosis.contents.entries
         }
 
     def of_kind(self, kind: FindingKind, findings: Sequence[Finding]) -> _KindFound:
         """Return the findings of a kind as the page shows them."""
-        rows = [[visible(self._where(one)), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
+        rows = [[visible(one.where), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
         return _KindFound(
             kind,
             [self._example(finding) for finding in findings[:NUM_EXAMPLES]],
@@ -200,17 +181,12 @@ class _Examples:
     def _example(self, finding: Finding) -> _Example:
         utterance = self._utterances.get((finding.source, finding.line)) if finding.source else None
         if utterance is None:
-            return _Example(finding, self._where(finding))
+            return _Example(finding)
         description = " · ".join(
             filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker))
         )
         has_player = finding.code not in UNPLAYABLE
-        [audio] = short_paths([Path(utterance.audio_path)], least=2)
-        where = self._where(finding)
-        return _Example(finding, where, utterance, description, audio, self._address(utterance), has_player)
-
-    def _where(self, finding: Finding) -> str:
-        return finding.where(self._names[finding.source] if finding.source else "")
+        return _Example(finding, utterance, description, self._address(utterance), has_player)
 
     def _address(self, utterance: Utterance) -> str:
         """Return the address of the recording, relative to the page."""

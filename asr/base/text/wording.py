@@ -64,7 +64,7 @@ def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
 
 
 def short_paths(paths: Sequence[Path], least: int = 1) -> list[str]:
-    """Return the last parts of each path, as many of them as tell all paths apart.
+    """Return the last parts of each path, as many of them as distinguish all paths.
 
     Args:
         paths: all different.

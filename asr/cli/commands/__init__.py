@@ -26,7 +26,7 @@ def add_override_argument(parser: argparse.ArgumentParser, example: str) -> None
         default=[],
         metavar="SECTION.KEY=VALUE",
         dest="overrides",
-        help=f"change one setting, such as {example}; may be repeated",
+        help=f"change settings, such as {example}; several are separated by spaces",
     )
 
 

@@ -57,6 +57,18 @@ def test_display_prints_the_table_and_how_a_batch_is_divided(capsys):
     assert re.search(r"stage +device +layers .*\n +0 +/CPU:0 +a to c \(3\) +1,000 +4.00kB", output)
 
 
+def test_bar_says_what_the_first_step_waits_for_until_it_is_done(capsys):
+    display = TrainingDisplay()
+    display.on_session(total_s=30.0, done_s=0.0, num_devices=1)
+    assert "compiling the model for the first step" in capsys.readouterr().err
+    display.on_step(10.0, 3.0, EditCounts(1, 0, 0, 2))
+    display.on_session_end()
+    shown = capsys.readouterr().err.rstrip("\n").split("\r")
+    assert "\n" not in "".join(shown)  # on one line
+    assert "compiling" not in shown[-1]
+    assert "loss 3.00" in shown[-1]
+
+
 def test_throughput_is_shown_after_the_first_step_which_compiles(capsys):
     display = TrainingDisplay()
     display.on_session(total_s=30.0, done_s=0.0, num_devices=1)

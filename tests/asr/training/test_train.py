@@ -107,8 +107,8 @@ def test_library_errors_name_parameters_and_the_command_its_options(trained, con
     error = capsys.readouterr().err
     assert "resume it (--resume)" in error
     assert "--name" in error
-    with pytest.raises(UserError, match=r"`overrides=train.epochs=9`: a resumed run keeps its settings"):
-        resume(trained.run.directory, ["train.epochs=9"])
+    with pytest.raises(UserError, match=r"`overrides=train.seed=9`: a resumed run keeps its settings"):
+        resume(trained.run.directory, ["train.seed=9"])
     with pytest.raises(UserError, match=r"`name=a/b`: expected a name, not a path"):
         train(config, name="a/b")
     with pytest.raises(UserError, match=r"`devices`.*/CPU:7"):

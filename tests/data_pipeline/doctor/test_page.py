@@ -81,15 +81,6 @@ def test_page_escapes_names(corpus, tmp_path):
     assert len(page.all("script")) == 1
 
 
-def test_title_and_tables_have_short_paths(corpus, tmp_path):
-    corpus.train().update(tokens="")
-    page = page_of(corpus, tmp_path)
-    assert "corpus: train, test" in page.text
-    for short in ("corpus/train.jsonl:1 train-0", "corpus/train-0.wav", "corpus/test.jsonl"):
-        assert short in page.text
-    assert str(corpus.folder) not in page.text
-
-
 def test_links_and_players_point_to_the_recordings(corpus, tmp_path):
     renamed = corpus.audio().rename(corpus.folder / "名 #1%?.wav")
     corpus.train().update(audio=renamed.name, tokens="")

@@ -70,10 +70,11 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     manifests = [source.path for source in sources]
     if arguments.html:
         refuse_overwriting("--html", arguments.html, manifests)
+    page = arguments.html or default_page(DEFAULT_PAGE)  # fails before minutes of decoding, not after
     if arguments.json and arguments.json != "-":
         refuse_overwriting("--json", Path(arguments.json), manifests)
     if arguments.write_clean:
-        clean_paths(sources, arguments.write_clean)  # fails before minutes of decoding, not after
+        clean_paths(sources, arguments.write_clean)  # the same
     import_tensorflow(_leave_gpus_alone)
     from asr.training.check_before_training import examine
 
@@ -86,7 +87,6 @@ def doctor_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
         )
 
-    page = arguments.html or default_page(DEFAULT_PAGE)
     write_doctor_page(page, diagnosis)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     _print_diagnosis(diagnosis, out, "" if arguments.config else "; choose yours with --config")
@@ -119,7 +119,7 @@ def _print_diagnosis(diagnosis: Diagnosis, out: TextIO, hint: str) -> None:
         for code, findings in found.items():
             first = findings[0]
             print(f"{len(findings):>8,}  {KINDS[code].title}: {KINDS[code].remedy}", file=out)
-            example = f"{first.where()}: {first.detail}" if first.where() else first.detail
+            example = f"{first.where}: {first.detail}" if first.where else first.detail
             print(f"          e.g. {visible(example)}", file=out)
     counts = diagnosis.counts()
     verdict = "problems found" if counts["error"] else "sound"

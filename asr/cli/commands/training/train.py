@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,12 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name of the run in runs/ (default: the configuration's name)")
     parser.add_argument(
-        "--resume", action="store_true", help="continue the run of this name exactly where it stopped"
+        "--resume",
+        action="store_true",
+        help="continue the run of this name exactly where it stopped; with --set train.epochs=N, train a "
+        "finished run for more epochs",
     )
-    add_override_argument(parser, "train.epochs=60")
+    add_override_argument(parser, "train.epochs=60 model.size=m")
     parser.add_argument(
         "--profile", action="store_true", help="profile a few steps on the devices, for TensorBoard"
     )
@@ -66,7 +70,8 @@ def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained
 
 def _print_result(trained: Trained) -> None:
     """Print the error rates, and the command that transcribes with the model."""
-    from asr.cli.console import print_evaluation, print_report_files
+    from asr.cli.console import NOTE_COLUMNS, print_evaluation, print_report_files
+    from asr.report.files import advice_about
     from asr.runs.progress import describe_choice
     from asr.runs.resume_command import asr_command
 
@@ -75,6 +80,8 @@ def _print_result(trained: Trained) -> None:
     assert files is not None
     print(f"chosen: {describe_choice(run.metrics())}")
     print_evaluation(evaluated.record, evaluated.scores)
+    for line in advice_about(evaluated):
+        print("\n" + textwrap.fill(line, NOTE_COLUMNS, break_on_hyphens=False))
     print_report_files(files)
     sample = evaluated.record.utterances[0].audio_path
     print("\nTranscribe any recording with the trained model:\n")

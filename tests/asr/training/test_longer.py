@@ -1,0 +1,81 @@
+"""A finished run is trained on for more epochs, and a run without a test set says that nothing was tested."""
+
+import shutil
+
+import pytest
+
+from asr import load_config, resume, train
+from asr.base.errors import UserError
+from asr.cli.main import main
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.run import Run
+
+
+@pytest.fixture
+def finished(trained_run, tmp_path):
+    """Return a copy of a finished run of two epochs."""
+    return Run(shutil.copytree(trained_run, tmp_path / "runs" / "longer"))
+
+
+def arrays_of(run, epoch):
+    return read_checkpoint(run.epoch_checkpoint(epoch)).arrays
+
+
+def same(ours, theirs):
+    return ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+
+
+def test_a_finished_run_is_trained_for_more_epochs_and_keeps_their_number(finished, capsys):
+    second = arrays_of(finished, 2)
+    rate = finished.metrics()[-1].learning_rate
+    assert (
+        main(["train", str(finished.directory), "--resume", "--set", "train.epochs=4", "train.keep_last=4"])
+        == 0
+    )
+    metrics = finished.metrics()
+    assert [m.epoch for m in metrics] == [1, 2, 3, 4]
+    assert same(arrays_of(finished, 2), second)
+    assert not same(arrays_of(finished, 4), second)
+    assert metrics[2].learning_rate > rate  # the schedule of four epochs is at its middle
+    assert finished.config().train.epochs == 4
+    assert "syllable error rate" in capsys.readouterr().out
+
+
+def test_a_longer_run_that_is_killed_and_resumed_equals_one_that_is_not(finished, tmp_path):
+    resume(finished.directory, ["train.epochs=4", "train.keep_last=4"])
+    killed = Run(shutil.copytree(finished.directory, tmp_path / "killed"))
+    killed.epoch_checkpoint(4).unlink()
+    killed.write_metrics(killed.metrics()[:3])
+    resume(killed.directory)
+    assert same(arrays_of(killed, 4), arrays_of(finished, 4))
+
+
+@pytest.mark.parametrize(
+    ("done", "epochs", "message"),
+    [(2, 1, "has 2; expected more"), (1, 9, "has trained 1 of 2 epochs, .* finish it")],
+)
+def test_a_run_is_not_shortened_and_not_lengthened_before_its_end(finished, done, epochs, message):
+    finished.write_metrics(finished.metrics()[:done])
+    before = (finished.directory / "config.toml").read_bytes()
+    with pytest.raises(UserError, match=message):
+        resume(finished.directory, [f"train.epochs={epochs}"])
+    assert (finished.directory / "config.toml").read_bytes() == before
+
+
+def test_without_a_test_set_everything_works_on_dev_and_says_so(clip_config, tmp_path, capsys):
+    arguments = ["data.test=", "train.epochs=1", f"train.runs_dir={tmp_path}"]
+    assert main(["train", str(clip_config), "--name", "untested", "--set", *arguments]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Nothing was tested: data.test is empty." in said
+    assert "dev.jsonl" in said
+    run = Run(tmp_path / "untested")
+    assert "Nothing was tested" in run.report_path.read_text(encoding="utf-8")
+    assert main(["evaluate", str(run.directory), run.config().data.dev]) == 0
+    assert main(["train", str(run.directory), "--resume"]) == 0
+
+
+def test_train_and_dev_are_still_needed(clip_config, tmp_path):
+    for split in ("train", "dev"):
+        config = load_config(clip_config, [f"data.{split}=", "data.test=", f"train.runs_dir={tmp_path}"])
+        with pytest.raises(UserError, match=f"data.{split}: no manifest"):
+            train(config, name="none")
