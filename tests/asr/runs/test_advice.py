@@ -16,6 +16,13 @@ EIGHTEEN_MINUTES_FROM_NOTHING = [
     *[(89.3, 90.0), (89.2, 89.8), (88.1, 88.5), (87.5, 87.5), (86.7, 87.3), (85.8, 88.8), (85.6, 87.1)],
     *[(86.1, 86.9), (85.4, 86.5), (85.7, 86.9)],
 ]
+THREE_MINUTES_FROM_THE_DEMO = [
+    *[(113.3, 103.1), (97.4, 93.1), (84.9, 91.0), (74.3, 88.5), (63.7, 86.0), (60.8, 88.1), (55.2, 84.0)],
+    *[(49.8, 82.7), (40.6, 84.0), (31.7, 83.8), (26.1, 85.8), (22.7, 85.6), (20.7, 86.0), (13.5, 84.2)],
+    *[(15.1, 84.4), (11.4, 85.2), (10.6, 85.0), (8.6, 85.4), (7.8, 84.4), (9.6, 82.3), (8.4, 82.5)],
+    *[(9.0, 82.7), (4.8, 82.3), (5.2, 82.7), (4.2, 83.1), (4.4, 83.7), (6.2, 83.7), (3.8, 83.1), (3.8, 83.3)],
+    (3.2, 82.9),
+]
 DEMO_BEGINS = [(127, 92.6), (90, 73.4), (76, 53.0), (67, 49.8)]
 DEMO_WITH_A_TENTH_OF_ITS_LABELS_WRONG = [
     *[
@@ -49,6 +56,7 @@ def history(rates):
 @pytest.mark.parametrize(
     ("rates", "rule"),
     [
+        (THREE_MINUTES_FROM_THE_DEMO, "More recordings, not more epochs: training 3.2%, dev 82.3%"),
         (EIGHTEEN_MINUTES_FROM_THE_DEMO, "More recordings, not more epochs: training 21.0%, dev 64.0%"),
         (DEMO_BEGINS, "More epochs: the dev error fell from 73.4% to 49.8%"),
         (DEMO_WITH_A_TENTH_OF_ITS_LABELS_WRONG, "More epochs: the dev error fell from 7.4% to 6.2%"),
