@@ -387,7 +387,7 @@ def read_beam(
         kept = nodes.boost[node] - fusion.hot_words.lent[state] + fusion.hot_words.final[state]
         scores[place] = acoustic[place] + nodes.added[node] + kept
         if finished and fusion.has_language_model:
-            log_prob, _ = advance(
+            log_prob, _, _ = advance(
                 fusion.tables,
                 nodes.context_words[node],
                 nodes.context_backoffs[node],

@@ -136,7 +136,7 @@ def word_log_prob(
     """Return a token's natural log probability after a prefix, and the length of the resulting context."""
     if not fusion.has_language_model:
         return 0.0, 0
-    log_prob, length = advance(
+    log_prob, length, _ = advance(
         fusion.tables,
         nodes.context_words[node],
         nodes.context_backoffs[node],

@@ -41,6 +41,8 @@ def pronunciations(
     """
     in_text: dict[str, Counter[Reading]] = defaultdict(Counter)
     for (word, reading), count in occurrences.items():
+        if not count:  # in its context, the word was always read otherwise
+            continue
         in_text[word][reading or usual[word]] += count
     in_phrases = readings_in_phrases({word for word in in_text if len(word) == 1})
     found: list[Pronunciation] = []

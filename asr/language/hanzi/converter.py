@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import ChainMap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from asr.language.hanzi.dictionary import (
     read_pronunciations,
 )
 from asr.language.hanzi.lattice import EPSILON, Lattice, chain_lattice
+from asr.language.hanzi.mixture import OwnWords, mixture_of, own_shares
 from asr.language.hanzi.packed import unpack
 from asr.language.hanzi.rare import rare_characters
 from asr.language.hanzi.search import best_words
@@ -84,12 +86,13 @@ class Converter:
     """Finds the most probable words with the given pronunciation.
 
     Args:
-        model: n-gram model over words.
+        model: n-gram model over words, the general one.
         dictionary: pronunciations of words.
         soft_tones: cost of each wrong tone, natural logarithm; None forbids them. A syllable without a tone
             matches every tone at no cost.
         beam: maximum number of language model contexts at a node; the search is exact if none is dropped.
         margin: how much worse than the best at its node a path may be, natural logarithm.
+        own: model of a user's own text, interpolated with `model`; the dictionary has its words, too.
 
     Raises:
         UserError: `soft_tones` is negative or not finite.
@@ -102,23 +105,24 @@ class Converter:
         soft_tones: float | None = None,
         beam: int = BEAM,
         margin: float = MARGIN,
+        own: OwnWords | None = None,
     ) -> None:
         if soft_tones is not None and not 0 <= soft_tones < math.inf:
             raise UserError(f"`soft_tones`: expected 0 or more, received {soft_tones}; 4 is a good value")
         self.model, self.dictionary = model, dictionary
         self.tone_cost = math.inf if soft_tones is None else soft_tones
-        self.beam, self.margin = beam, margin
+        self.beam, self.margin, self.own = beam, margin, own
         self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
-        self._begin = model.begin_context()
+        self._mixture, self._begin = mixture_of(model, own)
         self._end = model.ids[SENTENCE_END]
 
     @classmethod
     def load(cls, folder: Path | None = None, soft_tones: float | None = None) -> Converter:
-        """Load a converter from a folder that `asr lm train` wrote.
+        """Load the built-in model, alone or with the words of a folder that `asr lm train` wrote.
 
         Args:
             folder: with a language model of words, and pronunciations; None or `GENERAL_MODEL` for the
-                built-in model.
+                built-in model alone.
             soft_tones: see `Converter`.
 
         Raises:
@@ -126,7 +130,7 @@ class Converter:
         """
         if folder is None or folder == GENERAL_MODEL:
             return cls(*_built_in(), soft_tones)
-        from asr.language.ngram.folder import model_path, pronunciations_path
+        from asr.language.ngram.folder import model_path, num_tokens, pronunciations_path
         from asr.language.ngram.model_file import load_model
 
         words, pronunciations = model_path(folder, "words"), pronunciations_path(folder)
@@ -136,8 +140,15 @@ class Converter:
                     f"{folder}: expected a folder with {words.name} and {pronunciations.name}, found no "
                     f"{path.name}; `asr lm train` makes them"
                 )
-        model, readings = load_model(words), read_pronunciations(pronunciations)
-        return cls(model, Dictionary.of_readings(readings, model.ids, UNKNOWN_ID), soft_tones)
+        general, dictionary = _built_in()
+        own, readings = load_model(words), read_pronunciations(pronunciations)
+        unknown = dict.fromkeys(word for word in (*own.words, *readings.words) if word not in general.ids)
+        first_id = len(general.words)
+        ids = ChainMap({word: index for index, word in enumerate(unknown, start=first_id)}, general.ids)
+        own_ids = np.full(first_id + len(unknown), UNKNOWN_ID, np.int32)
+        own_ids[[ids[word] for word in own.words]] = np.arange(len(own.words))
+        mixed = OwnWords(own, own_ids, own_shares(num_tokens(folder, "words", own), own.order))
+        return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed)
 
     @property
     def spoken(self) -> Converter:
@@ -167,10 +178,8 @@ class Converter:
         score, entries, path, lengths = best_words(
             self._edges(lattice),
             self.dictionary.trie,
-            self.model.tables,
-            self._begin.words,
-            self._begin.backoffs,
-            self._begin.length,
+            self._mixture,
+            *self._begin,
             self._end,
             UNKNOWN_ID,
             self.tone_cost,

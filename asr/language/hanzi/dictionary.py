@@ -90,17 +90,83 @@ class Dictionary:
             word_ids: ids of the language model's words; other words count as its unknown word.
             unknown_id: id of the unknown word.
         """
-        flat = " ".join(readings.syllables).split(" ")
-        syllables = sorted(set(flat))
-        ids = {syllable: index for index, syllable in enumerate(syllables)}
-        lengths = np.array([text.count(" ") + 1 for text in readings.syllables], np.int32)
-        columns = np.full((len(lengths), int(lengths.max(initial=0))), ABSENT, np.int32)
-        columns[np.arange(columns.shape[1]) < lengths[:, None]] = [ids[syllable] for syllable in flat]
-        trie, order = _trie(columns, lengths)
-        words = [readings.words[row] for row in order.tolist()]
-        entry_words = np.array([word_ids.get(word, unknown_id) for word in words], np.int32)
-        trie = trie._replace(entry_words=entry_words, entry_log_probs=readings.log_probs[order])
-        return cls(syllables, trie, words)
+        syllables = _sorted_syllables(readings)
+        words = np.array([word_ids.get(word, unknown_id) for word in readings.words], np.int32)
+        return cls._of_columns(
+            syllables, _columns(readings, syllables), words, readings.log_probs, readings.words
+        )
+
+    def with_readings(self, readings: Readings, word_ids: Mapping[str, int]) -> Dictionary:
+        """Return a dictionary with further readings; a word's reading that is known keeps its probability.
+
+        Args:
+            readings: to be added.
+            word_ids: ids of their words, by which known ones are found.
+        """
+        syllables = sorted({*self.syllables, *_sorted_syllables(readings)})
+        places = {syllable: index for index, syllable in enumerate(syllables)}
+        moved = np.array([places[syllable] for syllable in self.syllables], np.int32)
+        columns, added = self._columns(), _columns(readings, syllables)
+        columns[columns != ABSENT] = moved[columns[columns != ABSENT]]
+        longest = max(columns.shape[1], added.shape[1])
+        columns, added = (
+            np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=ABSENT)
+            for each in (columns, added)
+        )
+        words = np.array([word_ids[word] for word in readings.words], np.int32)
+        alike = np.isin(self.trie.entry_words, words)
+        rows = np.concatenate(
+            [np.column_stack([columns, self.trie.entry_words])[alike], np.column_stack([added, words])]
+        )
+        _, firsts = np.unique(rows, axis=0, return_index=True)
+        new = np.sort(firsts[firsts >= alike.sum()]) - alike.sum()
+        return self._of_columns(
+            syllables,
+            np.concatenate([columns, added[new]]),
+            np.concatenate([self.trie.entry_words, words[new]]),
+            np.concatenate([self.trie.entry_log_probs, readings.log_probs[new]]),
+            [*self.words, *(readings.words[row] for row in new.tolist())],
+        )
+
+    @classmethod
+    def _of_columns(
+        cls,
+        syllables: Sequence[str],
+        columns: Int32,
+        words: Int32,
+        log_probs: Float32,
+        names: Sequence[str],
+    ) -> Dictionary:
+        """Build a dictionary of readings as ids.
+
+        Args:
+            syllables: by id, sorted.
+            columns: (N, longest) ids of each reading's syllables, `ABSENT` after the last.
+            words: (N,) ids of the words.
+            log_probs: (N,) see `Readings`.
+            names: (N,) the words.
+        """
+        order = np.lexsort(columns.T[::-1])
+        trie, by_node = _trie(columns[order], (columns[order] != ABSENT).sum(axis=1))
+        order = order[by_node]
+        trie = trie._replace(entry_words=words[order], entry_log_probs=log_probs[order])
+        return cls(syllables, trie, [names[row] for row in order.tolist()])
+
+    def _columns(self) -> Int32:
+        """Return (N, longest) the ids of each reading's syllables, `ABSENT` after the last."""
+        trie = self.trie
+        num_nodes = len(trie.syllables)
+        parents = np.zeros(num_nodes, np.int32)
+        parents[1:] = np.repeat(np.arange(num_nodes), np.diff(trie.first_child))
+        columns = np.full((num_nodes, 0), ABSENT, np.int32)
+        begin, end = trie.first_child[:2]  # the nodes of a depth
+        while begin < end:
+            column = np.full((num_nodes, 1), ABSENT, np.int32)
+            columns = np.concatenate([columns, column], axis=1)
+            columns[begin:end, :-1] = columns[parents[begin:end], :-1]
+            columns[begin:end, -1] = trie.syllables[begin:end]
+            begin, end = trie.first_child[begin], trie.first_child[end]
+        return columns[np.repeat(np.arange(num_nodes), np.diff(trie.first_entry))]
 
     def sounds(self, soft_tones: bool) -> dict[str, Sound]:
         """Return how each syllable of the dictionary is matched, in every tone and without one."""
@@ -155,17 +221,30 @@ def _ranges_of_bases(syllables: Sequence[str]) -> dict[str, tuple[int, int]]:
     return ranges
 
 
+def _sorted_syllables(readings: Readings) -> list[str]:
+    return sorted({syllable for text in readings.syllables for syllable in text.split(" ")})
+
+
+def _columns(readings: Readings, syllables: Sequence[str]) -> Int32:
+    """Return (N, longest) the ids of each reading's syllables, `ABSENT` after the last."""
+    ids = {syllable: index for index, syllable in enumerate(syllables)}
+    lengths = np.array([text.count(" ") + 1 for text in readings.syllables], np.int32)
+    columns = np.full((len(lengths), int(lengths.max(initial=0))), ABSENT, np.int32)
+    columns[np.arange(columns.shape[1]) < lengths[:, None]] = [
+        ids[syllable] for text in readings.syllables for syllable in text.split(" ")
+    ]
+    return columns
+
+
 def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
-    """Build the trie without its words, with nodes numbered level by level, and the order of its readings.
+    """Build the trie without its words, with nodes numbered level by level, and its readings by node.
 
     Args:
-        columns: (N, longest) ids of each reading's syllables.
+        columns: (N, longest) ids of each reading's syllables, sorted.
         lengths: (N,) number of syllables of each reading.
     """
-    order = np.lexsort(columns.T[::-1])
-    columns, lengths = columns[order], lengths[order]
     syllables, parents = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
-    nodes = np.zeros(len(order), np.int64)  # the node that each reading has reached so far
+    nodes = np.zeros(len(columns), np.int64)  # the node that each reading has reached so far
     num_nodes = 1
     for depth in range(columns.shape[1]):
         rows = np.flatnonzero(lengths > depth)
@@ -186,4 +265,4 @@ def _trie(columns: Int32, lengths: Int32) -> tuple[Trie, npt.NDArray[np.int64]]:
         np.zeros(0, np.int32),
         np.zeros(0, np.float32),
     )
-    return trie, order[by_node]
+    return trie, by_node

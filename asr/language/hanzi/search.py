@@ -15,7 +15,8 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
-from asr.language.ngram.model import Tables, advance, extend_key
+from asr.language.hanzi.mixture import Mixture, advance_both
+from asr.language.ngram.model import extend_key
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -32,9 +33,9 @@ class Paths(NamedTuple):
         scores: natural logarithm.
         arcs: index of the last arc.
         before: index of the preceding path among those to the arc's start node.
-        words: (..., order - 1) words of the language model's context, see `Context`.
-        backoffs: (..., order - 1) backoffs of the context.
-        lengths: length of the context.
+        words: (..., C) words of the language models' context, see `Mixture`.
+        backoffs: (..., C) backoffs of the context.
+        lengths: (..., 2) lengths of the context in each model.
     """
 
     scores: Float64
@@ -49,10 +50,10 @@ class Paths(NamedTuple):
 def best_words(
     edges: Edges,
     trie: Trie,
-    tables: Tables,
+    mixture: Mixture,
     begin_words: Int32,
     begin_backoffs: Float32,
-    begin_length: int,
+    begin_lengths: Int64,
     end_word: int,
     unknown_word: int,
     tone_cost: float,
@@ -64,10 +65,10 @@ def best_words(
     Args:
         edges: edges of the lattice; a path leads from every node to the last.
         trie: the dictionary.
-        tables: the language model.
-        begin_words: (order - 1,) words of its context at the beginning of a sentence.
-        begin_backoffs: (order - 1,) backoffs of that context.
-        begin_length: length of that context.
+        mixture: the language models.
+        begin_words: (C,) words of their context at the beginning of a sentence.
+        begin_backoffs: (C,) backoffs of that context.
+        begin_lengths: (2,) lengths of that context.
         end_word: id of the sentence end.
         unknown_word: id of the unknown word, for syllables that are not a word.
         tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
@@ -87,16 +88,16 @@ def best_words(
         np.zeros((num_nodes, beam), np.int32),
         np.zeros((num_nodes, beam, context_size), np.int32),
         np.zeros((num_nodes, beam, context_size), np.float32),
-        np.zeros((num_nodes, beam), np.int64),
+        np.zeros((num_nodes, beam, 2), np.int64),
     )
     counts = np.zeros(num_nodes, np.int32)
     counts[0] = 1
     copy_into(kept.words[0, 0], begin_words)
     copy_into(kept.backoffs[0, 0], begin_backoffs)
-    kept.lengths[0, 0] = begin_length
+    copy_into(kept.lengths[0, 0], begin_lengths)
     for node in range(1, num_nodes):
-        counts[node] = extend_to(node, arcs, kept, counts, trie, tables, unknown_word, margin)
-    score, place = best_end(kept, counts[-1], tables, end_word)
+        counts[node] = extend_to(node, arcs, kept, counts, trie, mixture, unknown_word, margin)
+    score, place = best_end(kept, counts[-1], mixture, end_word)
     entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, place)
     return score, entries, path, lengths
 
@@ -108,7 +109,7 @@ def extend_to(
     kept: Paths,
     counts: Int32,
     trie: Trie,
-    tables: Tables,
+    mixture: Mixture,
     unknown_word: int,
     margin: float,
 ) -> int:
@@ -128,29 +129,31 @@ def extend_to(
                 break  # later paths are worse, and the language model never improves a score
             # the context after the word is written where it remains if it is new
             if entry == NO_WORD:
-                length = kept.lengths[start, place]
-                for index in range(length):
-                    found.words[count, index] = kept.words[start, place, index]
-                    found.backoffs[count, index] = kept.backoffs[start, place, index]
+                copy_into(found.words[count], kept.words[start, place])
+                copy_into(found.backoffs[count], kept.backoffs[start, place])
+                copy_into(found.lengths[count], kept.lengths[start, place])
             else:
-                log_prob, length = advance(
-                    tables,
+                score += advance_both(
+                    mixture,
                     kept.words[start, place],
                     kept.backoffs[start, place],
                     kept.lengths[start, place],
                     word,
                     found.words[count],
                     found.backoffs[count],
+                    found.lengths[count],
                 )
-                score += log_prob
-            slot = slot_of(slots, found, count, length)
+            slot = slot_of(slots, found, count)
             path = slots[slot]
             if path == NONE:
                 path = slots[slot] = count
-                found.lengths[path] = length
                 count += 1
             elif found.scores[path] >= score:
                 continue
+            else:
+                copy_into(found.words[path], found.words[count])
+                copy_into(found.backoffs[path], found.backoffs[count])
+                found.lengths[path, 1] = found.lengths[count, 1]
             found.scores[path], found.arcs[path], found.before[path] = score, arc, place
             best = max(best, score)
     num_kept: int = keep_best(node, kept, found, count, best - margin)
@@ -166,14 +169,18 @@ def empty_paths(num_paths: int, context_size: int) -> Paths:
         np.empty(num_paths, np.int32),
         np.empty((num_paths, context_size), np.int32),
         np.empty((num_paths, context_size), np.float32),
-        np.empty(num_paths, np.int64),
+        np.empty((num_paths, 2), np.int64),
     )
 
 
 @compiled
-def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
-    """Return the slot of the path with the same context as the given one, or an empty slot."""
-    context = paths.words[place]
+def slot_of(slots: Int32, paths: Paths, place: int) -> np.int64:
+    """Return the slot of the path with the same general context as the given one, or an empty slot.
+
+    Of paths that differ in the own model's context only, the best is kept: there would be twice as many, and
+    no text was written better.
+    """
+    context, length = paths.words[place], paths.lengths[place, 0]
     key = np.uint64(length)
     for index in range(length):
         key = extend_key(key, context[index])
@@ -181,7 +188,7 @@ def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
     slot = np.int64((key ^ (key >> np.uint64(32))) & mask)
     while slots[slot] != NONE:
         other = slots[slot]
-        same = paths.lengths[other] == length
+        same = paths.lengths[other, 0] == length
         for index in range(length):
             same = same and paths.words[other, index] == context[index]
         if same:
@@ -208,28 +215,30 @@ def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) ->
         order[place] = path
     for place in range(num_kept):
         path = order[place]
-        kept.scores[node, place], kept.lengths[node, place] = found.scores[path], found.lengths[path]
+        kept.scores[node, place] = found.scores[path]
         kept.arcs[node, place], kept.before[node, place] = found.arcs[path], found.before[path]
-        for index in range(found.lengths[path]):
-            kept.words[node, place, index] = found.words[path, index]
-            kept.backoffs[node, place, index] = found.backoffs[path, index]
+        copy_into(kept.words[node, place], found.words[path])
+        copy_into(kept.backoffs[node, place], found.backoffs[path])
+        copy_into(kept.lengths[node, place], found.lengths[path])
     return num_kept
 
 
 @compiled
-def best_end(kept: Paths, count: int, tables: Tables, end_word: int) -> tuple[float, int]:
+def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[float, int]:
     """Return score and index of the best path to the last node, including the sentence end."""
     best, best_place = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
+    lengths = np.empty_like(kept.lengths[0, 0])
     for place in range(count):
-        log_prob, _ = advance(
-            tables,
+        log_prob = advance_both(
+            mixture,
             kept.words[-1, place],
             kept.backoffs[-1, place],
             kept.lengths[-1, place],
             end_word,
             words,
             backoffs,
+            lengths,
         )
         if kept.scores[-1, place] + log_prob > best:
             best, best_place = kept.scores[-1, place] + log_prob, place

@@ -98,6 +98,18 @@ def converts_to_hanzi(path: Path) -> bool:
     return model_path(path, "words").exists() and pronunciations_path(path).exists()
 
 
+def num_tokens(folder: Path, unit: str, model: NGramModel) -> int:
+    """Return the number of tokens that a folder's model over a unit was trained on.
+
+    Without the folder's description, this is the number of its n-grams, which is smaller.
+
+    Raises:
+        UserError: the description cannot be read.
+    """
+    units = read_info(folder).units if (folder / INFO).exists() else {}
+    return units[unit].num_tokens if unit in units else max(model.counts)
+
+
 def write_info(folder: Path, info: ModelInfo) -> None:
     """Write the description of a folder.
 

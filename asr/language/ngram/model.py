@@ -116,7 +116,7 @@ class NGramModel:
     def advance(self, context: Context, word: int) -> tuple[float, Context]:
         """Return the natural log probability of a word in a context, and the context after it."""
         after = self.empty_context()
-        log_prob, length = advance(
+        log_prob, length, _ = advance(
             self.tables, context.words, context.backoffs, context.length, word, after.words, after.backoffs
         )
         return log_prob, after._replace(length=length)
@@ -208,7 +208,7 @@ def advance(
     word: int,
     after_words: Int32,
     after_backoffs: Float32,
-) -> tuple[float, int]:
+) -> tuple[float, int, int]:
     """Return the log probability of a word in a context, and write the context after it.
 
     Args:
@@ -221,7 +221,8 @@ def advance(
         after_backoffs: (order - 1,) written: backoffs of the next context.
 
     Returns:
-        natural log probability, and the length of the context after the word.
+        natural log probability; length of the context after the word; number of the context's words that the
+        longest n-gram with this word has, 0 where only the word itself counts.
     """
     num_tables = len(tables.begins)
     log10_prob = tables.floats[word * 2]
@@ -244,7 +245,7 @@ def advance(
     length = min(matched + 1, num_tables)
     while length and after_backoffs[length - 1] == 0.0 and np.signbit(after_backoffs[length - 1]):
         length -= 1  # no longer n-gram begins with it
-    return log10_prob * LN10, length
+    return log10_prob * LN10, length, matched
 
 
 @compiled_inline

@@ -93,7 +93,7 @@ def score_blocks(
     next_words, next_backoffs = np.empty_like(words), np.empty_like(backoffs)
     total, unknown_total, num_unknown, num_sentences = 0.0, 0.0, 0, 0
     for word in ids:
-        log_prob, length = advance(tables, words, backoffs, length, word, next_words, next_backoffs)
+        log_prob, length, _ = advance(tables, words, backoffs, length, word, next_words, next_backoffs)
         words, next_words = next_words, words
         backoffs, next_backoffs = next_backoffs, backoffs
         total += log_prob

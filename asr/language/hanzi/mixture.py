@@ -1,0 +1,154 @@
+"""Interpolate the general model of words with one of a user's own text.
+
+The probability of a word is `(1 - share) * general + share * own` (Jelinek and Mercer, 1980), so that every
+word of the general model stays known. The share grows with the own text, and is larger where the own model
+also knows the word before: that a small text has a word is no reason to prefer it everywhere. The constants
+were measured (benchmarks/accuracy/own_text.py): larger shares gain little on text like one's own, and lose
+on other text.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.compiled import compiled_inline
+from asr.language.ngram.model import UNKNOWN_ID, NGramModel, Tables, advance
+
+Int32 = npt.NDArray[np.int32]
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+
+# words of own text at which its model counts half, without and with a word before
+HALF_SHARE_WORDS, HALF_SHARE_PAIRS = 2e6, 5e5
+
+
+class Mixture(NamedTuple):
+    """Two models over words, in the form that compiled functions use.
+
+    A context of both is the general one's, followed by the own one's.
+
+    Attributes:
+        general: tables of the general model.
+        num_general: V, number of its words; a word with a larger id is unknown to it.
+        own: tables of the own model.
+        own_ids: (W,) id in the own model of each word, W at least V; `UNKNOWN_ID` for a word that it lacks.
+        shares: (order,) of the own model, by the number of words before a word that it knows with it; (0,) if
+            there is no own model.
+    """
+
+    general: Tables
+    num_general: int
+    own: Tables
+    own_ids: Int32
+    shares: Float64
+
+
+class OwnWords(NamedTuple):
+    """A model over words of a user's own text, to be interpolated with the general one.
+
+    Attributes:
+        model: the model.
+        ids: (W,) see `Mixture.own_ids`.
+        shares: see `Mixture.shares`.
+    """
+
+    model: NGramModel
+    ids: Int32
+    shares: Float64
+
+
+def own_shares(num_tokens: int, order: int) -> Float64:
+    """Return the shares of a model of a text with this number of words, see `Mixture.shares`."""
+    halves = np.array([HALF_SHARE_WORDS, *[HALF_SHARE_PAIRS] * (order - 1)])
+    shares: Float64 = num_tokens / (num_tokens + halves)
+    return shares
+
+
+class SentenceBegin(NamedTuple):
+    """The context of both models at the beginning of a sentence, see `advance_both`."""
+
+    words: Int32  # (C,)
+    backoffs: Float32  # (C,)
+    lengths: Int64  # (2,)
+
+
+def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, SentenceBegin]:
+    """Return the models in the form of the search, and the context at the beginning of a sentence."""
+    first = general.begin_context()
+    if own is None:
+        mixture = Mixture(
+            general.tables, len(general.words), general.tables, np.zeros(0, np.int32), np.zeros(0)
+        )
+        return mixture, SentenceBegin(first.words, first.backoffs, np.array([first.length, 0]))
+    other = own.model.begin_context()
+    mixture = Mixture(general.tables, len(general.words), own.model.tables, own.ids, own.shares)
+    return mixture, SentenceBegin(
+        np.concatenate([first.words, other.words]),
+        np.concatenate([first.backoffs, other.backoffs]),
+        np.array([first.length, other.length]),
+    )
+
+
+@compiled_inline
+def advance_both(
+    mixture: Mixture,
+    context_words: Int32,
+    context_backoffs: Float32,
+    context_lengths: Int64,
+    word: int,
+    after_words: Int32,
+    after_backoffs: Float32,
+    after_lengths: Int64,
+) -> float:
+    """Return the natural log probability of a word in a context, and write the context after it.
+
+    Args:
+        mixture: the models.
+        context_words: (C,) words of the context in each model.
+        context_backoffs: (C,) backoffs of the context.
+        context_lengths: (2,) lengths of the context in each model.
+        word: id of the word.
+        after_words: (C,) written: words of the next context; must not share memory with the context.
+        after_backoffs: (C,) written: backoffs of the next context.
+        after_lengths: (2,) written: lengths of the next context.
+    """
+    if not len(mixture.shares):
+        log_prob, after_lengths[0], _ = advance(
+            mixture.general,
+            context_words,
+            context_backoffs,
+            context_lengths[0],
+            word,
+            after_words,
+            after_backoffs,
+        )
+        return float(log_prob)
+    split = len(mixture.general.begins)
+    log_prob, after_lengths[0], _ = advance(
+        mixture.general,
+        context_words[:split],
+        context_backoffs[:split],
+        context_lengths[0],
+        word if word < mixture.num_general else UNKNOWN_ID,
+        after_words[:split],
+        after_backoffs[:split],
+    )
+    own_word = mixture.own_ids[word]
+    if own_word == UNKNOWN_ID:
+        after_lengths[1] = 0
+        return float(log_prob + np.log1p(-mixture.shares[0]))
+    own_log_prob, after_lengths[1], matched = advance(
+        mixture.own,
+        context_words[split:],
+        context_backoffs[split:],
+        context_lengths[1],
+        own_word,
+        after_words[split:],
+        after_backoffs[split:],
+    )
+    share = mixture.shares[matched]
+    return float(log_prob + np.log1p(share * (np.exp(own_log_prob - log_prob) - 1)))
