@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.work import OnProgress, ignore_progress
 from asr.evaluation.comparison import hypotheses_for
-from asr.evaluation.labels.label_review import DoubtfulLabel, review_candidates
+from asr.evaluation.labels.label_review import LabelReview, review_labels
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
@@ -38,7 +38,7 @@ class EvaluatedRun:
         evaluation: hypotheses and losses of the set.
         record: the evaluation as it is saved, with the run, the manifest and the decoder.
         scores: error rates with their intervals.
-        doubtful: labels that are probably wrong, the most doubtful first.
+        review: labels that are probably wrong, or why the model may not doubt any.
         num_left_out: recordings of the set that could not be read.
     """
 
@@ -46,7 +46,7 @@ class EvaluatedRun:
     evaluation: Evaluation
     record: EvaluationRecord
     scores: Sequence[Score]
-    doubtful: Sequence[DoubtfulLabel]
+    review: LabelReview
     num_left_out: int = 0
 
 
@@ -123,7 +123,7 @@ def evaluate_on_devices(
 def evaluated_run(
     run: Run, manifest: Path, evaluation: Evaluation, choice: DecoderChoice, num_left_out: int = 0
 ) -> EvaluatedRun:
-    """Complete an evaluation with its record, its error rates and its doubtful labels."""
+    """Complete an evaluation with its record, its error rates and the labels to review."""
     record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.as_record())
     scores = scores_of(record.utterances, record.hypotheses, record.token)
-    return EvaluatedRun(run, evaluation, record, scores, review_candidates(evaluation), num_left_out)
+    return EvaluatedRun(run, evaluation, record, scores, review_labels(evaluation), num_left_out)

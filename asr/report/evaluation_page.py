@@ -1,7 +1,7 @@
 """Writes the report of an evaluation as one self-contained HTML page.
 
     write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
-                 scores=scores_of(utterances, hypotheses), doubtful=review_candidates(evaluation),
+                 scores=scores_of(utterances, hypotheses), review=review_labels(evaluation),
                  metrics=run.metrics(), config_toml=dump_config(config))
 
 The page is `templates/evaluation.html`. Its values come from the modules beside this one: `curves`, `rates`,
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from asr.base.text.wording import duration, percent
 from asr.base.types import EditCounts
 from asr.evaluation.errors.metrics import token_name
-from asr.evaluation.labels.label_review import DoubtfulLabel
+from asr.evaluation.labels.label_review import LabelReview
 from asr.evaluation.scores import Score
 from asr.pages.page import write_page
 from asr.report.confidence import reliability
@@ -43,7 +43,7 @@ def write_report(
     set_name: str,
     evaluation: Evaluation,
     scores: Sequence[Score],
-    doubtful: Sequence[DoubtfulLabel],
+    review: LabelReview,
     metrics: Sequence[EpochMetrics] = (),
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,
@@ -58,7 +58,7 @@ def write_report(
         set_name: name of the evaluated set, such as "test".
         evaluation: of the run's best checkpoint.
         scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
-        doubtful: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_candidates`.
+        review: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_labels`.
         metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; None if unknown.
@@ -89,7 +89,7 @@ def write_report(
         hanzi=hanzi_tables(scored),
         confusions=confusions(scored),
         confidence=reliability(scored),
-        labels=labels_to_review(unit, doubtful),
+        labels=labels_to_review(unit, review),
         worst=worst_utterances(unit, scored),
         edit_key=edit_key({edit: meaning for edit, meaning in EDITS.items() if MARKS[edit]}),
         right=right_utterances(scored),

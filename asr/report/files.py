@@ -22,6 +22,7 @@ class ReportFiles:
         table: the evaluation as CSV.
         review: labels that may be wrong, as CSV; it exists only if there are any.
         num_to_review: number of labels to review.
+        silence: why the model may not doubt labels, see `asr.evaluation.labels.label_review.LabelReview`.
     """
 
     page: Path
@@ -29,12 +30,15 @@ class ReportFiles:
     table: Path
     review: Path
     num_to_review: int
+    silence: str
 
 
-def report_files(page: Path, num_to_review: int = 0) -> ReportFiles:
+def report_files(page: Path, num_to_review: int = 0, silence: str = "") -> ReportFiles:
     """Return the paths of the files of an evaluation, given the path of its page."""
     review = page.with_name(page.name.replace("report", "review", 1)).with_suffix(".csv")
-    return ReportFiles(page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review)
+    return ReportFiles(
+        page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review, silence
+    )
 
 
 def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
@@ -55,7 +59,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
         set_name=Path(record.manifest).stem,
         evaluation=evaluated.evaluation,
         scores=evaluated.scores,
-        doubtful=evaluated.doubtful,
+        review=evaluated.review,
         metrics=run.metrics(),
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
@@ -63,4 +67,5 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     )
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)
-    return report_files(page, write_review_of(evaluated.doubtful, record.utterances, files.review))
+    num_to_review = write_review_of(evaluated.review.candidates, record.utterances, files.review)
+    return report_files(page, num_to_review, evaluated.review.silence)

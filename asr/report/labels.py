@@ -12,7 +12,7 @@ import soundfile
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.labels.label_review import DoubtfulLabel
+from asr.evaluation.labels.label_review import DoubtfulLabel, LabelReview
 from asr.report.utterances import Scored, UtteranceCard, utterance_card
 
 NUM_SHOWN = 12
@@ -42,20 +42,24 @@ class LabelsToReview:
         cards: of the first candidates, the most probable mistake first.
         total: number of candidates.
         num_readings: candidates that differ only in the reading of the same hanzi.
+        silence: why there are no candidates, see `LabelReview`.
     """
 
     cards: Sequence[LabelCard]
     total: int
     num_readings: int
+    silence: str
 
 
-def labels_to_review(unit: str, candidates: Sequence[DoubtfulLabel]) -> LabelsToReview:
+def labels_to_review(unit: str, review: LabelReview) -> LabelsToReview:
     """Return the labels that are probably wrong; `unit` is the unit of their tokens."""
+    candidates = review.candidates
     cards = [
         LabelCard(one, utterance_card(unit, Scored.of(one.utterance, one.hypothesis)), player(one.utterance))
         for one in candidates[:NUM_SHOWN]
     ]
-    return LabelsToReview(cards, len(candidates), sum(candidate.is_polyphone for candidate in candidates))
+    num_readings = sum(candidate.is_polyphone for candidate in candidates)
+    return LabelsToReview(cards, len(candidates), num_readings, review.silence)
 
 
 def player(utterance: Utterance) -> str:

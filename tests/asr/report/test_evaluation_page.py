@@ -21,7 +21,7 @@ from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.types import Utterance
 from asr.evaluation.errors.metrics import align, total_edits
-from asr.evaluation.labels.label_review import review_candidates
+from asr.evaluation.labels.label_review import review_labels
 from asr.evaluation.scores import scores_of
 from asr.report import evaluation_page
 from asr.report.sound import Flag, in_lanes, times_of_pairs
@@ -102,8 +102,8 @@ def evaluation_of(*rows: tuple[Utterance, Segment]) -> Any:
 def write_report(path: Path, *, evaluation: Any, **arguments: Any) -> None:
     """Write a report with rates and doubtful labels, as the command does."""
     scores = scores_of(evaluation.utterances, evaluation.hypotheses)
-    doubtful = review_candidates(evaluation)
-    evaluation_page.write_report(path, evaluation=evaluation, scores=scores, doubtful=doubtful, **arguments)
+    review = review_labels(evaluation)
+    evaluation_page.write_report(path, evaluation=evaluation, scores=scores, review=review, **arguments)
 
 
 def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:

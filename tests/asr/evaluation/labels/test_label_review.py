@@ -7,7 +7,7 @@ from helpers.transcripts import segment_of
 
 from asr.base.errors import UserError
 from asr.base.types import Utterance
-from asr.evaluation.labels.label_review import MIN_SCORE, review_candidates, row_of, write_review_of
+from asr.evaluation.labels.label_review import MIN_SCORE, review_labels, row_of, write_review_of
 from asr.evaluation.labels.review_file import ReviewRow, read_review, write_review
 
 
@@ -25,11 +25,11 @@ def row(said, recognized, margin, *, name="u", text="", confidences=()):
 def evaluation_of(*rows):
     columns = zip(*rows, strict=True)
     names = ("utterances", "hypotheses", "reference_log_probs", "hypothesis_log_probs")
-    return SimpleNamespace(**dict(zip(names, columns, strict=True)))
+    return SimpleNamespace(**dict(zip(names, columns, strict=True)), token="syllable")
 
 
 def candidates_of(*rows):
-    return review_candidates(evaluation_of(*rows))
+    return review_labels(evaluation_of(*rows)).candidates
 
 
 def write_list(path, *rows):
@@ -44,7 +44,8 @@ def test_candidates_are_ordered_by_their_margin_per_differing_token():
         row("a b", "a b", 90.0, name="right"),
         row("a b", "a x", MIN_SCORE - 0.01, name="doubtful"),
         row("a b", "a x", -3.0, name="sure of the label"),
-        row("a b c", "", math.inf, name="does not fit its sound"),
+        row("a b c", "a", math.inf, name="does not fit its sound"),
+        row("a b c", "", 60.0, name="all deleted"),
     ]
     found = [(candidate.utterance.id, candidate.score) for candidate in candidates_of(*rows)]
     assert found == [("does not fit its sound", math.inf), ("another", 13.0), ("one", 13.0), ("two", 12.0)]
