@@ -3,6 +3,9 @@
 The network runs once. The search then decodes its log probabilities with different weights: first over a
 coarse grid of the language model's weight and the bonus per token, then in ever smaller steps around the best
 trial. Last, if syllables become hanzi, several weights for rescoring by words are tried.
+
+Fewest errors in tokens win, among the trials that do not write more wrong hanzi than greedy decoding with the
+general model. More means beyond chance: the whole 95 % interval of the difference is above 0.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.text.wording import counted
-from asr.base.types import EditCounts, Logits
+from asr.base.types import EditCounts, Logits, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.word_rescoring import rescore_by_words
-from asr.evaluation.errors.metrics import total_edits
+from asr.evaluation.errors.metrics import count_edits
+from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
+from asr.evaluation.written_text import characters_of
 from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
 
@@ -51,21 +56,43 @@ WEIGHT_DECIMALS = 3
 
 
 class LogProbBatch(NamedTuple):
-    """The network's output for a batch, and the references."""
+    """The network's output for a batch, and what was said."""
 
     log_probs: npt.NDArray[np.float32]  # (B, T, V)
     num_frames: npt.NDArray[np.int32]  # (B,)
-    references: Sequence[tuple[str, ...]]  # (B,)
+    utterances: Sequence[Utterance]  # (B,)
 
 
 @dataclass(frozen=True)
-class WeightTrial:
-    """The weights of a trial and the errors made with them."""
+class DecodedSet:
+    """The errors of a decoder on the dev set.
+
+    Attributes:
+        tokens: of each utterance.
+        characters: of each utterance that has a text, where syllables become hanzi.
+    """
+
+    tokens: Sequence[EditCounts]
+    characters: Sequence[EditCounts]
+
+    @property
+    def edits(self) -> EditCounts:
+        """Return the edits over all tokens."""
+        return sum(self.tokens, EditCounts())
+
+    @property
+    def character_edits(self) -> EditCounts:
+        """Return the edits over all characters."""
+        return sum(self.characters, EditCounts())
+
+
+@dataclass(frozen=True)
+class WeightTrial(DecodedSet):
+    """The errors with the weights of a trial."""
 
     lm_weight: float
     token_bonus: float
     hanzi_weight: float
-    edits: EditCounts
 
 
 def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
@@ -74,19 +101,37 @@ def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator
     plan, batches = data.in_order()
     for indices, batch in zip(plan, batches, strict=True):
         log_probs, num_frames = step(batch.audio, batch.num_samples)
-        references = [data.utterances[index].tokens for index in indices]
-        yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), references)
+        utterances = [data.utterances[index] for index in indices]
+        yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), utterances)
 
 
-def greedy_edits(batches: Iterable[LogProbBatch], vocabulary: Vocabulary) -> EditCounts:
+def decoded_set(
+    batches: Iterable[LogProbBatch], tokens: Iterable[Sequence[str]], converter: Converter | None
+) -> DecodedSet:
+    """Count the errors of hypotheses.
+
+    Args:
+        batches: of the set.
+        tokens: of the hypothesis of each utterance, in the order of the batches.
+        converter: of syllables to hanzi; None to count no characters.
+    """
+    of_tokens, of_characters = [], []
+    said = itertools.chain.from_iterable(batch.utterances for batch in batches)
+    for utterance, hypothesis in zip(said, tokens, strict=True):
+        of_tokens.append(count_edits(utterance.tokens, hypothesis))
+        if converter is not None and utterance.text:
+            written = characters_of(converter.convert(hypothesis).text)
+            of_characters.append(count_edits(characters_of(utterance.text), written))
+    return DecodedSet(of_tokens, of_characters)
+
+
+def greedy_set(
+    batches: Sequence[LogProbBatch], vocabulary: Vocabulary, converter: Converter | None
+) -> DecodedSet:
     """Count the errors of greedy decoding."""
-    return total_edits(
-        (reference, vocabulary.decode(ids))
-        for batch in batches
-        for reference, ids in zip(
-            batch.references, labels_of(best_path(Logits(batch.log_probs, batch.num_frames))), strict=True
-        )
-    )
+    labels = (labels_of(best_path(Logits(batch.log_probs, batch.num_frames))) for batch in batches)
+    tokens = (vocabulary.decode(ids) for ids in itertools.chain.from_iterable(labels))
+    return decoded_set(batches, tokens, converter)
 
 
 class DecoderTuner:
@@ -98,7 +143,8 @@ class DecoderTuner:
         settings: of the decoder; its weights are ignored.
         language_model: to weigh.
         hot_words: favoured by the decoder.
-        converter: for rescoring by words; None to skip that.
+        converter: for rescoring by words and for hanzi; None to skip that.
+        greedy: errors of greedy decoding, which no choice may exceed in hanzi.
         on_trial: receives the number of trials after each.
     """
 
@@ -110,15 +156,16 @@ class DecoderTuner:
         language_model: NGramModel,
         hot_words: HotWords | None,
         converter: Converter | None,
+        greedy: DecodedSet,
         on_trial: Callable[[int], object],
     ) -> None:
         self.batches, self.vocabulary, self.settings = batches, vocabulary, settings
         self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
-        self.on_trial = on_trial
+        self.greedy, self.on_trial = greedy, on_trial
         self.trials: dict[tuple[float, float, float], WeightTrial] = {}
 
-    def tune(self) -> DecoderSettings:
-        """Return the settings with the weights that make the fewest errors."""
+    def tune(self) -> DecoderSettings | None:
+        """Return the settings with the weights that make the fewest errors; None if all write hanzi worse."""
         for weight, bonus in itertools.product(FIRST_WEIGHTS, FIRST_BONUSES):
             self._try(weight, bonus)
         weight_step, bonus_step = FIRST_STEPS
@@ -131,13 +178,21 @@ class DecoderTuner:
             centre = self.best
             for hanzi_weight in HANZI_WEIGHTS:
                 self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
-        return self._settings_of(self.best.lm_weight, self.best.token_bonus, self.best.hanzi_weight)
+        best = self.best
+        if self._writes_worse(best):
+            return None
+        return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight)
 
     @property
     def best(self) -> WeightTrial:
-        """Return the best trial so far; ties go to the trial nearest to the centre of the tied ones."""
-        fewest = min(trial.edits.errors for trial in self.trials.values())
-        tied = [trial for trial in self.trials.values() if trial.edits.errors == fewest]
+        """Return the best trial so far; ties go to the trial nearest to the centre of the tied ones.
+
+        Trials that write hanzi worse count only if all do.
+        """
+        allowed = [trial for trial in self.trials.values() if not self._writes_worse(trial)]
+        allowed = allowed or list(self.trials.values())
+        fewest = min(trial.edits.errors for trial in allowed)
+        tied = [trial for trial in allowed if trial.edits.errors == fewest]
         centre = np.mean([_place(trial) for trial in tied], axis=0)
         return min(tied, key=lambda trial: (np.abs(_place(trial) - centre).sum(), trial.lm_weight))
 
@@ -155,21 +210,36 @@ class DecoderTuner:
         if weights in self.trials:
             return
         search = BeamSearch(self.vocabulary, self._settings_of(*weights), self.language_model, self.hot_words)
-        edits = total_edits(
-            (reference, self._best_tokens(candidates, hanzi_weight))
+        tokens = (
+            self._best_tokens(candidates, hanzi_weight)
             for batch in self.batches
-            for reference, candidates in zip(
-                batch.references, search.decode(batch.log_probs, batch.num_frames), strict=True
-            )
+            for candidates in search.decode(batch.log_probs, batch.num_frames)
         )
-        self.trials[weights] = WeightTrial(*weights, edits)
+        decoded = decoded_set(self.batches, tokens, self.converter)
+        self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights)
         self.on_trial(len(self.trials))
+
+    def _writes_worse(self, trial: WeightTrial) -> bool:
+        """Return whether a trial writes more wrong hanzi than greedy decoding, beyond chance."""
+        if trial.character_edits.errors <= self.greedy.character_edits.errors:
+            return False  # most often, and without the bootstrap
+        test = gain(self.greedy.characters, trial.characters)
+        return test is not None and test.low > 0
 
     def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
         """Return the tokens of the hypothesis that the decoder would return."""
         if self.converter is not None:
             candidates = rescore_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
         return self.vocabulary.decode(candidates[0].ids)
+
+
+def gain(before: Sequence[EditCounts], after: Sequence[EditCounts]) -> PairedTest | None:
+    """Return the difference of two decoders' error rates with its interval; None if nothing was counted."""
+    lengths = [counts.reference_length for counts in before]
+    if not sum(lengths):
+        return None
+    errors = ([counts.errors for counts in each] for each in (before, after))
+    return paired_test(*errors, lengths)
 
 
 def _place(trial: WeightTrial) -> npt.NDArray[np.float64]:
@@ -181,17 +251,17 @@ class TunedDecoder:
     """The result of tuning.
 
     Attributes:
-        settings: with the best weights.
-        path: of the saved settings, in the run's directory.
-        greedy: errors of greedy decoding.
+        settings: with the best weights; None where all write hanzi worse than greedy decoding.
+        path: of the settings in the run's directory, which are saved unless there are none.
+        greedy: errors of greedy decoding, with the general model of hanzi if no other is named.
         best: the trial with the best weights.
         trials: all trials.
         token: what a token of the run is called, see `Vocabulary.token_name`.
     """
 
-    settings: DecoderSettings
+    settings: DecoderSettings | None
     path: Path
-    greedy: EditCounts
+    greedy: DecodedSet
     best: WeightTrial
     trials: Sequence[WeightTrial]
     token: str
@@ -235,8 +305,10 @@ def tune_decoder(
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
     for output in log_prob_batches(recognizer.trained_runner, data):
         outputs.append(output)
-        done = sum(len(each.references) for each in outputs)
+        done = sum(len(each.utterances) for each in outputs)
         on_progress(Work("recognizing", done, len(data.utterances), "utterances"))
+    without = dataclasses.replace(choice, settings=DecoderSettings(), hot_words=None)
+    greedy = greedy_set(outputs, vocabulary, without.converter if vocabulary.is_mandarin else None)
     tuner = DecoderTuner(
         outputs,
         vocabulary,
@@ -244,11 +316,12 @@ def tune_decoder(
         language_model,
         choice.hot_words,
         choice.converter if vocabulary.is_mandarin else None,
+        greedy,
         lambda num_trials: on_progress(Work("decoding", num_trials, unit="trials")),
     )
     best = tuner.tune()
-    save_settings(opened.decoder_path, best)
-    greedy = greedy_edits(outputs, vocabulary)
+    if best is not None:
+        save_settings(opened.decoder_path, best)
     trials = list(tuner.trials.values())
     return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, vocabulary.token_name)
 

@@ -39,31 +39,45 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     with ProgressBars(delay_s=0.0) as bars:
         tuned = tune_decoder(run.directory, arguments.manifest, choice, on_progress=bars)
     _print_trials(tuned)
+    if tuned.settings is None:
+        print(
+            "\nWith every weight, more hanzi are wrong than in greedy decoding with the general model, "
+            f"beyond chance: nothing is chosen, {tuned.path} is left as it was"
+        )
+        return 0
     print(f"\n{tuned.path}: written; `asr evaluate` and `asr transcribe` use these settings from now on")
     return 0
 
 
 def _print_trials(tuned: TunedDecoder) -> None:
     from asr.base.text.terminal_table import align_columns
+    from asr.evaluation.decoder_tuning import gain
+    from asr.evaluation.tables import format_interval, format_rate
 
     greedy, best = tuned.greedy, tuned.best
-    rows: list[tuple[str, ...]] = [
-        ("", "lm_weight", "token_bonus", "hanzi_weight", f"{tuned.token} error rate", "errors")
-    ]
-    rows.append(("greedy", "", "", "", f"{greedy.rate:.2%}", f"{greedy.errors:,}"))
-    others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))
-    for trial in others[:NUM_SHOWN]:
+    units = [tuned.token, "character"] if greedy.characters else [tuned.token]
+    head = [("", "lm_weight", "token_bonus", "hanzi_weight"), ("greedy", "", "", "")]
+    others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))[:NUM_SHOWN]
+    for trial in others:
         weights = (trial.lm_weight, trial.token_bonus, trial.hanzi_weight)
-        rows.append(
-            (
-                "best" if trial is best else "",
-                *(f"{weight:g}" for weight in weights),
-                f"{trial.edits.rate:.2%}",
-                f"{trial.edits.errors:,}",
-            )
+        name = "best" if trial is best and tuned.settings else ""
+        head.append((name, *(f"{weight:g}" for weight in weights)))
+    columns = [[f"{unit} error rate" for unit in units]]
+    for each in (greedy, *others):
+        columns.append(
+            [format_rate(edits.rate) for edits in (each.edits, each.character_edits)][: len(units)]
         )
     print()
-    for line in align_columns(rows):
+    for line in align_columns([(*first, *rates) for first, rates in zip(head, columns, strict=True)]):
         print(line)
-    if best.edits.errors >= greedy.errors:
-        print("\nThe language model does not reduce the errors here: was it trained on text like this set's?")
+    print()
+    for unit, before, after in zip(
+        units, (greedy.tokens, greedy.characters), (best.tokens, best.characters), strict=False
+    ):
+        test = gain(before, after)
+        if test is not None:
+            interval = format_interval(test.low, test.high, "+")
+            chance = "; 0 is within it, so this may be chance" if test.low <= 0 <= test.high else ""
+            print(f"{unit} errors, best minus greedy: {test.difference:+.2%}, interval {interval}{chance}")
+    if best.edits.errors >= greedy.edits.errors:
+        print("The language model does not reduce the errors here: was it trained on text like this set's?")

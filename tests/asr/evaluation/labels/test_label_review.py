@@ -56,6 +56,35 @@ def test_an_utterance_without_finite_probabilities_is_not_a_candidate():
     assert candidates_of((utterance, hypothesis, -math.inf, -math.inf)) == []
 
 
+SPOILED = row("a b c d", "a x c d", 20.0, name="spoiled")
+
+
+def test_a_model_that_is_often_wrong_doubts_no_label_and_says_why():
+    wrong = [row("a b c d", "a y z d", -3.0, name=str(index)) for index in range(10)]
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {index}") for index in range(10)]
+    review = review_labels(evaluation_of(SPOILED, *wrong))
+    assert not review.candidates
+    assert "50% of the other syllables wrong" in review.silence
+    review = review_labels(evaluation_of(SPOILED, *wrong[:1], *right))
+    assert [one.utterance.id for one in review.candidates] == ["spoiled"]
+    assert not review.silence
+
+
+def test_a_model_that_is_wrong_where_it_is_sure_doubts_no_label():
+    sure, doubtful = (0.99, 0.99, 0.99, 0.99), (0.99, 0.5, 0.99, 0.99)
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {n}", confidences=sure) for n in range(5)]
+    wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=sure) for n in range(5)]
+    assert "of which the model is sure" in review_labels(evaluation_of(SPOILED, *right, *wrong)).silence
+    wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=doubtful) for n in range(5)]
+    assert len(review_labels(evaluation_of(SPOILED, *right, *wrong)).candidates) == 1
+
+
+def test_labels_that_the_model_doubts_do_not_count_against_it():
+    spoiled = [row("a b c d", "e f g h", 80.0, name=f"spoiled {index}") for index in range(10)]
+    right = [row("a b c d", "a b c d", 9.0, name=f"right {index}") for index in range(5)]
+    assert len(review_labels(evaluation_of(*spoiled, *right)).candidates) == 10
+
+
 @pytest.mark.parametrize(
     ("said", "recognized", "text", "differs"),
     [

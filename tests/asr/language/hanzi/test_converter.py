@@ -1,5 +1,6 @@
 import itertools
 import json
+import math
 import subprocess
 import sys
 import zipfile
@@ -10,9 +11,11 @@ from rapidfuzz.distance import Levenshtein
 
 from asr.base.errors import UserError
 from asr.language.hanzi.converter import Converter
+from asr.language.hanzi.mixture import own_shares
 from asr.language.hanzi.packed import pack, unpack
-from asr.language.ngram.model import NGrams
+from asr.language.ngram.model import NGramModel, NGrams
 from asr.language.ngram.model_file import save_model
+from asr.training.language_model import train_language_models
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 
 SYLLABLES = ["ni3", "hao3", "hao4", "ma3", "ma5", "ni2"]
@@ -78,18 +81,60 @@ def test_threads_do_not_change_conversions(small):
     assert converter.convert_all(sentences, threads=2) == converter.convert_all(sentences)
 
 
-def test_a_converter_loads_a_folder_of_lm_train(small, tmp_path):
-    model = small.random_model(4, 3)
-    save_model(tmp_path / "words.klm", model)
-    lines = [
-        f"{word}\t{text}\t{np.log(1 / len(texts)):.6f}\n"
-        for word, texts in small.readings.items()
-        for text in texts
-    ]
-    (tmp_path / "pronunciations.tsv").write_text("".join(lines), encoding="utf-8")
-    sentence = ["ni3", "hao4", "ma3"]
-    loaded = Converter.load(tmp_path).convert(sentence)
-    assert loaded.text == small.exact(model).convert(sentence).text
+def own_folder(folder, model, readings):
+    """Write a model and its pronunciations as `asr lm train` does."""
+    save_model(folder / "words.klm", model)
+    rows = [(word, text, math.log(1 / len(texts))) for word, texts in readings.items() for text in texts]
+    lines = [f"{word}\t{text}\t{log_prob:.6f}\n" for word, text, log_prob in rows]
+    (folder / "pronunciations.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_words_of_the_general_model_stay_known_with_an_own_one(small, tmp_path):
+    own = Converter.load(own_folder(tmp_path, small.random_model(4, 3), small.readings))
+    for pinyin in ("xie4 xie4", "jin1 tian1 tian1 qi4 hen3 hao3", "yi1 ran2", "ni3 hao3 ma5"):
+        assert own.convert_pinyin(pinyin).text == Converter.load().convert_pinyin(pinyin).text
+
+
+def test_an_own_text_teaches_its_names(tmp_path):
+    (tmp_path / "own.txt").write_text("晁错来了\n我找晁错\n" * 50, encoding="utf-8")
+    train_language_models([str(tmp_path / "own.txt")], tmp_path / "lm")
+    sentence = ["wo3", "zhao3", "chao2", "cuo4"]
+    assert Converter.load().convert(sentence).text != "我找晁错"
+    assert Converter.load(tmp_path / "lm").convert(sentence).text == "我找晁错"
+
+
+def test_a_word_that_the_general_model_lacks_is_written_as_the_own_text_has_it(tmp_path):
+    words = ["<unk>", "<s>", "</s>", "魑鸹"]
+    ids = np.arange(4, dtype=np.int32)[:, None]
+    unigrams = NGrams(ids, np.full(4, -0.6, np.float32), np.zeros(4, np.float32))
+    pair = NGrams(np.array([[1, 3]], np.int32), np.full(1, -0.1, np.float32), np.zeros(1, np.float32))
+    model = NGramModel.of_ngrams(words, [unigrams, pair])
+    conversion = Converter.load(own_folder(tmp_path, model, {"魑鸹": ["lo7 lo7"]})).convert(
+        ["xie4", "xie4", "lo7", "lo7"]
+    )
+    assert [word.text for word in conversion.words] == ["谢谢", "魑鸹"]
+    assert all(word.is_known for word in conversion.words)
+
+
+def test_a_score_is_that_of_the_interpolated_probabilities(small, tmp_path):
+    own_model = small.random_model(6, 3)
+    converter = Converter.load(own_folder(tmp_path, own_model, small.readings))
+    words = [word.text for word in converter.convert(["ni3", "hao3"]).words]
+    trie = converter.dictionary.trie
+    entries = [converter.dictionary.words.index(word) for word in words]  # each has one reading
+    of_readings = sum(float(trie.entry_log_probs[entry]) for entry in entries)
+    probs = [np.exp(model.log_probs(words)) for model in (converter.model, own_model)]
+    shares = own_shares(max(own_model.counts), 3)
+    assert 0 < shares[0] < shares[1] == shares[2] < 1e-3
+    low, high = (np.log((1 - share) * probs[0] + share * probs[1]).sum() for share in shares[:2])
+    score = converter.convert(["ni3", "hao3"]).score - of_readings
+    assert min(low, high) - 1e-4 <= score <= max(low, high) + 1e-4
+
+
+def test_an_own_model_counts_more_the_more_text_it_has():
+    assert own_shares(500_000, 3).tolist() == [0.2, 0.5, 0.5]
+    assert (own_shares(600, 2) < own_shares(6000, 2)).all()
 
 
 def test_loading_a_converter_names_a_missing_file_and_a_damaged_line(small, tmp_path):
