@@ -133,7 +133,7 @@ def _why_silent(others: Iterable[tuple[Segment, Sequence[AlignedPair]]], token: 
     """Return why a model may not doubt labels, given what it made of the labels that it does not doubt."""
     num_errors = num_tokens = num_sure = num_sure_errors = 0
     for hypothesis, pairs in others:
-        confidences = iter(hypothesis.confidences or [1.0] * len(hypothesis.tokens))
+        confidences = iter(hypothesis.confidences or [0.0] * len(hypothesis.tokens))
         for pair in pairs:
             num_tokens += pair.edit != "insertion"
             num_errors += pair.edit != "equal"

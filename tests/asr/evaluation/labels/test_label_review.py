@@ -41,7 +41,7 @@ def test_candidates_are_ordered_by_their_margin_per_differing_token():
         row("a b c d", "a x c y", 24.0, name="two"),
         row("a b", "a x", 13.0, name="one"),
         row("a b", "a x", 13.0, name="another"),
-        row("a b", "a b", 90.0, name="right"),
+        *(row("a b c d", "a b c d", 90.0, name=f"right {index}") for index in range(3)),
         row("a b", "a x", MIN_SCORE - 0.01, name="doubtful"),
         row("a b", "a x", -3.0, name="sure of the label"),
         row("a b c", "a", math.inf, name="does not fit its sound"),
