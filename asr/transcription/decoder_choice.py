@@ -28,9 +28,9 @@ class DecoderChoice:
         settings: of the search.
         hot_words: words that it favours.
         write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
-        hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi, or
-            `asr.language.hanzi.converter.GENERAL_MODEL`; None for the language model of the settings if it
-            can convert, else the general model.
+        hanzi_model: a folder of `asr lm train` whose words are used, besides those of the general model, to
+            convert syllables to hanzi, or `asr.language.hanzi.converter.GENERAL_MODEL` for the general model
+            alone; None for the language model of the settings if it has words, else the general model.
         itn: whether numbers, dates and amounts of a Mandarin model are written in digits (inverse text
             normalisation).
 

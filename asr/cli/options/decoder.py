@@ -45,8 +45,9 @@ def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
         "--hanzi",
         dest="hanzi_model",
         metavar="DIR",
-        help="convert syllables to hanzi with this folder that `asr lm train` made, or with the built-in "
-        f"model (`{GENERAL}`); default: the folder of --lm if it can, or else the built-in model",
+        help="convert syllables to hanzi with the words of this folder that `asr lm train` made, besides "
+        f"those of the built-in model, or with these alone (`{GENERAL}`); default: the folder of --lm if it "
+        "has words, or else the built-in model alone",
     )
 
 

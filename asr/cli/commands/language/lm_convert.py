@@ -26,7 +26,7 @@ def add_lm_convert_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         type=Path,
         metavar="DIR",
-        help="a folder that `asr lm train` made with a word model (default: the built-in model)",
+        help="a folder that `asr lm train` made, whose words are used besides those of the built-in model",
     )
     parser.add_argument(
         "--soft-tones",
