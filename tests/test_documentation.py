@@ -336,7 +336,7 @@ def accept_a_correction(folder):
     from asr.evaluation.labels.review_file import ReviewRow, write_review
     from data_pipeline.manifests.manifest import read_manifest
 
-    first = read_manifest(folder / "data/mine/test.jsonl")[0]
+    first = read_manifest(folder / "data/mine/train.jsonl")[0]
     suggested = ("ni3", *first.tokens[1:])
     row = ReviewRow("y", first.id, first.audio_path, first.text, first.tokens, suggested, "", "1")
     write_review(folder / "runs/mine/review-mine-train.csv", [row])

@@ -92,9 +92,9 @@ class Recognizer:
             settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
             hot_words: words that the decoder favours.
             write_hanzi: whether the text of a Mandarin model is hanzi; else it is the syllables.
-            hanzi_model: a folder of `asr lm train` by which syllables are converted to hanzi; None for the
-                language model of the settings if it can convert, else the general model. The latter is
-                `asr.language.hanzi.converter.GENERAL_MODEL`.
+            hanzi_model: a folder of `asr lm train` whose words are used, besides those of the general model,
+                to convert syllables to hanzi; None for the language model of the settings if it has words.
+                `asr.language.hanzi.converter.GENERAL_MODEL` is the general model alone.
             itn: whether numbers are written in digits (inverse text normalisation).
 
         Raises:
