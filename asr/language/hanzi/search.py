@@ -177,8 +177,8 @@ def empty_paths(num_paths: int, context_size: int) -> Paths:
 def slot_of(slots: Int32, paths: Paths, place: int) -> np.int64:
     """Return the slot of the path with the same general context as the given one, or an empty slot.
 
-    Of paths that differ in the own model's context only, the best is kept: there would be twice as many, and
-    no text was written better.
+    Of paths that differ in the own model's context only, the best is kept, so that an own model does not
+    multiply the paths.
     """
     context, length = paths.words[place], paths.lengths[place, 0]
     key = np.uint64(length)
