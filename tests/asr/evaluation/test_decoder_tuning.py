@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.types import EditCounts
+from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
+from asr.evaluation.decoder_tuning import DecodedSet, DecoderTuner, WeightTrial, gain
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.run import Run
 
@@ -51,6 +54,37 @@ def test_tuned_weights_are_saved_and_used(run, manifest, language_model, capsys,
     assert syllables_wrong(capsys.readouterr().out) == float(rates["best"]) < float(rates["greedy"])
     assert main(["evaluate", str(run), str(manifest), "--beam", "1"]) == 0
     assert syllables_wrong(capsys.readouterr().out) == float(rates["greedy"])
+
+
+def tuner_of(greedy, *trials):
+    """Return a tuner that has made trials, each given by its wrong syllables and hanzi in 100 utterances."""
+
+    def counted(errors):
+        return [EditCounts(int(index < errors), 0, 0, 10) for index in range(100)]
+
+    vocabulary, decoded = Vocabulary(["ni3"]), DecodedSet(*map(counted, greedy))
+    tuner = DecoderTuner((), vocabulary, DecoderSettings(), None, None, None, decoded, id)
+    for weight, errors in enumerate(trials):
+        tuner.trials[weight, 0.0, 0.0] = WeightTrial(*map(counted, errors), float(weight), 0.0, 0.0)
+    return tuner
+
+
+def test_weights_that_write_hanzi_worse_beyond_chance_are_not_chosen():
+    tuner = tuner_of((50, 20), (10, 60), (30, 22), (40, 10))
+    assert tuner.best.lm_weight == 1.0  # 22 for 20 may be chance, 60 is not
+
+
+def test_nothing_is_chosen_where_all_weights_write_hanzi_worse(monkeypatch):
+    tuner = tuner_of((50, 20), (10, 60), (30, 50))
+    monkeypatch.setattr(tuner, "_try", lambda *weights: None)
+    assert tuner.tune() is None
+
+
+def test_a_gain_has_an_interval_that_says_whether_it_may_be_chance():
+    before, after, little = ([EditCounts(int(i < n), 0, 0, 10) for i in range(100)] for n in (50, 10, 49))
+    assert gain(before, after).high < 0
+    assert gain(before, little).high >= 0
+    assert gain([], []) is None
 
 
 def test_tuning_without_a_language_model_is_an_error(run, manifest, capsys):
