@@ -238,8 +238,8 @@ def gain(before: Sequence[EditCounts], after: Sequence[EditCounts]) -> PairedTes
     lengths = [counts.reference_length for counts in before]
     if not sum(lengths):
         return None
-    errors = ([counts.errors for counts in each] for each in (before, after))
-    return paired_test(*errors, lengths)
+    errors_before, errors_after = ([counts.errors for counts in each] for each in (before, after))
+    return paired_test(errors_before, errors_after, lengths)
 
 
 def _place(trial: WeightTrial) -> npt.NDArray[np.float64]:

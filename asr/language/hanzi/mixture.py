@@ -20,7 +20,6 @@ from asr.language.ngram.model import UNKNOWN_ID, NGramModel, Tables, advance
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 
 # words of own text at which its model counts half, without and with a word before
 HALF_SHARE_WORDS, HALF_SHARE_PAIRS = 2e6, 5e5
@@ -73,23 +72,22 @@ class SentenceBegin(NamedTuple):
 
     words: Int32  # (C,)
     backoffs: Float32  # (C,)
-    lengths: Int64  # (2,)
+    length: int
+    own_length: int
 
 
 def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, SentenceBegin]:
     """Return the models in the form of the search, and the context at the beginning of a sentence."""
-    first = general.begin_context()
+    num_words, first = len(general.words), general.begin_context()
     if own is None:
-        mixture = Mixture(
-            general.tables, len(general.words), general.tables, np.zeros(0, np.int32), np.zeros(0)
-        )
-        return mixture, SentenceBegin(first.words, first.backoffs, np.array([first.length, 0]))
+        nothing = np.zeros(0, np.int32), np.zeros(0)
+        return Mixture(general.tables, num_words, general.tables, *nothing), SentenceBegin(*first, 0)
     other = own.model.begin_context()
-    mixture = Mixture(general.tables, len(general.words), own.model.tables, own.ids, own.shares)
-    return mixture, SentenceBegin(
+    return Mixture(general.tables, num_words, own.model.tables, own.ids, own.shares), SentenceBegin(
         np.concatenate([first.words, other.words]),
         np.concatenate([first.backoffs, other.backoffs]),
-        np.array([first.length, other.length]),
+        first.length,
+        other.length,
     )
 
 
@@ -98,57 +96,51 @@ def advance_both(
     mixture: Mixture,
     context_words: Int32,
     context_backoffs: Float32,
-    context_lengths: Int64,
+    context_length: int,
+    own_context_length: int,
     word: int,
     after_words: Int32,
     after_backoffs: Float32,
-    after_lengths: Int64,
-) -> float:
+) -> tuple[float, int, int]:
     """Return the natural log probability of a word in a context, and write the context after it.
 
     Args:
         mixture: the models.
         context_words: (C,) words of the context in each model.
         context_backoffs: (C,) backoffs of the context.
-        context_lengths: (2,) lengths of the context in each model.
+        context_length: length of the context in the general model.
+        own_context_length: length of the context in the own model.
         word: id of the word.
         after_words: (C,) written: words of the next context; must not share memory with the context.
         after_backoffs: (C,) written: backoffs of the next context.
-        after_lengths: (2,) written: lengths of the next context.
+
+    Returns:
+        natural log probability, and the lengths of the context after the word in each model.
     """
-    if not len(mixture.shares):
-        log_prob, after_lengths[0], _ = advance(
-            mixture.general,
-            context_words,
-            context_backoffs,
-            context_lengths[0],
-            word,
-            after_words,
-            after_backoffs,
-        )
-        return float(log_prob)
     split = len(mixture.general.begins)
-    log_prob, after_lengths[0], _ = advance(
+    log_prob, length, _ = advance(
         mixture.general,
-        context_words[:split],
-        context_backoffs[:split],
-        context_lengths[0],
+        context_words,
+        context_backoffs,
+        context_length,
         word if word < mixture.num_general else UNKNOWN_ID,
-        after_words[:split],
-        after_backoffs[:split],
+        after_words,
+        after_backoffs,
     )
-    own_word = mixture.own_ids[word]
-    if own_word == UNKNOWN_ID:
-        after_lengths[1] = 0
-        return float(log_prob + np.log1p(-mixture.shares[0]))
-    own_log_prob, after_lengths[1], matched = advance(
-        mixture.own,
-        context_words[split:],
-        context_backoffs[split:],
-        context_lengths[1],
-        own_word,
-        after_words[split:],
-        after_backoffs[split:],
-    )
-    share = mixture.shares[matched]
-    return float(log_prob + np.log1p(share * (np.exp(own_log_prob - log_prob) - 1)))
+    own_length = 0
+    if len(mixture.shares):
+        own_word = mixture.own_ids[word]
+        if own_word == UNKNOWN_ID:
+            log_prob += np.log1p(-mixture.shares[0])
+        else:
+            own_log_prob, own_length, matched = advance(
+                mixture.own,
+                context_words[split:],
+                context_backoffs[split:],
+                own_context_length,
+                own_word,
+                after_words[split:],
+                after_backoffs[split:],
+            )
+            log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
+    return log_prob, length, own_length

@@ -35,7 +35,8 @@ class Paths(NamedTuple):
         before: index of the preceding path among those to the arc's start node.
         words: (..., C) words of the language models' context, see `Mixture`.
         backoffs: (..., C) backoffs of the context.
-        lengths: (..., 2) lengths of the context in each model.
+        lengths: length of the context in the general model.
+        own_lengths: length of the context in the own model.
     """
 
     scores: Float64
@@ -44,6 +45,7 @@ class Paths(NamedTuple):
     words: Int32
     backoffs: Float32
     lengths: Int64
+    own_lengths: Int64
 
 
 @compiled
@@ -53,7 +55,8 @@ def best_words(
     mixture: Mixture,
     begin_words: Int32,
     begin_backoffs: Float32,
-    begin_lengths: Int64,
+    begin_length: int,
+    begin_own_length: int,
     end_word: int,
     unknown_word: int,
     tone_cost: float,
@@ -68,7 +71,8 @@ def best_words(
         mixture: the language models.
         begin_words: (C,) words of their context at the beginning of a sentence.
         begin_backoffs: (C,) backoffs of that context.
-        begin_lengths: (2,) lengths of that context.
+        begin_length: length of that context in the general model.
+        begin_own_length: length of that context in the own model.
         end_word: id of the sentence end.
         unknown_word: id of the unknown word, for syllables that are not a word.
         tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
@@ -88,13 +92,14 @@ def best_words(
         np.zeros((num_nodes, beam), np.int32),
         np.zeros((num_nodes, beam, context_size), np.int32),
         np.zeros((num_nodes, beam, context_size), np.float32),
-        np.zeros((num_nodes, beam, 2), np.int64),
+        np.zeros((num_nodes, beam), np.int64),
+        np.zeros((num_nodes, beam), np.int64),
     )
     counts = np.zeros(num_nodes, np.int32)
     counts[0] = 1
     copy_into(kept.words[0, 0], begin_words)
     copy_into(kept.backoffs[0, 0], begin_backoffs)
-    copy_into(kept.lengths[0, 0], begin_lengths)
+    kept.lengths[0, 0], kept.own_lengths[0, 0] = begin_length, begin_own_length
     for node in range(1, num_nodes):
         counts[node] = extend_to(node, arcs, kept, counts, trie, mixture, unknown_word, margin)
     score, place = best_end(kept, counts[-1], mixture, end_word)
@@ -120,6 +125,7 @@ def extend_to(
     found = empty_paths(most + 1, kept.words.shape[2])
     slots = np.full(1 << int(np.log2(most + 1) + 2), NONE, np.int32)  # hash table over contexts
     count, best = 0, -np.inf
+    has_own = len(mixture.shares) > 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
         start, entry = arcs.starts[arc], arcs.entries[arc]
         word = trie.entry_words[entry] if entry >= 0 else unknown_word
@@ -131,29 +137,31 @@ def extend_to(
             if entry == NO_WORD:
                 copy_into(found.words[count], kept.words[start, place])
                 copy_into(found.backoffs[count], kept.backoffs[start, place])
-                copy_into(found.lengths[count], kept.lengths[start, place])
+                length, own_length = kept.lengths[start, place], kept.own_lengths[start, place]
             else:
-                score += advance_both(
+                log_prob, length, own_length = advance_both(
                     mixture,
                     kept.words[start, place],
                     kept.backoffs[start, place],
                     kept.lengths[start, place],
+                    kept.own_lengths[start, place],
                     word,
                     found.words[count],
                     found.backoffs[count],
-                    found.lengths[count],
                 )
-            slot = slot_of(slots, found, count)
+                score += log_prob
+            slot = slot_of(slots, found, count, length)
             path = slots[slot]
             if path == NONE:
                 path = slots[slot] = count
+                found.lengths[path], found.own_lengths[path] = length, own_length
                 count += 1
             elif found.scores[path] >= score:
                 continue
-            else:
+            elif has_own:
                 copy_into(found.words[path], found.words[count])
                 copy_into(found.backoffs[path], found.backoffs[count])
-                found.lengths[path, 1] = found.lengths[count, 1]
+                found.own_lengths[path] = own_length
             found.scores[path], found.arcs[path], found.before[path] = score, arc, place
             best = max(best, score)
     num_kept: int = keep_best(node, kept, found, count, best - margin)
@@ -169,18 +177,19 @@ def empty_paths(num_paths: int, context_size: int) -> Paths:
         np.empty(num_paths, np.int32),
         np.empty((num_paths, context_size), np.int32),
         np.empty((num_paths, context_size), np.float32),
-        np.empty((num_paths, 2), np.int64),
+        np.empty(num_paths, np.int64),
+        np.empty(num_paths, np.int64),
     )
 
 
 @compiled
-def slot_of(slots: Int32, paths: Paths, place: int) -> np.int64:
+def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
     """Return the slot of the path with the same general context as the given one, or an empty slot.
 
     Of paths that differ in the own model's context only, the best is kept, so that an own model does not
     multiply the paths.
     """
-    context, length = paths.words[place], paths.lengths[place, 0]
+    context = paths.words[place]
     key = np.uint64(length)
     for index in range(length):
         key = extend_key(key, context[index])
@@ -188,7 +197,7 @@ def slot_of(slots: Int32, paths: Paths, place: int) -> np.int64:
     slot = np.int64((key ^ (key >> np.uint64(32))) & mask)
     while slots[slot] != NONE:
         other = slots[slot]
-        same = paths.lengths[other, 0] == length
+        same = paths.lengths[other] == length
         for index in range(length):
             same = same and paths.words[other, index] == context[index]
         if same:
@@ -215,11 +224,11 @@ def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) ->
         order[place] = path
     for place in range(num_kept):
         path = order[place]
-        kept.scores[node, place] = found.scores[path]
+        kept.scores[node, place], kept.lengths[node, place] = found.scores[path], found.lengths[path]
+        kept.own_lengths[node, place] = found.own_lengths[path]
         kept.arcs[node, place], kept.before[node, place] = found.arcs[path], found.before[path]
         copy_into(kept.words[node, place], found.words[path])
         copy_into(kept.backoffs[node, place], found.backoffs[path])
-        copy_into(kept.lengths[node, place], found.lengths[path])
     return num_kept
 
 
@@ -228,17 +237,16 @@ def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[
     """Return score and index of the best path to the last node, including the sentence end."""
     best, best_place = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
-    lengths = np.empty_like(kept.lengths[0, 0])
     for place in range(count):
-        log_prob = advance_both(
+        log_prob, _, _ = advance_both(
             mixture,
             kept.words[-1, place],
             kept.backoffs[-1, place],
             kept.lengths[-1, place],
+            kept.own_lengths[-1, place],
             end_word,
             words,
             backoffs,
-            lengths,
         )
         if kept.scores[-1, place] + log_prob > best:
             best, best_place = kept.scores[-1, place] + log_prob, place

@@ -56,7 +56,7 @@ def _print_trials(tuned: TunedDecoder) -> None:
 
     greedy, best = tuned.greedy, tuned.best
     units = [tuned.token, "character"] if greedy.characters else [tuned.token]
-    head = [("", "lm_weight", "token_bonus", "hanzi_weight"), ("greedy", "", "", "")]
+    head: list[tuple[str, ...]] = [("", "lm_weight", "token_bonus", "hanzi_weight"), ("greedy", "", "", "")]
     others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))[:NUM_SHOWN]
     for trial in others:
         weights = (trial.lm_weight, trial.token_bonus, trial.hanzi_weight)
