@@ -16,6 +16,7 @@ from asr.base.types import EditCounts
 from asr.base.work import Work
 from asr.cli.progress_bars import ProgressBars
 from asr.runs.progress import EpochMetrics
+from asr.runs.run import Run
 from asr.runs.stage_record import StageRecord, stage_rows
 from asr.training.monitoring.observer import TrainingObserver, TrainingStart
 
@@ -61,6 +62,7 @@ class TrainingDisplay(TrainingObserver):
             f"training on {duration(start.train_s)} ({counted(start.num_train, 'utterance')}), "
             f"dev {counted(start.num_dev, 'utterance')}, {counted(config.train.epochs, 'epoch')}"
         )
+        print(f"curves, rewritten after every epoch: {Run(start.directory).report_path}")
         if start.num_devices > 1:
             workers = f" of each of {start.num_workers} workers" if start.num_workers > 1 else ""
             print(f"on {', '.join(start.devices)}{workers} ({start.engine}): {_sharing(start)}")

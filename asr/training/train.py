@@ -169,6 +169,7 @@ def _train_and_evaluate(
     observer = observer or TrainingObserver()
     command = resume_command(run.directory, devices)
     engine = start_engine(devices, config.train.cpu_towers)
+    from asr.report.training_page import TrainingPage
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
 
@@ -185,10 +186,11 @@ def _train_and_evaluate(
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
         with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
             _start_run(run, setup, data, engine, observer, resumes)
-            trainer = Trainer(engine, setup, run, stop, observer, profile)
+            page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
+            trainer = Trainer(engine, setup, run, stop, observer, profile, page)
             if resumes:
                 trainer.resume()
-            with _resume_hint_of_errors(run, command):
+            with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():
                 trainer.train()
                 return _evaluate(trainer, data.test) if engine.is_chief else Trained(run)
 
@@ -289,6 +291,8 @@ def _evaluate(trainer: Trainer, test_data: Dataset) -> Trained:
     run, manifest = trainer.run, Path(trainer.config.data.test)
     stages = [stage.layers for stage in read_stages(run.directory)]
     devices = ModelDevices.of_engine(trainer.engine, stages)
+    if trainer.page is not None:
+        trainer.page.evaluating()
     evaluated = evaluate_on_devices(devices, run, test_data, manifest, trainer.stop)
     trainer.stop.raise_if_requested()
     return Trained(run, evaluated, write_report_files(evaluated, run.report_path))

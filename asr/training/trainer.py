@@ -32,6 +32,7 @@ from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.evaluator import Evaluation, EvaluationData, Evaluator
 from asr.model.acoustic_model import AcousticModel
 from asr.model.tensorflow_runner import TensorFlowRunner
+from asr.report.training_page import TrainingPage
 from asr.runs.checkpoint import restore_state, state_of
 from asr.runs.checkpoint_store import CheckpointStore
 from asr.runs.progress import EpochMetrics, EpochSoFar, Progress, is_best
@@ -123,6 +124,7 @@ class Trainer:
         stop: requests to stop before the end.
         observer: receives the progress of training.
         profile: whether to profile some steps on the devices.
+        page: shows the curves after every epoch.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class Trainer:
         stop: StopRequest | None = None,
         observer: TrainingObserver | None = None,
         profile: bool = False,
+        page: TrainingPage | None = None,
     ) -> None:
         config, model = setup.config, setup.model
         self.engine, self.model, self.config, self.run = engine, model, config, run
@@ -160,6 +163,7 @@ class Trainer:
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
+        self.page = page
         self._saved_at_s = time.monotonic()
         self._pictures_at_s = 0.0
 
@@ -336,6 +340,8 @@ class Trainer:
             self.progress, history=history, epoch=EpochSoFar(), reported=self.trouble.reported
         )
         self._save()
+        if self.page is not None:
+            self.page.show(history)
         self._write_tensorboard(metrics)
         self._stop_if_requested()
 
