@@ -15,8 +15,8 @@ from xml.etree.ElementTree import Element
 from asr.pages.svg import drawing, element
 
 HEIGHT = 240
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36  # margins around the plot, in pixels
-LABEL_PX = 13  # height of a line's label, and maximum width of a character
+LEFT, RIGHT, TOP, BOTTOM = 50, 12, 28, 40  # margins around the plot, in pixels
+LABEL_PX = 15  # height of a line's label, and maximum width of a character
 LOG_ABOVE = 5.0  # a wider range (highest / lowest value) gets a logarithmic scale
 MAX_LOG_RANGE = 1000.0  # values below highest / MAX_LOG_RANGE are drawn at the lower edge
 
@@ -106,7 +106,7 @@ def line_chart(
     plot = Plot(width, x_axis, y_axis, show, x_label, right)
     scale = ", log scale" if y_axis.logarithmic else ""
     svg = drawing(title, width, HEIGHT)
-    svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=12))
+    svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=14))
     svg.extend(plot.grid())
     svg.extend(part for line in lines for part in plot.curve(epochs, line))
     svg.extend(plot.labels(epochs, lines))
@@ -139,7 +139,7 @@ def stacked_chart(
     x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
     plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), show, "epoch")
     svg = drawing(title, width, HEIGHT)
-    svg.append(element("text", quantity, class_="label", x=4, y=12))
+    svg.append(element("text", quantity, class_="label", x=4, y=14))
     floor = [0.0] * len(epochs)
     for layer in layers:
         top = [min(1.0, low + value) for low, value in zip(floor, layer.values, strict=True)]
@@ -176,11 +176,11 @@ class Plot:
         for value in self.y_axis.ticks:
             y = self.y(value)
             parts.append(element("line", class_="grid", x1=LEFT, x2=right, y1=y, y2=y))
-            parts.append(element("text", self.show(value), x=LEFT - 6, y=y + 4, text_anchor="end"))
+            parts.append(element("text", self.show(value), x=LEFT - 6, y=y + 5, text_anchor="end"))
         for epoch in self.x_axis.ticks:
             x = self.x(epoch)
             parts.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
-            parts.append(element("text", f"{epoch:g}", x=x, y=floor + 17, text_anchor="middle"))
+            parts.append(element("text", f"{epoch:g}", x=x, y=floor + 18, text_anchor="middle"))
         parts.append(element("line", class_="axis", x1=LEFT, x2=right, y1=floor, y2=floor))
         middle = (LEFT + right) / 2
         parts.append(
@@ -229,7 +229,7 @@ class Plot:
         label = f"best: epoch {epoch}, {self.show(value)}"
         parts = [
             element("line", class_="best", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
-            element("text", label, class_="best", x=label_x, y=TOP + 12, text_anchor=anchor),
+            element("text", label, class_="best", x=label_x, y=TOP + 13, text_anchor=anchor),
         ]
         if math.isfinite(value):
             parts.append(element("circle", class_="best", cx=x, cy=self.y(value), r=5))

@@ -14,8 +14,8 @@ from asr.base.text.wording import counted
 from asr.pages.charts import Chart, round_up
 from asr.pages.svg import drawing, element
 
-HEIGHT = 200
-LEFT, RIGHT, TOP, BOTTOM = 12, 12, 24, 36  # margins around the bars, in pixels
+HEIGHT = 220
+LEFT, RIGHT, TOP, BOTTOM = 12, 12, 42, 40  # margins around the bars, in pixels
 MAX_BARS = 40
 NUM_TICKS = 6
 MIN_BAR_PX = 1.5  # keeps a bar of one clip among a hundred thousand visible
@@ -30,7 +30,7 @@ def histogram(
     *,
     show: Callable[[float], str],
     noun: str,
-    width: int = 400,
+    width: int = 340,
 ) -> Chart:
     """Draw a bar for the number of values in each range; a few far from all others are stated in words.
 
@@ -58,15 +58,15 @@ def histogram(
     for index in range(0, len(edges), max(1, math.ceil(len(counts) / NUM_TICKS))):
         x = round(LEFT + index * step, 1)
         svg.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
-        svg.append(element("text", show(edges[index]), x=x, y=floor + 17, text_anchor="middle"))
+        svg.append(element("text", show(edges[index]), x=x, y=floor + 18, text_anchor="middle"))
     svg.append(element("line", class_="axis", x1=LEFT, x2=width - RIGHT, y1=floor, y2=floor))
     label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
-    svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=12))
+    svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=14))
     if beyond:
         reach = " to ".join(show(value) for value in sorted({beyond[0], beyond[-1]}))
         note = f"not drawn: {counted(len(beyond), noun)} at {reach}"
-        svg.append(element("text", note, class_="label", x=width - 4, y=12, text_anchor="end"))
+        svg.append(element("text", note, class_="label", x=4, y=32))
     return Chart(title, width, svg)
 
 

@@ -3,16 +3,20 @@
     write_page(path, "asr.report", "run_comparison.html", runs=runs)
 
 Templates are in the folder `templates` of the package whose values they show; they extend `page.html` and
-call the macros of `parts.html`, both in `asr/pages/templates`. A page loads no other files, and is complete
-without JavaScript. Every value is escaped.
+call the macros of `parts.html`, both in `asr/pages/templates`. A page loads no other files. It is
+complete, in English, without JavaScript, which shows it in Chinese (`languages.py`). Every value is escaped.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import unescape
 from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
@@ -22,6 +26,7 @@ from markupsafe import Markup
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted, duration, percent, visible
 from asr.base.version import __version__
+from asr.pages.languages import first_language, words_of
 
 HEAD_BYTES = 1000  # of a page, with its generator
 BAR_EM = 5.0  # width of the longest bar of a table
@@ -36,11 +41,13 @@ class Table:
         rows: one cell for each column; the first one names the row. A float is a rate, shown in percent
             beside a bar, whose full width is the table's highest rate.
         kind: "words" to align cells on the left, for text; numbers are aligned on the right.
+        names: the columns whose cells are names, the same in every language, such as tokens.
     """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str | float]]
     kind: str = ""
+    names: Sequence[int] = ()
 
     @functools.cached_property
     def highest(self) -> float:
@@ -68,10 +75,35 @@ def write_page(
     Raises:
         UserError: the file cannot be written.
     """
-    text = render(package, template, written=written or datetime.now(), **values)
+    text = _with_words(_with_contents(render(package, template, written=written or datetime.now(), **values)))
     with whole_file(path, "page") as file:
         # JSON can contain lone surrogates, which UTF-8 cannot encode
         file.write(text.encode(errors="xmlcharrefreplace"))
+
+
+def _with_contents(html: str) -> str:
+    """Give each section an address, and let the page begin with links to them."""
+    headings, addresses = re.compile("<h2>(.*?)</h2>"), Counter[str]()
+    links = []
+
+    def with_address(heading: re.Match[str]) -> str:
+        address = re.sub(r"\W+", "-", unescape(heading[1]).lower()).strip("-")
+        addresses[address] += 1
+        if addresses[address] > 1:
+            address += f"-{addresses[address]}"
+        links.append(f'<a href="#{address}">{heading[1]}</a>')
+        return f'<h2 id="{address}">{heading[1]}</h2>'
+
+    html = headings.sub(with_address, html)
+    # values are escaped, so that the mark is the template's
+    return html.replace('<div id="contents"></div>', f'<div id="contents">{"".join(links)}</div>', 1)
+
+
+def _with_words(html: str) -> str:
+    """Add the Chinese of the page's texts, for `templates/language.js`."""
+    words = json.dumps(words_of(html), ensure_ascii=False).replace("<", "\\u003c")
+    empty = '<script type="application/json" id="words"></script>'
+    return html.replace(empty, empty.replace("><", f">{words}<"), 1)
 
 
 def is_page(path: Path, template: str) -> bool:
@@ -91,7 +123,8 @@ def _generator(template: str) -> str:
 
 def render(package: str, template: str, **values: object) -> str:
     """Return a template of a package rendered with values."""
-    return _environment(package).get_template(template).render(values, generator=_generator(template))
+    own = {"generator": _generator(template), "language": first_language()}
+    return _environment(package).get_template(template).render(values, **own)
 
 
 @functools.cache
@@ -115,6 +148,7 @@ def _environment(package: str) -> Environment:
     }
     environment.globals |= {
         "version": __version__,
+        "language_script": Markup(shared.get_source(environment, "language.js")[0]),
         "stylesheet": Markup(shared.get_source(environment, "style.css")[0]),
     }
     return environment

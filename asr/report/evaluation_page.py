@@ -78,7 +78,7 @@ def write_report(
         run_name=run_name,
         set_name=set_name,
         unit=unit,
-        error_rate=evaluation.edits.rate,
+        headlines=_headlines(unit, set_name, evaluation.edits, scores),
         facts=_facts(unit, evaluation, scored, metrics),
         composition=_composition(evaluation.edits),
         curves=curves(metrics, unit),
@@ -95,6 +95,13 @@ def write_report(
         right=right_utterances(scored),
         config_toml=config_toml,
     )
+
+
+def _headlines(unit: str, set_name: str, edits: EditCounts, scores: Sequence[Score]) -> list[tuple[str, str]]:
+    """Return the error rate of the labels and that of the written text, each with its meaning."""
+    headlines = [(percent(edits.rate), f"{unit} error rate on {set_name}")]
+    written = [score for score in scores if score.name == "character" != unit]
+    return [*headlines, *((percent(s.total.rate), f"{s.name} error rate, as written") for s in written)]
 
 
 def _facts(
@@ -123,11 +130,12 @@ def _facts(
 
 @dataclass(frozen=True)
 class _Part:
-    """The number of tokens that are right, substituted, deleted or inserted."""
+    """The number of tokens that are right, substituted, deleted or inserted, and its share of all four."""
 
     edit: str
     mark: str
     count: int
+    share: float
     meaning: str
 
 
@@ -139,4 +147,8 @@ def _composition(edits: EditCounts) -> list[_Part]:
         "deletion": edits.deletions,
         "insertion": edits.insertions,
     }
-    return [_Part(edit, MARKS[edit], count, f"{count:,} {EDITS[edit]}") for edit, count in counts.items()]
+    total = max(1, sum(counts.values()))
+    return [
+        _Part(edit, MARKS[edit], count, count / total, f"{count:,} {EDITS[edit]}")
+        for edit, count in counts.items()
+    ]

@@ -95,9 +95,7 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
             for run in runs
             if run.metrics
         ]
-        return line_chart(
-            title, quantity, epochs, lines, show=show, may_be_logarithmic=may_be_logarithmic, width=480
-        )
+        return line_chart(title, quantity, epochs, lines, show=show, may_be_logarithmic=may_be_logarithmic)
 
     return [
         chart("Dev error", "errors per token", lambda m: m.dev_error, short_percent, ringed=True),

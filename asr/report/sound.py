@@ -7,12 +7,15 @@ searched, copied and read aloud.
 from __future__ import annotations
 
 import base64
+import io
 import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, refuse_pipe
+import soundfile
+
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio, refuse_pipe
 from asr.base.types import Utterance
 from asr.evaluation.errors.metrics import AlignedPair
 from asr.pages.charts import round_up
@@ -20,6 +23,7 @@ from asr.pages.pictures import png_bytes, spectrogram_picture
 
 MARKS = {"equal": "", "substitution": "S", "deletion": "D", "insertion": "I"}
 HEIGHT_PX = 96  # mel bands
+MAX_SOUND_S = 20.0  # longer recordings are not embedded, to keep the page small
 MAX_COLUMNS = 1200  # of the picture; that of a longer clip is coarser in time, to keep the page small
 PIXELS_PER_S = 75.0  # at least: a clip of more than 12 s is wider than the page, and scrolls
 NARROW_PX, WIDE_PX = 270.0, 640.0
@@ -93,6 +97,7 @@ class SoundFigure:
         hypothesis: tokens that were recognized.
         reference: tokens of the label.
         seconds: times to label.
+        player: data URL of the sound; empty for a long recording.
     """
 
     utterance_id: str
@@ -102,6 +107,7 @@ class SoundFigure:
     hypothesis: FlagRow
     reference: FlagRow
     seconds: Sequence[float]
+    player: str
 
     def left_percent(self, time_s: float) -> float:
         """Return the position of a time, in percent from the left."""
@@ -140,7 +146,16 @@ def sound_figure(
         FlagRow("hypothesis", in_lanes(hypothesis, duration_s, width_px)),
         FlagRow("said", in_lanes(reference, duration_s, width_px)),
         seconds(duration_s, width_px),
+        data_url(waveform) if duration_s <= MAX_SOUND_S else "",
     )
+
+
+def data_url(waveform: Waveform) -> str:
+    """Return a waveform as a data URL: MP3, or WAV where libsndfile writes no MP3."""
+    kind = "mp3" if "MP3" in soundfile.available_formats() else "wav"
+    file = io.BytesIO()
+    soundfile.write(file, waveform, SAMPLE_RATE_HZ, format=kind.upper())
+    return f"data:audio/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def times_of_pairs(pairs: Sequence[AlignedPair], times_s: Sequence[float], duration_s: float) -> list[float]:
