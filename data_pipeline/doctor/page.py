@@ -1,4 +1,7 @@
-"""Writes the doctor's findings as one HTML page: figures, histograms, and examples of every kind to play."""
+"""Writes the doctor's findings as one HTML page: figures, histograms, and examples of every kind to play.
+
+Paths are relative to the folder of all manifests, which the page names once.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +46,21 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
     Raises:
         UserError: the file cannot be written.
     """
-    examples = _Examples(path.parent, diagnosis)
+    paths = [source.path for source in diagnosis.contents.sources]
+    common = Path(os.path.commonpath([path.absolute().parent for path in paths])) if paths else Path.cwd()
+    examples = _Examples(path.parent, common, diagnosis)
     kinds = [examples.of_kind(KINDS[code], findings) for code, findings in diagnosis.by_kind().items()]
     write_page(
         path,
         "data_pipeline.doctor",
         "doctor.html",
         written=written,
-        names=[source.path.name for source in diagnosis.contents.sources],
+        title=paths[0].name if len(paths) == 1 else common.name,
+        folder=str(common),
         num_errors=diagnosis.counts()["error"],
         facts=_facts(diagnosis),
         model=diagnosis.model,
-        manifests=_manifests(diagnosis),
+        manifests=_manifests(diagnosis, common),
         charts=_histograms(diagnosis),
         found={severity: [one for one in kinds if one.kind.severity == severity] for severity in SEVERITIES},
     )
@@ -73,11 +79,17 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     }
 
 
-def _manifests(diagnosis: Diagnosis) -> Table:
+def _short(path: Path, common: Path) -> str:
+    """Return a path relative to a folder, if it is in there."""
+    path = path.absolute()
+    return visible(str(path.relative_to(common) if path.is_relative_to(common) else path))
+
+
+def _manifests(diagnosis: Diagnosis, common: Path) -> Table:
     headings = ["manifest", "used as", "utterances", "audio", "speakers", "errors", "warnings", "notes"]
     rows = [
         [
-            visible(str(summary.source.path)),
+            _short(summary.source.path, common),
             summary.source.role,
             f"{summary.num_utterances:,}",
             duration(summary.duration_s),
@@ -86,7 +98,7 @@ def _manifests(diagnosis: Diagnosis) -> Table:
         ]
         for summary in diagnosis.summaries()
     ]
-    return Table(headings, rows)
+    return Table(headings, rows, names=[0])
 
 
 def _histograms(diagnosis: Diagnosis) -> list[Chart]:
@@ -116,15 +128,19 @@ class _Example:
 
     Attributes:
         finding: the finding.
+        where: manifest, line and id.
         utterance: the utterance it is about; None for a finding about a manifest.
         description: text, tokens and speaker of the utterance.
+        file: path of the recording.
         address: address of the recording, relative to the page.
         has_player: whether the recording can be played.
     """
 
     finding: Finding
+    where: str
     utterance: Utterance | None = None
     description: str = ""
+    file: str = ""
     address: str = ""
     has_player: bool = False
 
@@ -158,22 +174,23 @@ class _Examples:
 
     Args:
         folder: folder of the page, to which links are relative.
+        common: folder of all manifests, to which the paths that are shown are relative.
         diagnosis: the findings to show.
     """
 
-    def __init__(self, folder: Path, diagnosis: Diagnosis) -> None:
-        self._folder = folder.resolve()
+    def __init__(self, folder: Path, common: Path, diagnosis: Diagnosis) -> None:
+        self._folder, self._common = folder.resolve(), common
         self._utterances = {
             (entry.source, entry.line): entry.utterance for entry in diagnosis.contents.entries
         }
 
     def of_kind(self, kind: FindingKind, findings: Sequence[Finding]) -> _KindFound:
         """Return the findings of a kind as the page shows them."""
-        rows = [[visible(one.where), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
+        rows = [[self._where(one), visible(one.detail)] for one in findings[NUM_EXAMPLES:NUM_LISTED]]
         return _KindFound(
             kind,
             [self._example(finding) for finding in findings[:NUM_EXAMPLES]],
-            Table(["where", "finding"], rows, kind="words"),
+            Table(["where", "finding"], rows, kind="words", names=[0]),
             len(findings),
             NUM_LISTED if len(findings) > NUM_LISTED else None,
         )
@@ -181,12 +198,27 @@ class _Examples:
     def _example(self, finding: Finding) -> _Example:
         utterance = self._utterances.get((finding.source, finding.line)) if finding.source else None
         if utterance is None:
-            return _Example(finding)
+            return _Example(finding, self._where(finding))
         description = " · ".join(
             filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker))
         )
         has_player = finding.code not in UNPLAYABLE
-        return _Example(finding, utterance, description, self._address(utterance), has_player)
+        return _Example(
+            finding,
+            self._where(finding),
+            utterance,
+            description,
+            _short(Path(utterance.audio_path), self._common),
+            self._address(utterance),
+            has_player,
+        )
+
+    def _where(self, finding: Finding) -> str:
+        """Return manifest, line and id, as far as they are known."""
+        if finding.source is None:
+            return ""
+        rest = finding.where.removeprefix(str(finding.source.path))
+        return _short(finding.source.path, self._common) + visible(rest)
 
     def _address(self, utterance: Utterance) -> str:
         """Return the address of the recording, relative to the page."""

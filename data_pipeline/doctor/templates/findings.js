@@ -1,4 +1,4 @@
-// Filters, searches and sorts the findings of the doctor's page; without JavaScript all of them are shown.
+// Filters, searches, sorts and plays the findings of the doctor's page; without JavaScript all of them are shown.
 (() => {
   const controls = document.getElementById("controls");
   const search = document.getElementById("search");
@@ -7,10 +7,15 @@
   const severities = [...controls.querySelectorAll("input[name=severity]")];
   const sections = [...document.querySelectorAll("[data-severity]")];
   const cards = [...document.querySelectorAll("article[data-title]")];
+  const titleOf = (card) => card.querySelector("h3 span").textContent;
   const folded = (text) => text.normalize("NFKC").toLowerCase();
   const findings = cards.flatMap((card) =>
     [...card.querySelectorAll(".finding, tbody tr")].map((element) => ({
-      element, card, text: folded(`${card.dataset.title} ${card.dataset.code} ${element.textContent}`),
+      // when it is asked for: the page may be shown in another language since
+      element,
+      card,
+      text: () =>
+        folded([card.dataset.title, titleOf(card), card.dataset.code, element.textContent].join(" ")),
     })));
   const details = new Map(cards.map((card) => [card, card.querySelector("details")]));
   const openedHere = new Set();
@@ -21,7 +26,8 @@
     const counts = new Map(cards.map((card) => [card, 0]));
     let number = 0;
     for (const { element, card, text } of findings) {
-      const fits = words.every((word) => text.includes(word));
+      const searched = words.length ? text() : "";
+      const fits = words.every((word) => searched.includes(word));
       element.hidden = !fits;
       if (!fits) continue;
       counts.set(card, counts.get(card) + 1);
@@ -46,13 +52,13 @@
       section.hidden = !some || !wanted.has(section.dataset.severity);
     }
     const all = number === findings.length;
-    shown.textContent = all ? "" : `${number.toLocaleString("en")} of ${findings.length.toLocaleString("en")} listed findings`;
+    shown.textContent = all ? "" : `${number.toLocaleString("en")} / ${findings.length.toLocaleString("en")}`;
   };
 
   const comparisons = {
     given: (a, b) => a.dataset.place - b.dataset.place,
     number: (a, b) => b.dataset.total - a.dataset.total || a.dataset.place - b.dataset.place,
-    title: (a, b) => a.dataset.title.localeCompare(b.dataset.title),
+    title: (a, b) => titleOf(a).localeCompare(titleOf(b)),
   };
   const sort = () => {
     for (const section of sections) {
@@ -76,11 +82,22 @@
       [...table.tHead.rows[0].cells].forEach((heading, column) => {
         const button = document.createElement("button");
         button.type = "button";
-        button.textContent = heading.textContent;
+        button.append(...heading.childNodes);
         button.addEventListener("click", () => sortRows(table, heading, column));
-        heading.replaceChildren(button);
+        heading.append(button);
       });
     }
+  }
+
+  for (const button of document.querySelectorAll("button.play")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const player = document.createElement("audio");
+      Object.assign(player, { controls: true, autoplay: true, src: button.dataset.address });
+      button.parentElement.after(player);
+      button.remove();
+      player.focus();
+    });
   }
 
   search.addEventListener("input", filter);

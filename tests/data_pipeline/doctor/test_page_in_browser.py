@@ -50,9 +50,9 @@ def shown(page):
 def test_search_finds_a_finding_that_is_folded_away(page):
     page.get_by_label("Search").fill("NO LABEL odd-37")
     assert shown(page) == ["no label"]
-    assert page.locator("tbody tr:visible", has_text="odd-").all_inner_texts()[0].startswith("/")
+    assert page.locator("tbody tr:visible", has_text="odd-").all_inner_texts()[0].startswith("train.jsonl:")
     assert page.locator(".findings tbody tr:visible").count() == 1
-    assert page.locator("output").inner_text().startswith("1 of ")
+    assert page.locator("output").inner_text().startswith("1 / ")
     page.get_by_role("button", name="Reset").click()
     page.wait_for_function("document.querySelector('output').textContent === ''")
     assert len(shown(page)) > 3
@@ -87,3 +87,11 @@ def test_kinds_are_sorted_by_number_and_rows_by_their_columns(page):
 
 def test_page_is_no_wider_than_a_telephone(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_player_is_made_when_it_is_asked_for(page):
+    assert page.locator("audio").count() == 0
+    card = page.locator("article", has_text="no label")
+    with page.expect_event("requestfinished", lambda request: request.url.endswith(".wav")):
+        card.get_by_role("button", name="Play").first.click()
+    assert page.locator("audio").count() == 1
