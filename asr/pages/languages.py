@@ -5,7 +5,8 @@ shows one or the other. Elements with translate="no" hold names (tokens, files, 
 in both.
 
 A line of the table has an English text and its Chinese. In both, {n} stands for a figure, {w} for a text that
-the table translates, {x} for a name; "(s)" is optional; digits distinguish several of a kind: {n} of {n2}.
+the table translates, {x} for a name, {l} for a letter; digits distinguish several of a kind ({n} of {n2}). An
+"(s)" is optional.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ATTRIBUTES = ("title", "aria-label", "alt", "placeholder")
 VERBATIM_TAGS = {"script", "style", "pre"}
 EMPTY_TAGS = {"meta", "img", "input", "br", "link"}
 FIGURE = r"[^A-Za-z\s]+|[\d.]+e[+-]?\d+"
-PATTERNS = {"n": FIGURE, "w": ".+?", "x": ".+?"}
+PATTERNS = {"n": FIGURE, "w": ".+?", "x": ".+?", "l": "[A-Z]"}
 WORD = re.compile(r"[A-Za-z]{2}")  # a text without any has nothing to translate
 
 
@@ -51,14 +52,14 @@ def chinese(text: str) -> str | None:
 
 
 def words_of(html: str) -> dict[str, str]:
-    """Return the Chinese of each text of a page that has one."""
-    found = {text: chinese(text) for text in _texts(html)}
-    return {text: other for text, other in found.items() if other and other != text}
+    """Return the Chinese of each text of a page that has one, by the text with single spaces."""
+    found = {" ".join(lines): [chinese(line) or line for line in lines] for lines in _texts(html)}
+    return {text: "\n".join(others) for text, others in found.items() if " ".join(others) != text}
 
 
 def untranslated(html: str) -> list[str]:
     """Return the texts of a page without Chinese, sorted."""
-    return sorted({text for text in _texts(html) if chinese(text) is None})
+    return sorted({line for lines in _texts(html) for line in lines if chinese(line) is None})
 
 
 class _Pattern(NamedTuple):
@@ -112,7 +113,7 @@ class _TextParser(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.texts: list[str] = []
+        self.texts: list[list[str]] = []  # of lines, which only tooltips of drawings have
         self._open: list[tuple[str, bool]] = []  # tags, and whether their content is verbatim
 
     @override
@@ -120,7 +121,7 @@ class _TextParser(HTMLParser):
         values = dict(attrs)
         is_verbatim = self._is_verbatim or values.get("translate") == "no"
         if not is_verbatim:
-            self.texts += [value for name in ATTRIBUTES if (value := values.get(name))]
+            self.texts += [[value] for name in ATTRIBUTES if (value := values.get(name))]
         if tag not in EMPTY_TAGS:
             self._open.append((tag, is_verbatim or tag in VERBATIM_TAGS))
 
@@ -132,16 +133,20 @@ class _TextParser(HTMLParser):
     @override
     def handle_data(self, data: str) -> None:
         if not self._is_verbatim:
-            self.texts.append(data)
+            is_tooltip = len(self._open) > 3 and self._open[-1][0] == "title"
+            self.texts.append(data.split("\n") if is_tooltip else [data])
 
     @property
     def _is_verbatim(self) -> bool:
         return bool(self._open) and self._open[-1][1]
 
 
-def _texts(html: str) -> Iterator[str]:
-    """Yield the texts of a page, with single spaces."""
+def _texts(html: str) -> Iterator[list[str]]:
+    """Yield the lines of each text of a page, with single spaces."""
     parser = _TextParser()
     parser.feed(html)
     parser.close()
-    yield from filter(None, (" ".join(text.split()) for text in parser.texts))
+    for text in parser.texts:
+        lines = [" ".join(line.split()) for line in text]
+        if any(lines):
+            yield lines

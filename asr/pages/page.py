@@ -83,16 +83,17 @@ def write_page(
 
 def _with_contents(html: str) -> str:
     """Give each section an address, and let the page begin with links to them."""
-    headings, addresses = re.compile("<h2>(.*?)</h2>"), Counter[str]()
+    headings, addresses = re.compile("<h2( translate=no)?>(.*?)</h2>"), Counter[str]()
     links = []
 
     def with_address(heading: re.Match[str]) -> str:
-        address = re.sub(r"\W+", "-", unescape(heading[1]).lower()).strip("-")
+        attribute, title = heading[1] or "", heading[2]
+        address = re.sub(r"\W+", "-", unescape(title).lower()).strip("-")
         addresses[address] += 1
         if addresses[address] > 1:
             address += f"-{addresses[address]}"
-        links.append(f'<a href="#{address}">{heading[1]}</a>')
-        return f'<h2 id="{address}">{heading[1]}</h2>'
+        links.append(f'<a href="#{address}"{attribute}>{title}</a>')
+        return f'<h2 id="{address}"{attribute}>{title}</h2>'
 
     html = headings.sub(with_address, html)
     # values are escaped, so that the mark is the template's

@@ -107,7 +107,7 @@ def known_table(errors: SyllableErrors) -> Table | None:
         for one in known
     ]
     headings = ("well-known confusions", "times", "of possible times", "most frequent", "remedy")
-    return Table(headings, rows, "words explained")
+    return Table(headings, rows, "words explained", names=[3])
 
 
 def format_confusion(confusion: Confusion) -> str:
@@ -127,7 +127,7 @@ def confusion_table(part: Part, confusions: Sequence[Confusion]) -> Table | None
         [format_part(c.said), format_part(c.recognized), f"{c.count:,} of {c.out_of:,}", c.rate]
         for c in confusions[:NUM_CONFUSIONS]
     ]
-    return Table((f"{part} said", "recognized", "times", "rate"), rows, "words") if rows else None
+    return Table((f"{part} said", "recognized", "times", "rate"), rows, "words", [0, 1]) if rows else None
 
 
 def tone_matrix(errors: SyllableErrors) -> list[ToneRow]:
@@ -177,5 +177,7 @@ def hanzi_tables(scored: Sequence[Scored]) -> HanziTables | None:
     return HanziTables(
         errors,
         Table(("", "of all hanzi", "hanzi"), rows),
-        Table(("reference", "hypothesis", "syllable", "times"), examples, "words") if examples else None,
+        Table(("reference", "hypothesis", "syllable", "times"), examples, "words", [0, 1, 2])
+        if examples
+        else None,
     )

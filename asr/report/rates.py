@@ -111,7 +111,10 @@ def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -
         ends = rate_interval([s.edits.errors for s in members], [s.edits.reference_length for s in members])
         right = f"{num_right:,} of {len(members):,}"
         rows.append([name, edits.rate, interval(ends, len(members)), f"{edits.reference_length:,}", right])
-    return GroupTable(Table(headings, rows[:NUM_SPEAKERS]), Table(headings, rows[NUM_SPEAKERS:]))
+    names = [0] if title in ("corpus", "speaker") else []
+    return GroupTable(
+        *(Table(headings, part, names=names) for part in (rows[:NUM_SPEAKERS], rows[NUM_SPEAKERS:]))
+    )
 
 
 def grouped(scored: Sequence[Scored], names: Sequence[str]) -> dict[str, list[Scored]]:

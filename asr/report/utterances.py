@@ -106,11 +106,11 @@ def confusions(scored: Sequence[Scored]) -> list[Table]:
     drops = [[said, f"{count:,} of {times_said[said]:,}"] for said, count in most_frequent(dropped)]
     additions = [[recognized, f"{count:,}"] for recognized, count in most_frequent(added)]
     lists = [
-        (["reference", "hypothesis", "times", "differs in"], swaps),
-        (["deleted", "times"], drops),
-        (["inserted", "times"], additions),
+        (["reference", "hypothesis", "times", "differs in"], swaps, [0, 1]),
+        (["deleted", "times"], drops, [0]),
+        (["inserted", "times"], additions, [0]),
     ]
-    return [Table(headings, rows, "words") for headings, rows in lists if rows]
+    return [Table(headings, rows, "words", names) for headings, rows, names in lists if rows]
 
 
 def most_frequent(counts: Counter[K]) -> list[tuple[K, int]]:

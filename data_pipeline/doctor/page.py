@@ -23,6 +23,20 @@ from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, FindingKin
 
 NUM_EXAMPLES = 6  # of a kind, shown with a player
 NUM_LISTED = 200  # of a kind, listed by name
+MESSAGES = {  # kinds whose detail is an error's message, or names, and the same in every language
+    "unreadable-manifest",
+    "broken-vocabulary",
+    "broken-line",
+    "byte-order-mark",
+    "missing-audio",
+    "empty-audio",
+    "truncated-audio",
+    "corrupt-audio",
+    "decoder-stopped",
+    "unknown-token",
+    "unseen-token",
+    "odd-token",
+}
 UNPLAYABLE = {
     "missing-audio",
     "empty-audio",
@@ -164,6 +178,11 @@ class _KindFound:
     cut: int | None
 
     @property
+    def has_messages(self) -> bool:
+        """Return whether the findings' details are errors' messages, or names."""
+        return self.kind.code in MESSAGES
+
+    @property
     def num_more(self) -> int:
         """Return the number of findings that are not examples."""
         return self.total - len(self.examples)
@@ -190,7 +209,7 @@ class _Examples:
         return _KindFound(
             kind,
             [self._example(finding) for finding in findings[:NUM_EXAMPLES]],
-            Table(["where", "finding"], rows, kind="words", names=[0]),
+            Table(["where", "finding"], rows, kind="words", names=[0, 1] if kind.code in MESSAGES else [0]),
             len(findings),
             NUM_LISTED if len(findings) > NUM_LISTED else None,
         )

@@ -55,7 +55,7 @@ def _overview(inspections: Sequence[Inspection]) -> Table:
         for inspection in inspections
     ]
     headings = ["", "audio", "utterances", "distinct sentences", "speakers", "tokens", "labels"]
-    return Table([*headings, f"labels with under {RARE} occurrences"], rows)
+    return Table([*headings, f"labels with under {RARE} occurrences"], rows, names=[0])
 
 
 def _unseen(inspections: Sequence[Inspection]) -> Table:
@@ -74,7 +74,7 @@ def _unseen(inspections: Sequence[Inspection]) -> Table:
         for unseen in inspection.unseen
     ]
     headings = ["", "not in training", "number", "occurrences", "in utterances", "audio of these", "which"]
-    return Table(headings, rows, "words unseen")
+    return Table(headings, rows, "words unseen", names=[0])
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _shown(inspection: Inspection) -> _Shown:
         inspection.name,
         charts,
         [_counts("labels", inspection.label_counts, NUM_SHOWN), *parts],
-        Table(["speaker", "audio"], list(speakers.items())),
+        Table(["speaker", "audio"], list(speakers.items()), names=[0]),
         inspection.rare_labels,
         syllable_table(inspection.label_counts) if inspection.part_counts else None,
     )
@@ -131,4 +131,4 @@ def _counts(what: str, counts: Mapping[str, int], num_shown: int) -> Table:
     rows: list[list[str | float]] = [
         [label, f"{count:,}", count / total] for label, count in list(counts.items())[:num_shown]
     ]
-    return Table([what, "occurrences", "share"], rows)
+    return Table([what, "occurrences", "share"], rows, names=[0])
