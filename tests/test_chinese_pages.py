@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import re
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +11,7 @@ from helpers.corpora.defects import DEFECTS, SmallCorpus, examine
 from helpers.transcripts import segment_of
 
 from asr.audio.recording import write_wav
-from asr.base.config import Config, TrainConfig
+from asr.base.config import Config, TrainConfig, dump_config
 from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.evaluation.comparison import compare_records
@@ -175,13 +173,15 @@ def test_inspect_page(tmp_path, monkeypatch):
     assert missing(tmp_path / "inspect.html") == []
 
 
-def test_comparison_of_runs(trained_run, tmp_path, monkeypatch):
-    for name in ("a", "b"):
-        shutil.copytree(trained_run, tmp_path / name)
-    config = (tmp_path / "b" / "config.toml").read_text()
-    (tmp_path / "b" / "config.toml").write_text(re.sub(r"\nseed = \d+", "\nseed = 77", config))
+def test_comparison_of_runs(tmp_path, monkeypatch):
+    for name, history in (("a", EPOCHS), ("b", EPOCHS[:2]), ("c", [])):
+        run = Run(tmp_path / name)
+        run.directory.mkdir()
+        config = Config(train=TrainConfig(epochs=5, seed=77 if name == "b" else 1))
+        (run.directory / "config.toml").write_text(dump_config(config), encoding="utf-8")
+        run.write_metrics(history)
     monkeypatch.chdir(tmp_path)
-    assert main(["compare", "a", "b"]) == 0
+    assert main(["compare", "a", "b", "c"]) == 0
     (page,) = tmp_path.glob("**/compare*.html")
     assert "77" in page.read_text()
     assert missing(page) == []

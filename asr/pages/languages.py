@@ -25,7 +25,7 @@ from typing_extensions import override
 ATTRIBUTES = ("title", "aria-label", "alt", "placeholder")
 VERBATIM_TAGS = {"script", "style", "pre"}
 EMPTY_TAGS = {"meta", "img", "input", "br", "link"}
-FIGURE = r"[^A-Za-z\s]+|[\d.]+e[+-]?\d+"
+FIGURE = r"[^A-Za-z\s]*[^A-Za-z\s.,:;]|[\d.]+e[+-]?\d+"
 PATTERNS = {"n": FIGURE, "w": ".+?", "x": ".+?", "l": "[A-Z]"}
 WORD = re.compile(r"[A-Za-z]{2}")  # a text without any has nothing to translate
 
@@ -36,19 +36,18 @@ def first_language(environment: Mapping[str, str] = os.environ) -> str:
     return "zh" if locale.lower().startswith("zh") else "en"
 
 
+@functools.lru_cache(10_000)  # the parts of a list are looked up in many ways
 def chinese(text: str) -> str | None:
     """Return the Chinese of an English text, or None if the table has none.
 
     A text without words is its own Chinese.
     """
-    if not WORD.search(text):
-        return text
     exact, patterns = _table()
     if text in exact:
         return exact[text]
-    return next(
-        filter(None, (pattern.chinese(text) for pattern in patterns if pattern.literal in text)), None
-    )
+    likely = (pattern for pattern in patterns if pattern.literal in text)
+    found = next(filter(None, (pattern.chinese(text) for pattern in likely)), None)
+    return text if found is None and not WORD.search(text) else found
 
 
 def words_of(html: str) -> dict[str, str]:
