@@ -10,7 +10,7 @@ runs/demo/stages.json      what each device held, if it was trained in stages on
 runs/demo/left_out.txt     recordings that cannot be trained on, with reasons, if there are any
 runs/demo/tensorboard/     curves, sound and pictures for TensorBoard
 runs/demo/decoder.toml     decoder settings, if `asr tune-decoder` was run
-runs/demo/report.html      curves, error rates, worst utterances
+runs/demo/report.html      curves after every epoch; at the end error rates and worst utterances
 """
 
 from __future__ import annotations
