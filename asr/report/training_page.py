@@ -93,7 +93,7 @@ class TrainingPage:
         except Exception as error:  # hours of training are worth more than a page, whatever is wrong with it
             if not self._has_failed:
                 what = str(error) if isinstance(error, UserError) else f"{self._run.report_path}: {error!r}"
-                logger.warning("%s; training goes on without this page", what)
+                logger.warning("%s; training continues without this page", what)
             self._has_failed = True
 
 

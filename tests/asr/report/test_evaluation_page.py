@@ -597,6 +597,46 @@ def test_a_long_clip_scrolls_and_its_spectrogram_stays_small(page: Any, tmp_path
     assert (tmp_path / "report.html").stat().st_size < 200_000
 
 
+def test_worst_utterances_have_their_sound_unless_it_is_long(
+    page: Any, recording: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.wav"
+    write_wav(path, np.zeros(30 * 16000, np.int16))
+    rows = [sounding(recording, "a b", "a c", 0.1, 0.2), sounding(path, "a b c", "x y z", 0.1, 0.2, 0.3)]
+    long, short = cards_of(page(*rows), "Worst utterances")
+    assert long.find("audio") is None
+    audio, picture = short.find("audio"), short.find(".//div[@class='picture']")
+    assert audio is not None
+    assert picture is not None
+    sound = base64.b64decode(audio.attrib["src"].partition(",")[2], validate=True)
+    assert len(read_audio(io.BytesIO(sound))) == pytest.approx(32000, abs=3000)
+    assert float(picture.attrib["data-duration-s"]) == 2.0
+
+
+def test_headline_has_the_rate_of_the_written_text_beside_that_of_the_labels(page: Any) -> None:
+    said, hypothesis = example("ni3 hao3", "ni3 hao3", text="你好")
+    root = page((said, segment_of(hypothesis.tokens, "你号")))
+    figures = [text_of(node) for node in root.findall(".//strong[@class='headline']")]
+    assert figures == ["0.0%", "50.0%"]
+
+
+def test_bar_of_edits_is_to_scale(page: Any) -> None:
+    strip = page(example("a b c d e f g", "a b c d e f h i j")).find(".//div[@class='strip']")
+    widths = {node.attrib["class"]: node.attrib["style"] for node in strip}
+    assert widths == {
+        "equal": "width:66.667%",
+        "substitution": "width:11.111%",
+        "insertion": "width:22.222%",
+    }
+
+
+def test_contents_link_every_section(page: Any) -> None:
+    root = page(metrics=epochs_of([0.9, 0.5]))
+    links = {text_of(link): link.attrib["href"] for link in root.iterfind(".//nav//a")}
+    assert links == {text_of(heading): f"#{heading.attrib['id']}" for heading in root.iter("h2")}
+    assert links["Worst utterances"] == "#worst-utterances"
+
+
 def test_a_missing_recording_is_reported_beside_the_alignment(page: Any, recording: Path) -> None:
     rows = [sounding(recording, "a b", "a c", 0.1, 0.2), example("a b c", "x y z", audio_path="gone.wav")]
     gone, there = cards_of(page(*rows), "Worst utterances")

@@ -106,7 +106,7 @@ def test_page_that_cannot_be_written_is_reported_once_and_does_not_stop_training
                 self.path.rmdir()
 
     trained = train(config, name="x", observer=Blocker())
-    warnings = [r.message for r in caplog.records if "training goes on without this page" in r.message]
+    warnings = [r.message for r in caplog.records if "training continues without this page" in r.message]
     assert len(warnings) == 1
     assert str(trained.run.report_path) in warnings[0]
     assert trained.run.report_path.is_file()
