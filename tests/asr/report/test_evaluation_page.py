@@ -622,6 +622,7 @@ def test_headline_has_the_rate_of_the_written_text_beside_that_of_the_labels(pag
 
 def test_bar_of_edits_is_to_scale(page: Any) -> None:
     strip = page(example("a b c d e f g", "a b c d e f h i j")).find(".//div[@class='strip']")
+    assert strip is not None
     widths = {node.attrib["class"]: node.attrib["style"] for node in strip}
     assert widths == {
         "equal": "width:66.667%",
