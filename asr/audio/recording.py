@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import logging
 import math
 import os
 import re
@@ -21,11 +22,16 @@ import numpy.typing as npt
 import soundfile
 
 from asr.audio.containers import cut_off_reason, whole_audio, without_tags
+from asr.audio.formats import conversion
+from asr.audio.media.child import media_header, open_media
+from asr.audio.media.kinds import is_silk, media_kind
 from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
 from asr.base.system.paths import path_on_disk
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_RATE_HZ = 16000
 WINDOW_SAMPLES = 400  # 25 ms: a shorter clip has no feature frame
@@ -52,7 +58,7 @@ class AudioHeader:
         rate_hz: samples per second of each channel.
         num_channels: at least 1.
         duration_s: seconds of audio.
-        container: libsndfile's name of the format: WAV, FLAC, OGG, MP3, ...
+        container: name of the format: WAV, FLAC, OGG, MP3, MP4, Matroska, ...
         length_is_stated: whether a missing end would be noticed.
         needs_decoding: whether only decoding shows if the samples can be used.
     """
@@ -70,8 +76,9 @@ def read_audio(source: AudioSource) -> Waveform:
 
     Args:
         source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
-            rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...). A path may also
-            name a recording within a larger file: see `piece_of_file`.
+            rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...) or FFmpeg (M4A, MP4,
+            MOV, WebM, Matroska, AAC, WMA, AMR, 3GP, ...; of a video, its audio). A path may also name a recording
+            within a larger file: see `piece_of_file`.
 
     Returns:
         (S,) int16 samples at 16 kHz.
@@ -153,6 +160,12 @@ def _read_header(stream: BinaryIO, name: str) -> AudioHeader:
     wav = _checked_wav(stream, name)
     if wav and wav.is_plain:
         return AudioHeader(wav.rate_hz, wav.num_channels, wav.num_frames / wav.rate_hz, "WAV")
+    if kind := media_kind(stream):
+        media, duration_s = media_header(stream, kind, name)
+        _log_tracks(name, media.num_tracks)
+        return AudioHeader(
+            media.rate_hz, media.num_channels, duration_s, media.container, media.length_is_stated, True
+        )
     with _open_sound(stream, name) as (file, is_stated):
         rate_hz, container, subtype = file.samplerate, file.format, file.subtype
         duration_s = file.frames / rate_hz
@@ -172,6 +185,46 @@ def _checked_wav(stream: BinaryIO, name: str) -> Wav | None:
     if reason:
         raise UserError(f"{name}: {reason}")
     return wav
+
+
+def read_part(path: str | Path, begin_s: float, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
+    """Read a part of a recording without decoding all that comes before it.
+
+    Args:
+        path: of the recording.
+        begin_s: of the part, in seconds.
+        longest_s: its length; it is shorter at the end of the recording.
+
+    Returns:
+        (S, channels) samples from -1 to 1, and their rate in Hz.
+
+    Raises:
+        UserError: see `read_audio`.
+    """
+    with _open_stream(path) as (stream, name):
+        if kind := media_kind(stream):
+            with open_media(stream, kind, name, begin_s) as (media, blocks):
+                num_samples, parts = round(longest_s * media.rate_hz), []
+                for block in blocks:
+                    parts.append(block[:num_samples])
+                    num_samples -= len(parts[-1])
+                    if not num_samples:
+                        break
+            samples = np.concatenate(parts) if parts else np.zeros((0, media.num_channels), np.float32)
+            scale = INT16_SCALE if samples.dtype == np.int16 else 1.0
+            return samples.astype(np.float32) / np.float32(scale), media.rate_hz
+    try:
+        with soundfile.SoundFile(str(path)) as file:
+            file.seek(round(begin_s * file.samplerate))
+            return _frames(file, round(longest_s * file.samplerate), "float32"), int(file.samplerate)
+    except (soundfile.LibsndfileError, TypeError) as error:
+        raise UserError(f"{path}: can no longer be read ({_reason(error)}); copy it again") from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _log_tracks(name: str, num_tracks: int) -> None:
+    if num_tracks > 1:  # once a file, which training reads in each epoch
+        logger.info("%s: has %d audio tracks; the default one is read, or else the first", name, num_tracks)
 
 
 def audio_duration_s(path: str | Path) -> float:
@@ -299,9 +352,9 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
     try:
         file = soundfile.SoundFile(_Decoded(whole))
     except (soundfile.LibsndfileError, TypeError) as error:
-        raise UserError(
-            f"{name}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
-        ) from None
+        reason = "SILK, as WeChat stores voice messages" if is_silk(stream) else _reason(error)
+        remedy = "convert it by silk-v3-decoder" if is_silk(stream) else f"convert it: {conversion(name)}"
+        raise UserError(f"{name}: not audio that can be read here ({reason}); {remedy}") from None
     with file:
         if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
             raise UserError(
@@ -312,10 +365,10 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
 
 
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
-    """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
-    with _open_sound(stream, name) as (file, _):
-        parts = list(_complete_blocks(file, name))
-        return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), file.samplerate
+    """Decode a whole file to (S, channels) samples, and return them with their rate."""
+    with _open_coded(stream, name) as (blocks, rate_hz):
+        parts = list(blocks)
+        return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), rate_hz
 
 
 @contextlib.contextmanager
@@ -324,6 +377,18 @@ def _open_blocks(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDA
     wav = _checked_wav(stream, name)
     if wav and wav.is_plain:
         yield plain_blocks(stream, wav, BLOCK_FRAMES), wav.rate_hz
+        return
+    with _open_coded(stream, name) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _open_coded(stream: BinaryIO, name: str) -> Iterator[tuple[Iterator[npt.NDArray[Any]], int]]:
+    """Open what is not plain WAV as `_open_blocks` does."""
+    if kind := media_kind(stream):
+        with open_media(stream, kind, name) as (media, blocks):
+            _log_tracks(name, media.num_tracks)
+            yield blocks, media.rate_hz
         return
     with _open_sound(stream, name) as (file, _):
         yield _complete_blocks(file, name), file.samplerate
@@ -348,7 +413,7 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
             yield block
     except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for a negative number of frames
         raise UserError(
-            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
+            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it: {conversion(name)}"
         ) from None
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.signal
-import soundfile
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.recording import (
@@ -23,6 +22,7 @@ from asr.audio.recording import (
     WINDOW_SAMPLES,
     Waveform,
     audio_duration_s,
+    read_part,
     refuse_pipe,
     resample,
 )
@@ -200,13 +200,7 @@ def read_response(piece: SoundPiece) -> npt.NDArray[np.float32]:
 
 def _read(piece: SoundPiece, longest_s: float) -> tuple[npt.NDArray[np.float32], int]:
     """Return the samples of a piece, (S, channels), and their rate in Hz."""
-    try:
-        with soundfile.SoundFile(piece.path) as file:
-            rate_hz = int(file.samplerate)
-            file.seek(round(piece.begin_s * rate_hz))
-            samples = file.read(round(longest_s * rate_hz), dtype="float32", always_2d=True)
-    except (OSError, soundfile.LibsndfileError, TypeError) as error:
-        raise UserError(f"{piece.path}: can no longer be read ({error}); copy it again") from None
+    samples, rate_hz = read_part(piece.path, piece.begin_s, longest_s)
     if not len(samples):
         raise UserError(
             f"{piece.path}: ends before {piece.begin_s:g} s, contrary to its header; convert it again"

@@ -1,0 +1,1 @@
+"""Recordings of phones, browsers and cameras, which libsndfile does not read; FFmpeg does, through PyAV."""

@@ -1,0 +1,217 @@
+"""Decode containers in processes of their own, which a crafted file may crash, fill or keep busy without harm.
+
+FFmpeg has hundreds of thousands of lines of C. A file of 74 kB that declares 80 million samples makes it allocate
+2.8 GB within 18 s; a decoding process has a limit of memory, and one of the time until it answers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import io
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy.typing as npt
+
+from asr.audio.formats import conversion
+from asr.audio.media.kinds import Kind, MediaHeader
+from asr.base.errors import UserError
+from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
+
+MEMORY_BYTES = 1 << 30  # beyond the interpreter's own; an index of ten hours has less than a tenth of it
+LIMIT_S = 20.0  # until the next answer, which is due after some seconds at most
+NEXT = None  # a request for the next answer
+
+
+class Request(NamedTuple):
+    """What a process is to decode.
+
+    Attributes:
+        data: contents of the file, or a path that opens it.
+        kind: its container.
+        name: for errors.
+        begin_s: of the first sample; None for the duration.
+    """
+
+    data: bytes | str
+    kind: Kind
+    name: str
+    begin_s: float | None
+
+
+_idle: list[_Worker] = []
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def open_media(
+    stream: BinaryIO, kind: Kind, name: str, begin_s: float = 0.0
+) -> Iterator[tuple[MediaHeader, Iterator[npt.NDArray[Any]]]]:
+    """Open a container's audio: return its header and (S, channels) int16 or float32 samples in blocks.
+
+    Args:
+        stream: seekable; its position is not used.
+        kind: see `media_kind`.
+        name: for errors.
+        begin_s: of the first sample, in seconds.
+
+    Raises:
+        UserError: the container is damaged, or its audio cannot be decoded; at its end where it is cut off.
+    """
+    with _answers(stream, kind, name, begin_s) as answers:
+        header = next(answers)
+        assert isinstance(header, MediaHeader)
+        yield header, (block for block in answers if len(block))
+
+
+def media_header(stream: BinaryIO, kind: Kind, name: str) -> tuple[MediaHeader, float]:
+    """Return a container's header, and the length of its audio in seconds, by its packets.
+
+    Raises:
+        UserError: see `open_media`.
+    """
+    with _answers(stream, kind, name, None) as answers:
+        header, duration_s = next(answers), 0.0
+        for duration_s in answers:
+            pass
+        return header, duration_s
+
+
+@contextlib.contextmanager
+def _answers(stream: BinaryIO, kind: Kind, name: str, begin_s: float | None) -> Iterator[Iterator[Any]]:
+    """Ask a process, and return its answers up to the last one; a process that is not finished is ended."""
+    worker = _idle_worker()
+    is_finished = False
+
+    def received() -> Iterator[Any]:
+        nonlocal is_finished
+        worker.child.send(Request(_reopened(stream), kind, name, begin_s))
+        while True:
+            answer = worker.answer(name)
+            if answer is None or isinstance(answer, UserError):
+                is_finished = True
+            if answer is None:
+                return
+            if isinstance(answer, UserError):
+                raise answer
+            worker.child.send(NEXT)  # it works while this process uses the answer
+            yield answer
+
+    try:
+        yield received()
+    finally:
+        if is_finished:
+            worker.release()
+        else:
+            worker.child.kill()
+
+
+class _Worker:
+    """A process that decodes one container after the other."""
+
+    def __init__(self) -> None:
+        self._inbox: Inbox = SimpleQueue()
+        self.child = ChildProcess(_serve, inbox=self._inbox)
+
+    def answer(self, name: str) -> Any:
+        """Wait for the next answer, and return it."""
+        try:
+            _, answer = self._inbox.get(timeout=LIMIT_S)
+        except Empty:
+            answer = f"takes FFmpeg more than {LIMIT_S:g} s"
+        if isinstance(answer, ChildEndedError):
+            answer = f"crashes FFmpeg ({answer})"
+        if isinstance(answer, str):
+            raise UserError(
+                f"{name}: damaged or made to do harm: it {answer}; copy it again, or convert it: "
+                f"{conversion(name)}"
+            )
+        return answer
+
+    def release(self) -> None:
+        """Keep the process for the next container."""
+        with _lock:
+            if len(_idle) < (os.cpu_count() or 1):
+                _idle.append(self)
+                return
+        self.child.kill()
+
+
+def _idle_worker() -> _Worker:
+    with _lock:
+        if _idle:
+            return _idle.pop()
+    return _Worker()
+
+
+def _end_idle() -> None:
+    while _idle:
+        _idle.pop().child.kill()
+
+
+atexit.register(_end_idle)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # they answer the other process
+
+
+def _reopened(stream: BinaryIO) -> bytes | str:
+    """Return what another process opens to read a stream: a path, or its contents where it has none."""
+    with contextlib.suppress(OSError, AttributeError):  # io.UnsupportedOperation, of one in memory
+        link = Path(f"/proc/{os.getpid()}/fd/{stream.fileno()}")
+        if link.exists():
+            return str(link)
+    stream.seek(0)
+    return stream.read()
+
+
+def _serve(requests: Iterator[Request | None]) -> Iterator[Any]:
+    """Yield the header of each container and its blocks, or durations, and None at its end, one by one."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # decoders print warnings there
+    for request in requests:
+        assert request is not None
+        try:
+            yield from _decoded(request, requests)
+            yield None
+        except UserError as error:
+            yield error
+        except MemoryError:
+            yield f"takes FFmpeg more than {MEMORY_BYTES >> 20} MiB"
+
+
+def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[Any]:
+    try:
+        from asr.audio.media.reader import Media
+    except ImportError as error:
+        raise UserError(
+            f"{request.name}: needs PyAV, which cannot be imported ({error}): `pip install av`, or convert it: "
+            f"{conversion(request.name)}"
+        ) from None
+    data = request.data
+    _limit_memory(len(data) if isinstance(data, bytes) else 0)
+    with io.BytesIO(data) if isinstance(data, bytes) else Path(data).open("rb") as stream:
+        media = Media(stream, request.kind, request.name)
+        yield media.header
+        next(requests)
+        for answer in media.duration_s() if request.begin_s is None else media.blocks(request.begin_s):
+            yield answer
+            next(requests)
+
+
+@functools.cache
+def _own_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _limit_memory(data_bytes: int) -> None:
+    """Limit the memory of this process, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = _own_bytes() + data_bytes + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
