@@ -77,8 +77,8 @@ def read_audio(source: AudioSource) -> Waveform:
     Args:
         source: a path, or a binary file object such as `io.BytesIO(received_bytes)`; any container,
             rate and channel count that libsndfile reads (WAV, FLAC, Ogg, Opus, MP3, ...) or FFmpeg (M4A, MP4,
-            MOV, WebM, Matroska, AAC, WMA, AMR, 3GP, ...; of a video, its audio). A path may also name a recording
-            within a larger file: see `piece_of_file`.
+            MOV, WebM, Matroska, AAC, WMA, AMR, 3GP, ...; of a video, its audio). A path may also name a
+            recording within a larger file: see `piece_of_file`.
 
     Returns:
         (S,) int16 samples at 16 kHz.
@@ -354,7 +354,7 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
     except (soundfile.LibsndfileError, TypeError) as error:
         reason = "SILK, as WeChat stores voice messages" if is_silk(stream) else _reason(error)
         remedy = "convert it by silk-v3-decoder" if is_silk(stream) else f"convert it: {conversion(name)}"
-        raise UserError(f"{name}: not audio that can be read here ({reason}); {remedy}") from None
+        raise UserError(f"{name}: not audio that can be read ({reason}); {remedy}") from None
     with file:
         if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
             raise UserError(
@@ -413,7 +413,8 @@ def _blocks(file: Any, name: str) -> Iterator[npt.NDArray[Any]]:
             yield block
     except (soundfile.LibsndfileError, ValueError) as error:  # a ValueError for a negative number of frames
         raise UserError(
-            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it: {conversion(name)}"
+            f"{name}: broken after its header ({_reason(error)}); copy it again, or convert it: "
+            f"{conversion(name)}"
         ) from None
 
 

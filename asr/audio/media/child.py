@@ -1,7 +1,7 @@
-"""Decode containers in processes of their own, which a crafted file may crash, fill or keep busy without harm.
+"""Decode containers in processes of their own, which a crafted file may crash or block without harm.
 
-FFmpeg has hundreds of thousands of lines of C. A file of 74 kB that declares 80 million samples makes it allocate
-2.8 GB within 18 s; a decoding process has a limit of memory, and one of the time until it answers.
+A file of 74 kB that declares 80 million samples makes FFmpeg allocate 2.8 GB within 18 s. A process that
+decodes has a limit of memory, and one of the time until it answers.
 """
 
 from __future__ import annotations
@@ -77,10 +77,8 @@ def media_header(stream: BinaryIO, kind: Kind, name: str) -> tuple[MediaHeader, 
         UserError: see `open_media`.
     """
     with _answers(stream, kind, name, None) as answers:
-        header, duration_s = next(answers), 0.0
-        for duration_s in answers:
-            pass
-        return header, duration_s
+        header, *durations_s = answers
+        return header, durations_s[-1]
 
 
 @contextlib.contextmanager
@@ -189,8 +187,8 @@ def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[A
         from asr.audio.media.reader import Media
     except ImportError as error:
         raise UserError(
-            f"{request.name}: needs PyAV, which cannot be imported ({error}): `pip install av`, or convert it: "
-            f"{conversion(request.name)}"
+            f"{request.name}: needs PyAV, which cannot be imported ({error}): `pip install av`, or convert "
+            f"it: {conversion(request.name)}"
         ) from None
     data = request.data
     _limit_memory(len(data) if isinstance(data, bytes) else 0)

@@ -1,7 +1,7 @@
 """Recognize the containers that PyAV reads by their first bytes, and find where their audio is cut off.
 
-A file's own bytes choose the one reader that opens it. FFmpeg would otherwise try hundreds, among them playlists
-that name other files and addresses.
+A file's own bytes choose the one demuxer that opens it. FFmpeg would otherwise try hundreds, among them those
+of playlists, which name other files and addresses.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def _mp4_reason(stream: BinaryIO, present: int) -> tuple[str, bool]:
             return reason, True
     if b"moov" not in names:
         return (
-            "has no index (no `moov`), which is written when a recording ends: it is cut off, or the recorder "
-            "was interrupted; copy it again, or record it again"
+            "cut off: it has no index (`moov`), which is written when a recording ends; copy it again, or "
+            "record it again"
         ), True
     return "", b"moof" not in names
 

@@ -1,9 +1,9 @@
 """Decode the audio track of a container by FFmpeg, at the times that the container states.
 
-An encoder puts samples before the first one ("priming") and after the last; what the container states of them is
-left out, and where it states nothing, what every encoder of that kind puts there. A long recording is decoded in
-sections, each by a decoder of its own that begins a little earlier. Any part is thus decoded as it is in the
-whole recording, to the sample, without all that comes before it.
+An encoder puts samples before the first one ("priming") and after the last one. What the container states of
+them is left out; where it states nothing, what every encoder of that kind puts there. A long recording is
+decoded in sections, each by a decoder of its own that begins a little earlier. So any part is decoded as it is in
+the whole recording, to the sample, without decoding all that comes before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import av
 import numpy as np
-import numpy.typing as npt
 
 from asr.audio.containers import cut_off_reason
 from asr.audio.formats import conversion
@@ -30,13 +29,13 @@ from asr.audio.media.kinds import (
     MediaHeader,
     end_reason,
 )
+from asr.audio.media.placing import DELAYED, GAP_S, Piece, Placing, Samples
 from asr.audio.mixing import MIXED_AT_ONCE
 from asr.audio.wav import RATES_HZ
 from asr.base.errors import UserError
 
 SECTION_S = 30.0
 PREROLL_S = 1.0  # decoders with memory converge in a fraction of it
-GAP_S = 0.1  # less is the rounding of times, or an uneven clock
 MAX_GAP_S = 3600.0  # more is a new clock, as where two streams are joined
 MAX_SILENCE_S = 4 * 3600.0  # in all gaps
 SLACK_S = 0.5  # by which a track may be shorter than its container states
@@ -45,78 +44,20 @@ PACKETS_PER_REPORT = 1000
 MAX_CHANNELS = 64
 READ_BYTES = 1 << 18
 STREAMS = (PROGRAM_STREAM, TRANSPORT_STREAM)  # may be cut out of a longer one
-# by the decoder: samples before the first one where the container states none. MP3: 529 of the decoder, 576 of LAME
-PRIMING = {"mp3": 1105, "mp3float": 1105, "mp2": 481, "mp2float": 481}
-PRIMING_FRAME = {"aac", "aac_latm", "wmav1", "wmav2"}  # a frame, whose window overlaps with nothing before it
-DELAYED = {"wmav1", "wmav2"}  # by that frame; the times are those of packets
 # of which a decoder can be made from what the stream's header states
 SECTIONED = {
-    *("aac", "alac", "flac", "libopus", "opus", "vorbis", "mp3", "mp3float", "mp2", "mp2float"),
+    *("aac", "alac", "flac", "opus", "libopus", "vorbis", "mp3", "mp3float", "mp2", "mp2float"),
     *("amrnb", "amrwb", "libopencore_amrnb", "libopencore_amrwb", "pcm_s16le", "pcm_s16be"),
 }
-DECODERS = (
+DECODERS = {
     *SECTIONED,
-    *(
-        "aac_latm",
-        "ac3",
-        "eac3",
-        "dca",
-        "wmav1",
-        "wmav2",
-        "wmapro",
-        "wmalossless",
-        "wmavoice",
-        "libspeex",
-        "speex",
-    ),
-    *("adpcm_ima_wav", "adpcm_ima_qt", "adpcm_ms", "adpcm_swf", "adpcm_g726", "gsm", "gsm_ms", "nellymoser"),
-    *(
-        "pcm_alaw",
-        "pcm_mulaw",
-        "pcm_u8",
-        "pcm_s8",
-        "pcm_s24le",
-        "pcm_s24be",
-        "pcm_s32le",
-        "pcm_s32be",
-        "pcm_f32le",
-    ),
-    *(
-        "pcm_f32be",
-        "pcm_f64le",
-        "pcm_f64be",
-        "pcm_bluray",
-        "pcm_dvd",
-        "qdm2",
-        "qdmc",
-        "mace3",
-        "mace6",
-        "truespeech",
-    ),
-    *(
-        "g729",
-        "g723_1",
-        "qcelp",
-        "evrc",
-        "ilbc",
-        "cook",
-        "ra_144",
-        "ra_288",
-        "sipr",
-        "atrac3",
-        "mp1",
-        "mp1float",
-    ),
-)
-
-Samples = npt.NDArray[Any]
-
-
-class Piece(NamedTuple):
-    """Samples, (S, channels), that begin at sample `begin` of the recording."""
-
-    begin: int
-    samples: Samples
+    *("aac_latm", "ac3", "eac3", "dca", "wmav1", "wmav2", "wmapro", "wmalossless", "wmavoice"),
+    *("libspeex", "speex", "adpcm_ima_wav", "adpcm_ima_qt", "adpcm_ms", "adpcm_swf", "adpcm_g726"),
+    *("gsm", "gsm_ms", "nellymoser", "pcm_alaw", "pcm_mulaw", "pcm_u8", "pcm_s8", "pcm_s24le"),
+    *("pcm_s24be", "pcm_s32le", "pcm_s32be", "pcm_f32le", "pcm_f32be", "pcm_f64le", "pcm_f64be"),
+    *("pcm_bluray", "pcm_dvd", "qdm2", "qdmc", "mace3", "mace6", "truespeech", "g729", "g723_1"),
+    *("qcelp", "evrc", "ilbc", "cook", "ra_144", "ra_288", "sipr", "atrac3", "mp1", "mp1float"),
+}
 
 
 class TimedPacket(NamedTuple):
@@ -272,7 +213,7 @@ class Media:
         Empty pieces are yielded now and then while sections are skipped.
         """
         decoder = self._stream.codec_context
-        placing = _Placing()
+        placing = Placing()
         section, held = 0, deque[TimedPacket]()
         for number, timed in enumerate(self._packets()):
             at_s = max(0.0, timed.begin_s - (timed.begin_s if self._origin_s is None else self._origin_s))
@@ -319,7 +260,7 @@ class Media:
                 return []
             return frames
 
-    def _placed(self, frame: Any, timed: TimedPacket | None, placing: _Placing) -> Iterator[Piece]:
+    def _placed(self, frame: Any, timed: TimedPacket | None, placing: Placing) -> Iterator[Piece]:
         """Yield the samples of a frame, after silence where the track has none for a time."""
         if not frame.samples:
             return
@@ -338,9 +279,7 @@ class Media:
         elif self._origin_s is None:
             self._origin_s = 0.0
         if placing.num_silent > MAX_SILENCE_S * self._rate_hz:
-            raise self._error(
-                f"has no sound for more than {MAX_SILENCE_S / 3600:g} hours: its times are wrong"
-            )
+            raise self._error(f"has {MAX_SILENCE_S / 3600:g} hours without sound: its times are wrong")
         while missing > 0:
             silence = np.zeros((min(missing, MIXED_AT_ONCE), self._num_channels), samples.dtype)
             missing -= len(silence)
@@ -416,46 +355,6 @@ class Media:
     def _error(self, reason: str, remedy: str = "") -> UserError:
         remedies = f"{remedy}, or convert it" if remedy else "convert it"
         return UserError(f"{self._name}: {reason}; {remedies}: {conversion(self._name)}")
-
-
-class _Placing:
-    """Finds where in a recording frames belong: one after the other, unless their times leave a gap."""
-
-    def __init__(self) -> None:
-        self.position = self.num_silent = 0
-        self.is_primed = self._begins_section = self._follows_skipped = False
-        self._ahead_s = 0.0  # by which samples run ahead of their times, as after a clock was set back
-
-    def begin_section(self, follows_skipped: bool) -> None:
-        """Place the next frame where its time says, to the sample."""
-        self._begins_section, self._follows_skipped = True, follows_skipped
-
-    def num_priming(self, num_samples: int, codec: str) -> int:
-        """Return how many samples of a frame come before the first one of the recording."""
-        if self.is_primed:
-            return 0
-        self.is_primed = True
-        return num_samples if codec in PRIMING_FRAME else min(num_samples, PRIMING.get(codec, 0))
-
-    def num_missing(self, at_s: float, rate_hz: int) -> int:
-        """Return how many silent samples come before a frame; of a negative number, how many of it to leave out."""
-        target, most = round((at_s + self._ahead_s) * rate_hz), round(GAP_S * rate_hz)
-        if self._follows_skipped:
-            self.position = max(0, target)
-        missing = target - self.position
-        if missing < -most:
-            self._ahead_s -= missing / rate_hz
-            missing = 0
-        elif missing <= most and not self._begins_section:
-            missing = 0
-        self._begins_section = self._follows_skipped = False
-        self.num_silent += max(0, missing)
-        return missing
-
-    def next_piece(self, samples: Samples) -> Piece:
-        """Return samples as the next piece."""
-        self.position += len(samples)
-        return Piece(self.position - len(samples), samples)
 
 
 def _refuse_other_files(*_: object) -> None:
