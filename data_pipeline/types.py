@@ -20,7 +20,7 @@ class Recording:
 
     Attributes:
         id: unique within the corpus.
-        audio_path: any file that libsndfile reads; preparation checks that it exists.
+        audio_path: any file that `asr.audio.recording.read_audio` reads; preparation checks that it exists.
         text: the transcript as the corpus writes it.
         speaker: empty if unknown.
         tokens: the corpus's own labels; empty if labels are made from the text.

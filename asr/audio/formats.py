@@ -1,4 +1,7 @@
-"""Which files are recordings, by their suffixes, and how one that cannot be read is converted."""
+"""Which files are recordings, by their suffixes, and how one that cannot be read is converted.
+
+Exported folders contain a copy of this module.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Utterance:
 
     Attributes:
         id: unique within its manifest.
-        audio_path: path of an audio file that libsndfile reads.
+        audio_path: path of a recording, see `asr.audio.recording.read_audio`.
         duration_s: seconds, from the file's header.
         text: the transcript in ordinary spelling.
         tokens: the transcript in units of the vocabulary (syllables, characters, words).

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio import containers, flac, joined, mixing, mpeg, wav
+from asr.audio import containers, flac, formats, joined, mixing, mpeg, wav
 from asr.base.system import paths
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
@@ -17,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 TOKENS = "tokens.txt"
 SCRIPTS = (
     *(TEMPLATES / name for name in ("recognize.py", "recordings.py", "models.py")),
-    *(Path(str(module.__file__)) for module in (containers, flac, joined, mixing, mpeg, paths, wav)),
+    *(Path(str(module.__file__)) for module in (containers, flac, formats, joined, mixing, mpeg, paths, wav)),
 )
 
 

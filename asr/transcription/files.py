@@ -36,7 +36,7 @@ STANDARD_INPUT = "-"
 def audio_files(arguments: Sequence[str]) -> list[Path]:
     """Return the given paths, with each folder replaced by the audio files below it, sorted by name.
 
-    Files of a folder whose suffix is not that of audio are skipped, counted and logged.
+    Files of a folder whose suffix is not one of recordings, readable or not, are skipped, counted and logged.
 
     Raises:
         UserError: a folder contains no audio file.
@@ -50,7 +50,9 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
         everything = sorted(p for p in path.rglob("*") if p.is_file())
         below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
         if not below:
-            raise UserError(f"{path}: no audio file below this folder (expected *.wav, *.flac, *.mp3, ...)")
+            raise UserError(
+                f"{path}: no audio file below this folder (expected *.wav, *.mp3, *.m4a, *.mp4, ...)"
+            )
         if len(below) < len(everything):
             others = sorted({p.suffix or p.name for p in everything} - {p.suffix for p in below})
             num_others = len(everything) - len(below)

@@ -152,7 +152,8 @@ class Recognizer:
         """Transcribe one recording of any length.
 
         Args:
-            audio: a path, or a binary file object; any rate, channels and container of libsndfile.
+            audio: a path, or a binary file object; any rate, channels and container, see
+                `asr.audio.recording.read_audio`.
 
         Raises:
             UserError: it is not an audio recording.

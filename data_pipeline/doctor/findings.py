@@ -69,7 +69,7 @@ KINDS: dict[str, FindingKind] = {
                 ("missing-audio", "audio file missing or unreadable", "correct the path, or copy the file"),
                 ("empty-audio", "empty audio file", "copy or record it again"),
                 ("truncated-audio", "truncated audio", "copy it again from a complete original"),
-                ("corrupt-audio", "audio that cannot be decoded", "copy it again, or convert it to WAV"),
+                ("corrupt-audio", "audio that cannot be decoded", "copy it again, or convert it"),
                 ("decoder-stopped", "audio that crashes or hangs the decoder", "convert it to WAV"),
                 ("oversized-audio", "audio too long for one utterance", "cut it into utterances"),
                 ("too-short", "shorter than one window of 25 ms", "leave it out"),

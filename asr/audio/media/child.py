@@ -10,8 +10,10 @@ import atexit
 import contextlib
 import functools
 import io
+import math
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,7 +27,8 @@ from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 
 MEMORY_BYTES = 1 << 30  # beyond the interpreter's own; an index of ten hours has less than a tenth of it
-LIMIT_S = 20.0  # until the next answer, which is due after some seconds at most
+CPU_S = 20  # of processor time until the next answer, which takes a few seconds at most
+WAIT_S = 600.0  # until the next answer, on a disk or in a queue
 NEXT = None  # a request for the next answer
 
 
@@ -120,17 +123,22 @@ class _Worker:
     def answer(self, name: str) -> Any:
         """Wait for the next answer, and return it."""
         try:
-            _, answer = self._inbox.get(timeout=LIMIT_S)
+            _, answer = self._inbox.get(timeout=WAIT_S)
         except Empty:
-            answer = f"takes FFmpeg more than {LIMIT_S:g} s"
+            answer = f"takes more than {WAIT_S:g} s"
         if isinstance(answer, ChildEndedError):
-            answer = f"crashes FFmpeg ({answer})"
+            is_slow = answer.signal == "SIGXCPU"
+            answer = f"takes more than {CPU_S} s to decode" if is_slow else f"crashes the decoder ({answer})"
         if isinstance(answer, str):
             raise UserError(
-                f"{name}: damaged or made to do harm: it {answer}; copy it again, or convert it: "
+                f"{name}: damaged, or made to do harm: it {answer}; copy it again, or convert it: "
                 f"{conversion(name)}"
             )
         return answer
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended while nothing was asked of it."""
+        return not self._inbox.empty()
 
     def release(self) -> None:
         """Keep the process for the next container."""
@@ -143,8 +151,9 @@ class _Worker:
 
 def _idle_worker() -> _Worker:
     with _lock:
-        if _idle:
-            return _idle.pop()
+        while _idle:
+            if not (worker := _idle.pop()).has_ended():
+                return worker
     return _Worker()
 
 
@@ -179,7 +188,7 @@ def _serve(requests: Iterator[Request | None]) -> Iterator[Any]:
         except UserError as error:
             yield error
         except MemoryError:
-            yield f"takes FFmpeg more than {MEMORY_BYTES >> 20} MiB"
+            yield f"takes more than {MEMORY_BYTES >> 20} MiB to decode"
 
 
 def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[Any]:
@@ -192,6 +201,7 @@ def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[A
         ) from None
     data = request.data
     _limit_memory(len(data) if isinstance(data, bytes) else 0)
+    _limit_time()
     with io.BytesIO(data) if isinstance(data, bytes) else Path(data).open("rb") as stream:
         media = Media(stream, request.kind, request.name)
         yield media.header
@@ -199,6 +209,7 @@ def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[A
         for answer in media.duration_s() if request.begin_s is None else media.blocks(request.begin_s):
             yield answer
             next(requests)
+            _limit_time()
 
 
 @functools.cache
@@ -207,9 +218,17 @@ def _own_bytes() -> int:
 
 
 def _limit_memory(data_bytes: int) -> None:
-    """Limit the memory of this process, where the system can."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
+    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limits
+        _set_limit("RLIMIT_AS", _own_bytes() + data_bytes + MEMORY_BYTES)
 
-        most = _own_bytes() + data_bytes + MEMORY_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+def _limit_time() -> None:
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        _set_limit("RLIMIT_CPU", math.ceil(time.process_time()) + CPU_S)
+
+
+def _set_limit(name: str, most: int) -> None:
+    import resource
+
+    kind = getattr(resource, name)
+    resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))

@@ -2,7 +2,7 @@
 
 An encoder puts samples before the first one ("priming") and after the last one. What the container states of
 them is left out; where it states nothing, what every encoder of that kind puts there. A long recording is
-decoded in sections, each by a decoder of its own that begins a little earlier. So any part is decoded as it is in
+decoded in sections, each by a decoder of its own that begins a little earlier. So any part is decoded as in
 the whole recording, to the sample, without decoding all that comes before it.
 """
 
@@ -126,9 +126,7 @@ class Media:
         track = next((one for one in tracks if one.disposition & av.stream.Disposition.default), tracks[0])
         codec = track.codec_context and track.codec_context.name
         if codec not in DECODERS:
-            raise self._error(
-                f"its audio, {codec or 'of an unknown or encrypted kind'}, cannot be decoded here"
-            )
+            raise self._error(f"its audio ({codec or 'unknown or encrypted'}) cannot be decoded here")
         for other in self._container.streams:
             if other is not track:
                 other.discard = av.stream.Discard.all
@@ -165,7 +163,7 @@ class Media:
         held: list[Samples] = []
         num_held = end = 0
         for piece in self._trimmed(self._pieces(first_section)):
-            end = piece.begin + len(piece.samples)
+            end = max(end, piece.begin + len(piece.samples))
             samples = piece.samples[max(0, begin - piece.begin) :]
             if not len(piece.samples):
                 yield samples
@@ -178,7 +176,8 @@ class Media:
                     held, num_held = [], 0
         if held:
             yield np.concatenate(held)
-        self._refuse_missing_end(end / self._rate_hz)
+        if end >= begin:
+            self._refuse_missing_end(end / self._rate_hz)
 
     @property
     def _first_s(self) -> float:

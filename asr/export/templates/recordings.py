@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 from containers import cut_off_reason, whole_audio, without_tags  # type: ignore[import-not-found]
+from formats import conversion  # type: ignore[import-not-found]
 from mixing import MIXED_AT_ONCE, float_reason, mixed_down  # type: ignore[import-not-found]
 from paths import path_on_disk  # type: ignore[import-not-found]
 from wav import RATES_HZ, checked_wav, read_plain  # type: ignore[import-not-found]
@@ -32,7 +33,8 @@ def read_recording(path: str) -> Waveform:
     """Read a recording, mix its channels down, and resample it to 16 kHz.
 
     Args:
-        path: of a file in any format of libsndfile (WAV, FLAC, Ogg, MP3, ...); "-" for standard input.
+        path: of a file in any format of libsndfile (WAV, FLAC, Ogg, MP3, ...); "-" for standard input. The
+            error for another names the command that converts it.
 
     Returns:
         (S,) int16 samples, at least 400.
@@ -77,7 +79,7 @@ def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
         file = soundfile.SoundFile(whole)
     except (soundfile.LibsndfileError, TypeError) as error:
         raise RecordingError(
-            f"{path}: not audio that libsndfile reads ({_reason(error)}); convert it to WAV"
+            f"{path}: not audio that libsndfile reads ({_reason(error)}); convert it: {conversion(path)}"
         ) from None
     with file:
         num_frames, rate_hz = file.frames, file.samplerate
@@ -85,7 +87,8 @@ def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
             samples = file.read(dtype="int16" if file.subtype == "PCM_16" else "float32", always_2d=True)
         except (soundfile.LibsndfileError, ValueError) as error:
             raise RecordingError(
-                f"{path}: broken after its header ({_reason(error)}); copy it again, or convert it to WAV"
+                f"{path}: broken after its header ({_reason(error)}); copy it again, or convert it: "
+                f"{conversion(path)}"
             ) from None
     if len(samples) < num_frames:
         raise RecordingError(f"{path}: {cut_off_reason(num_frames / rate_hz, len(samples) / rate_hz)}")

@@ -6,12 +6,14 @@ A client whose end of speech has `is_end` gets an answer to it, and may send the
 from __future__ import annotations
 
 import functools
+import io
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from asr.audio.media.kinds import ADTS, PROGRAM_STREAM, TRANSPORT_STREAM, media_kind
 from asr.audio.recording import Waveform, resample
 from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.admission import Ticket
@@ -27,6 +29,7 @@ SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
 FIELDS = SETTINGS | {"is_speaking", "is_end", "chunk_size", "chunk_interval"}  # of text messages
 USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here
 CONTAINERS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # how a file begins that is sent as plain samples
+LIKE_SAMPLES = (ADTS, PROGRAM_STREAM, TRANSPORT_STREAM, None)  # how samples may begin by chance
 
 
 @dataclass
@@ -140,11 +143,16 @@ async def _whole(
 
 
 def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
-    if data and (session.wav_format != "pcm" or data.startswith(CONTAINERS)):
+    if data and (session.wav_format != "pcm" or _is_file(data)):
         return received_waveform(data, max_audio_s)
     samples = pcm_waveform(data)
     refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
     return resample(samples, session.rate_hz)
+
+
+def _is_file(data: bytes) -> bool:
+    """Return whether what is called plain samples is a file."""
+    return data.startswith(CONTAINERS) or media_kind(io.BytesIO(data)) not in LIKE_SAMPLES
 
 
 async def _live(service: RecognitionService, client: ClientSocket, session: _Session, first: bytes) -> None:

@@ -6,6 +6,8 @@ clip is its speaker. If all clips are below folders such as train, dev and test,
 
 from __future__ import annotations
 
+import functools
+import mimetypes
 import os
 import re
 import unicodedata
@@ -13,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.audio.formats import AUDIO_SUFFIXES
+from asr.audio.formats import AUDIO_SUFFIXES, conversion
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -26,12 +28,12 @@ from data_pipeline.corpora.clip_lists import (
 )
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO, NO_TRANSCRIPT, UNREADABLE_TRANSCRIPT
-from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
+from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 
 TRANSCRIPT_SUFFIXES = (".txt", ".lab", ".trn")
 ONE_LINE = ".trn"  # further lines repeat the text in syllables and phones
 TIMED = re.compile(r"[0-9]+(\.[0-9]+)?\s+[0-9]+(\.[0-9]+)?\s+\S+")  # begin, end and label of a phone
-LAYOUT = "<speaker>/*.wav (or *.mp3, *.flac, ...) with *.txt, *.lab, *.trn or *.wav.txt beside them"
+LAYOUT = "<speaker>/*.wav (or *.mp3, *.m4a, ...) with *.txt, *.lab, *.trn or *.wav.txt beside them"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     left_out = [
         *pairs.left_out,
         *(LeftOut(str(pairs.audio[key]), NO_TRANSCRIPT) for key in pairs.audio.keys() - set(keys)),
-        *(LeftOut(str(path), NO_AUDIO) for key, path in pairs.transcripts.items() if key not in pairs.audio),
+        *(_without_audio(path) for key, path in pairs.transcripts.items() if key not in pairs.audio),
     ]
     left_out.sort(key=lambda out: out.what)
     split_by_key = _splits(keys)
@@ -95,6 +97,28 @@ def _pairs(source: str) -> Pairs:
         if files.setdefault(stem, path) is not path:
             pairs.left_out.append(LeftOut(str(path), reason, f"{files[stem].name} is used"))
     return pairs
+
+
+def _without_audio(transcript: Path) -> LeftOut:
+    """Return what is left out with a transcript: the recording of an unknown kind beside it, or itself."""
+    names = [
+        name for name in _names_by_stem(transcript.parent).get(transcript.stem, []) if name != transcript.name
+    ]
+    for name in names:
+        if (mimetypes.guess_type(name)[0] or "").startswith(("audio/", "video/")):
+            recording = str(transcript.with_name(name))
+            return LeftOut(
+                recording, UNREADABLE_AUDIO, f"of an unknown kind; convert it: {conversion(recording)}"
+            )
+    return LeftOut(str(transcript), NO_AUDIO, f"beside it: {', '.join(sorted(names))}" if names else "")
+
+
+@functools.lru_cache(maxsize=16)  # folders, one after the other
+def _names_by_stem(folder: Path) -> dict[str, list[str]]:
+    by_stem: dict[str, list[str]] = {}
+    for name in os.listdir(folder):  # noqa: PTH208 (several times as fast)
+        by_stem.setdefault(os.path.splitext(name)[0], []).append(name)  # noqa: PTH122
+    return by_stem
 
 
 def _splits(keys: Iterable[str]) -> dict[str, str]:

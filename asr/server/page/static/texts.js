@@ -40,7 +40,7 @@ const TEXTS = {
     errors: {
       network: "The server cannot be reached. Is it still running?",
       invalid_api_key: "The token is missing or wrong.",
-      invalid_audio: "This file is not audio that the server can read: try WAV, FLAC, MP3 or Ogg.",
+      invalid_audio: "The server cannot read this file: it is damaged, or of a rare kind. Try M4A, MP3, MP4 or WAV.",
       too_large: "The recording is too long or too large: at most {length} and {megabytes} MiB. Cut it.",
       hot_words: "Too many words to favour: at most {words}, of {chars} characters each. Put spaces between them.",
       queue_full: "The server is busy with others. Try again in a moment.",
@@ -89,7 +89,7 @@ const TEXTS = {
     errors: {
       network: "无法连接服务。它还在运行吗？",
       invalid_api_key: "缺少令牌，或令牌有误。",
-      invalid_audio: "服务无法读取这个文件。请换用 WAV、FLAC、MP3 或 Ogg 格式。",
+      invalid_audio: "服务无法读取这个文件：文件已损坏，或格式少见。请换用 M4A、MP3、MP4 或 WAV。",
       too_large: "录音过长或过大：最多 {length}、{megabytes} MiB。请截短。",
       hot_words: "热词过多或过长：最多 {words} 个，每个最多 {chars} 字。请用空格隔开。",
       queue_full: "服务正忙，请稍后再试。",

@@ -215,7 +215,7 @@ def test_errors_are_shown_in_plain_words(open_page, address, tmp_path, clip):
     no_audio.write_text("these are notes")
     page.set_input_files("#file", str(no_audio))
     page.wait_for_selector("#problem", state="visible")
-    assert "not audio" in page.inner_text("#problem")
+    assert "cannot read this file" in page.inner_text("#problem")
     page.click("#language")
     assert "无法读取" in page.inner_text("#problem")
     choose(page, clip)
