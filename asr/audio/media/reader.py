@@ -9,6 +9,7 @@ the whole recording, to the sample, without decoding all that comes before it.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -38,6 +39,7 @@ SECTION_S = 30.0
 PREROLL_S = 1.0  # decoders with memory converge in a fraction of it
 MAX_GAP_S = 3600.0  # more is a new clock, as where two streams are joined
 MAX_SILENCE_S = 4 * 3600.0  # in all gaps
+MIN_BYTES_PER_S = 50  # of a file; of less, an edit list repeats the same audio
 SLACK_S = 0.5  # by which a track may be shorter than its container states
 PADDED_FRAMES = 2  # behind the last sample, at most
 PACKETS_PER_REPORT = 1000
@@ -93,6 +95,7 @@ class Media:
         reason, is_stated = end_reason(stream, kind)
         if reason:
             raise UserError(f"{name}: {reason}")
+        self._most_s = SECTION_S + stream.seek(0, io.SEEK_END) / MIN_BYTES_PER_S
         self._origin_s: float | None = None  # time of the first sample
         self._rate_hz = self._num_channels = 0
         self._frame_s = 0.0  # length of a packet that states none
@@ -186,7 +189,7 @@ class Media:
 
     def _packets(self) -> Iterator[TimedPacket]:
         begin_s = end_s = None
-        shift_s = 0.0
+        shift_s = audio_s = 0.0
         packets = self._container.demux(self._stream)
         while True:
             with self._damage_named("is broken", end_s):
@@ -204,6 +207,9 @@ class Media:
             else:
                 begin_s = end_s or 0.0
             end_s = begin_s + (packet.duration * self._time_base_s if packet.duration else self._frame_s)
+            audio_s += end_s - begin_s
+            if audio_s > self._most_s:
+                raise self._error(f"unfolds to more than {self._most_s / 3600:.1f} hours: its index is wrong")
             yield TimedPacket(packet, begin_s, end_s, shift_s)
 
     def _pieces(self, first_section: int = 0) -> Iterator[Piece]:
