@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import os
+import resource
+import signal
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -45,6 +48,7 @@ FORMS = {
     "3gp": Form("3gp", "libopencore_amrnb", 8000, bit_rate=12200, has_video=True),
     "avi": Form("avi", "pcm_s16le", 44100, has_video=True),
     "flv": Form("flv", "aac", 44100, bit_rate=64000),
+    "ts": Form("mpegts", "aac", 48000, bit_rate=64000, has_video=True),
     "mpg": Form("mpeg", "mp2", 44100, "stereo", 128000),
 }
 
@@ -102,3 +106,19 @@ def lag_of(found: npt.NDArray[Any], source: npt.NDArray[Any]) -> int:
     spectrum = np.fft.rfft(found.astype(float), size) * np.fft.rfft(source.astype(float), size).conj()
     lag = int(np.argmax(np.fft.irfft(spectrum, size)))
     return lag if lag < size // 2 else lag - size
+
+
+def serve_without_time(requests: Iterator[Any]) -> Iterator[Any]:
+    """Take all the processor time there is for a container, as a crafted file may."""
+    for _ in requests:
+        resource.setrlimit(resource.RLIMIT_CPU, (1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        while True:
+            pass
+    yield
+
+
+def serve_until_killed(requests: Iterator[Any]) -> Iterator[Any]:
+    """End as a process does whose decoder crashes."""
+    for _ in requests:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield
