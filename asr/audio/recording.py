@@ -203,13 +203,8 @@ def read_part(path: str | Path, begin_s: float, longest_s: float) -> tuple[npt.N
     """
     with _open_stream(path) as (stream, name):
         if kind := media_kind(stream):
-            with open_media(stream, kind, name, begin_s) as (media, blocks):
-                num_samples, parts = round(longest_s * media.rate_hz), []
-                for block in blocks:
-                    parts.append(block[:num_samples])
-                    num_samples -= len(parts[-1])
-                    if not num_samples:
-                        break
+            with open_media(stream, kind, name, begin_s, longest_s) as (media, blocks):
+                parts = list(blocks)
             samples = np.concatenate(parts) if parts else np.zeros((0, media.num_channels), np.float32)
             scale = INT16_SCALE if samples.dtype == np.int16 else 1.0
             return samples.astype(np.float32) / np.float32(scale), media.rate_hz

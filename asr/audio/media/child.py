@@ -40,12 +40,14 @@ class Request(NamedTuple):
         kind: its container.
         name: for errors.
         begin_s: of the first sample; None for the duration.
+        longest_s: of all samples.
     """
 
     data: bytes | str
     kind: Kind
     name: str
-    begin_s: float | None
+    begin_s: float | None = None
+    longest_s: float = math.inf
 
 
 _idle: list[_Worker] = []
@@ -54,7 +56,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def open_media(
-    stream: BinaryIO, kind: Kind, name: str, begin_s: float = 0.0
+    stream: BinaryIO, kind: Kind, name: str, begin_s: float = 0.0, longest_s: float = math.inf
 ) -> Iterator[tuple[MediaHeader, Iterator[npt.NDArray[Any]]]]:
     """Open a container's audio: return its header and (S, channels) int16 or float32 samples in blocks.
 
@@ -63,11 +65,12 @@ def open_media(
         kind: see `media_kind`.
         name: for errors.
         begin_s: of the first sample, in seconds.
+        longest_s: of all samples, in seconds.
 
     Raises:
         UserError: the container is damaged, or its audio cannot be decoded; at its end where it is cut off.
     """
-    with _answers(stream, kind, name, begin_s) as answers:
+    with _answers(Request(_reopened(stream), kind, name, begin_s, longest_s)) as answers:
         header = next(answers)
         assert isinstance(header, MediaHeader)
         yield header, (block for block in answers if len(block))
@@ -79,22 +82,22 @@ def media_header(stream: BinaryIO, kind: Kind, name: str) -> tuple[MediaHeader, 
     Raises:
         UserError: see `open_media`.
     """
-    with _answers(stream, kind, name, None) as answers:
+    with _answers(Request(_reopened(stream), kind, name)) as answers:
         header, *durations_s = answers
         return header, durations_s[-1]
 
 
 @contextlib.contextmanager
-def _answers(stream: BinaryIO, kind: Kind, name: str, begin_s: float | None) -> Iterator[Iterator[Any]]:
+def _answers(request: Request) -> Iterator[Iterator[Any]]:
     """Ask a process, and return its answers up to the last one; a process that is not finished is ended."""
     worker = _idle_worker()
     is_finished = False
 
     def received() -> Iterator[Any]:
         nonlocal is_finished
-        worker.child.send(Request(_reopened(stream), kind, name, begin_s))
+        worker.child.send(request)
         while True:
-            answer = worker.answer(name)
+            answer = worker.answer(request.name)
             if answer is None or isinstance(answer, UserError):
                 is_finished = True
             if answer is None:
@@ -206,7 +209,8 @@ def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[A
         media = Media(stream, request.kind, request.name)
         yield media.header
         next(requests)
-        for answer in media.duration_s() if request.begin_s is None else media.blocks(request.begin_s):
+        begin_s, longest_s = request.begin_s, request.longest_s
+        for answer in media.duration_s() if begin_s is None else media.blocks(begin_s, longest_s):
             yield answer
             next(requests)
             _limit_time()

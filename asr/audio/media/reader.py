@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -153,23 +154,27 @@ class Media:
         stated_s = self._end_s()
         yield min(end_s, stated_s) if stated_s is not None and end_s < stated_s + SLACK_S else end_s
 
-    def blocks(self, begin_s: float = 0.0) -> Iterator[Samples]:
+    def blocks(self, begin_s: float = 0.0, longest_s: float = math.inf) -> Iterator[Samples]:
         """Yield (S, channels) int16 or float32 samples in blocks; empty ones while others are skipped.
 
         Args:
             begin_s: of the first sample, in seconds.
+            longest_s: of all blocks, in seconds.
 
         Raises:
             UserError: the audio is damaged, or ends before it should.
         """
         begin, first_section = round(begin_s * self._rate_hz), max(0, int(begin_s / SECTION_S) - 1)
+        wanted = math.inf if longest_s == math.inf else begin + round(longest_s * self._rate_hz)
         held: list[Samples] = []
         num_held = end = 0
         for piece in self._trimmed(self._pieces(first_section)):
-            end = max(end, piece.begin + len(piece.samples))
-            samples = piece.samples[max(0, begin - piece.begin) :]
             if not len(piece.samples):
-                yield samples
+                yield piece.samples
+                continue
+            end = piece.begin + len(piece.samples)
+            samples = piece.samples[max(0, begin - piece.begin) :]
+            samples = samples[: len(samples) - int(max(0, min(len(samples), end - wanted)))]
             while len(samples):
                 part, samples = np.split(samples, [MIXED_AT_ONCE - num_held])
                 held.append(part)
@@ -177,9 +182,11 @@ class Media:
                 if num_held == MIXED_AT_ONCE:
                     yield np.concatenate(held)
                     held, num_held = [], 0
+            if end >= wanted:
+                break
         if held:
             yield np.concatenate(held)
-        if end >= begin:
+        if begin <= end < wanted:
             self._refuse_missing_end(end / self._rate_hz)
 
     @property
