@@ -6,6 +6,7 @@ which they are arranged as the recordings are below theirs, or, for a single rec
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
+from asr.audio.media.kinds import media_kind
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted
@@ -36,7 +38,7 @@ STANDARD_INPUT = "-"
 def audio_files(arguments: Sequence[str]) -> list[Path]:
     """Return the given paths, with each folder replaced by the audio files below it, sorted by name.
 
-    Files of a folder whose suffix is not one of recordings, readable or not, are skipped, counted and logged.
+    Other files of a folder are skipped, counted and logged.
 
     Raises:
         UserError: a folder contains no audio file.
@@ -48,7 +50,7 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
             files.append(path)
             continue
         everything = sorted(p for p in path.rglob("*") if p.is_file())
-        below = [p for p in everything if p.suffix.lower() in AUDIO_SUFFIXES]
+        below = [p for p in everything if _is_recording(p)]
         if not below:
             raise UserError(
                 f"{path}: no audio file below this folder (expected *.wav, *.mp3, *.m4a, *.mp4, ...)"
@@ -60,6 +62,15 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
             logger.info("%s: skipped %s without audio: %s", path, skipped, ", ".join(others))
         files += below
     return files
+
+
+def _is_recording(path: Path) -> bool:
+    """Return whether a file is a recording by its suffix, or a video by its first bytes, as a.ts may be."""
+    if path.suffix.lower() in AUDIO_SUFFIXES:
+        return True
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return media_kind(file) is not None
+    return False
 
 
 def refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:

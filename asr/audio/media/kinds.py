@@ -84,7 +84,7 @@ def is_silk(stream: BinaryIO) -> bool:
 
 
 def _kind(stream: BinaryIO, head: bytes) -> Kind | None:
-    if head[4:8] in MP4_BOXES:
+    if head[4:8] in MP4_BOXES and (head[0] < ord(" ") or head[4:8] == b"mdat"):  # no text: "The wide road"
         return MP4
     for magic, kind in (
         *((MATROSKA_HEADER, MATROSKA), (ASF_HEADER, ASF), (b"#!AMR", AMR), (b"FLV\1", FLV)),

@@ -54,6 +54,7 @@ def test_what_cannot_be_read_is_listed_with_the_command_that_converts_it(folder,
 
 def test_recording_of_an_unknown_kind_is_not_a_missing_one(folder, clips, tmp_path, capsys):
     (folder / "odd.ra").unlink()
+    (folder / "odd.m1v").unlink()
     (folder / "odd.rmvb2").rename(folder / "odd.movie")
     assert (mimetypes.guess_type("odd.movie")[0] or "").startswith("video/")
     found = prepared(folder, tmp_path, capsys)

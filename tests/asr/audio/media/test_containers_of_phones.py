@@ -103,7 +103,7 @@ def test_silence_takes_the_place_of_a_gap(speech, tmp_path):
                     packet.pts, packet.dts = packet.pts + 1500, packet.dts + 1500
                 packet.stream = streams[packet.stream.index]
                 container.mux(packet)
-    waveform = read_audio(late)
+    waveform = read_audio(io.BytesIO(late.getvalue()))
     assert not waveform[:23000].any()
     assert lag_of(waveform, speech) == pytest.approx(1.5 * SAMPLE_RATE_HZ, abs=WINDOW_SAMPLES)
 
@@ -164,6 +164,12 @@ def test_nothing_is_printed_by_the_decoder(files, tmp_path, capfd):
     with pytest.raises(UserError, match=r"a\.aac"):
         read_audio(tmp_path / "a.aac")
     assert capfd.readouterr() == ("", "")
+
+
+def test_text_is_not_taken_for_a_container(tmp_path):
+    (tmp_path / "a.txt").write_text("The wide road is free.")
+    with pytest.raises(UserError, match="not audio that can be read"):
+        read_audio(tmp_path / "a.txt")
 
 
 def test_waveform_of_another_rate_is_resampled_as_a_wav_is(files, speech):
