@@ -149,7 +149,7 @@ def test_file_that_crashes_the_decoder_is_named_and_the_next_one_is_read(whole, 
         patch.setattr(child, "_serve", serve_until_killed)
         with pytest.raises(UserError, match=r"crashes the decoder \(SIGKILL\)"):
             read_audio(io.BytesIO(whole("m4a")))
-    assert len(read_audio(io.BytesIO(whole("m4a")))) == pytest.approx(16000, abs=400)
+    assert len(read_audio(io.BytesIO(whole("m4a")))) > 15000
 
 
 def test_process_that_was_ended_while_idle_is_replaced(whole, workers):
