@@ -196,7 +196,7 @@ def _matroska_end(stream: BinaryIO) -> int | None:
     if stream.read(4) != MATROSKA_SEGMENT:
         return None
     size, is_known = _vint(stream)
-    return stream.tell() + size if is_known else None
+    return stream.seek(0, io.SEEK_CUR) + size if is_known else None
 
 
 def _vint(stream: BinaryIO) -> tuple[int, bool]:
