@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import resource
 import signal
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -14,6 +13,8 @@ import av
 import numpy as np
 import numpy.typing as npt
 import scipy.signal
+
+from asr.audio.media import child, reader
 
 RATE_HZ = 16000
 VIDEO_HZ = 25
@@ -108,13 +109,21 @@ def lag_of(found: npt.NDArray[Any], source: npt.NDArray[Any]) -> int:
     return lag if lag < size // 2 else lag - size
 
 
-def serve_without_time(requests: Iterator[Any]) -> Iterator[Any]:
-    """Take all the processor time there is for a container, as a crafted file may."""
-    for _ in requests:
-        resource.setrlimit(resource.RLIMIT_CPU, (1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+def serve_without_end(requests: Iterator[Any]) -> Iterator[Any]:
+    """Serve as a process does whose decoder takes all the processor time there is."""
+
+    def decode(*_: Any) -> None:
         while True:
             pass
-    yield
+
+    child.CPU_S, reader.Media = 1, decode
+    yield from child._serve(requests)
+
+
+def serve_without_measure(requests: Iterator[Any]) -> Iterator[Any]:
+    """Serve as a process does whose decoder takes all the memory there is."""
+    reader.Media = lambda *_: bytearray(8 << 30)
+    yield from child._serve(requests)
 
 
 def serve_until_killed(requests: Iterator[Any]) -> Iterator[Any]:

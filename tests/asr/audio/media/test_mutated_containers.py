@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from helpers.media import serve_until_killed, serve_without_time, written
+from helpers.media import serve_until_killed, serve_without_end, serve_without_measure, written
 
 from asr.audio.media import child
 from asr.audio.recording import audio_header, read_audio
@@ -137,10 +137,12 @@ def test_edits_that_repeat_the_audio_without_end_are_refused(whole):
         read_audio(io.BytesIO(data))
 
 
-def test_file_that_takes_the_decoder_too_long_is_named(whole, workers, monkeypatch):
-    """The limit is one of processor time; here there is none, so that any file is too much."""
-    monkeypatch.setattr(child, "_serve", serve_without_time)
-    with pytest.raises(UserError, match=r"audio stream: damaged, or made to do harm: it takes more than"):
+@pytest.mark.parametrize(
+    ("serve", "what"), [(serve_without_end, "more than 20 s"), (serve_without_measure, "more than 1024 MiB")]
+)
+def test_file_that_takes_the_decoder_too_much_is_named(serve, what, whole, workers, monkeypatch):
+    monkeypatch.setattr(child, "_serve", serve)
+    with pytest.raises(UserError, match=f"audio stream: damaged, or made to do harm: it takes {what}"):
         read_audio(io.BytesIO(whole("m4a")))
 
 
