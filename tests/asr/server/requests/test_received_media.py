@@ -22,7 +22,9 @@ def speech(clips):
 @pytest.mark.parametrize("name", FORMS)
 def test_upload_is_decoded(name, speech):
     waveform = received_waveform(written(speech, name), 60.0)
-    assert abs(len(waveform) - len(speech)) <= 400
+    assert (
+        abs(len(waveform) - len(speech)) <= 800
+    )  # a frame of WMA, which states no length to the sample, is 46 ms
     assert abs(lag_of(waveform, speech)) <= 400
 
 
