@@ -1,6 +1,7 @@
 """Test FunASR's protocol in its three modes, as its own client speaks it."""
 
 import contextlib
+import io
 import json
 import signal
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.media import written
 from helpers.servers import LIMIT_S, server_in_thread, server_process, wait_until
 from helpers.speech_sockets import answer, funasr, open_socket, remaining
 
@@ -63,6 +65,12 @@ def test_container_that_is_called_pcm_is_not_read_as_samples(address, recognizer
     path = clips[2].audio_path
     (answer,) = funasr(address, Path(path).read_bytes(), "offline", wav_format="pcm")
     assert answer["text"] == recognizer.transcribe(path).text
+
+
+def test_recording_of_a_phone_that_is_called_pcm_is_not_read_as_samples(address, recognizer, clips):
+    data = written(read_audio(clips[2].audio_path), "alac.m4a")
+    (answer,) = funasr(address, data, "offline", wav_format="pcm")
+    assert answer["text"] == recognizer.transcribe(io.BytesIO(data)).text
 
 
 def test_two_passes_send_increments_and_replace_them_at_each_pause(address, speech):
