@@ -96,9 +96,8 @@ def test_whole_students_folder_is_prepared_by_one_command_and_found_sound(media,
     manifests = sorted(map(str, (tmp_path / "out").glob("*.jsonl")))
     assert main(["doctor", *manifests, "--json", "-", "--html", str(tmp_path / "doctor.html")]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
-    # words and sentences of one speaker; `unusual-length` until lengths are judged within kinds
+    # both are true: one speaker says all, and some syllables are in one set only
     assert {one["code"] for one in findings if one["severity"] != "note"} <= {
         "shared-speaker",
         "unseen-token",
-        "unusual-length",
     }
