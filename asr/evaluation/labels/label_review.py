@@ -144,12 +144,12 @@ def _why_silent(others: Iterable[tuple[Segment, Sequence[AlignedPair]]], token: 
     if rate > MAX_ERROR_RATE:
         return (
             f"the model gets {rate:.0%} of the other {token}s wrong; one that gets at most "
-            f"{MAX_ERROR_RATE:.0%} wrong can say which labels are"
+            f"{MAX_ERROR_RATE:.0%} wrong may doubt labels"
         )
     if num_sure_errors > MAX_SURE_ERRORS * num_sure:
         return (
             f"{num_sure_errors / num_sure:.0%} of the other {token}s of which the model is sure contradict "
-            f"their labels; only a model with at most {MAX_SURE_ERRORS:.0%} can say which labels are wrong"
+            f"their labels; only a model with at most {MAX_SURE_ERRORS:.0%} may doubt labels"
         )
     return ""
 
