@@ -58,8 +58,8 @@ def print_report_files(files: ReportFiles) -> None:
             f"{counted(files.num_to_review, 'label')} may be wrong: {files.review}; mark the corrections to "
             "accept, then run asr labels apply"
         )
-    if files.silence:
-        print(f"no label is called into question: {files.silence}")
+    if files.why_none:
+        print(f"no label is called into question: {files.why_none}")
 
 
 def print_notes(notes: Sequence[str]) -> None:

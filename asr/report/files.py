@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import dump_config
+from asr.base.text.wording import counted
 from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import tones_of, write_csv, write_json
@@ -24,7 +25,7 @@ class ReportFiles:
         table: the evaluation as CSV.
         review: labels that may be wrong, as CSV; it exists only if there are any.
         num_to_review: number of labels to review.
-        silence: why the model may not doubt labels, see `asr.evaluation.labels.label_review.LabelReview`.
+        why_none: why the model may not doubt labels, see `asr.evaluation.labels.label_review.LabelReview`.
     """
 
     page: Path
@@ -32,20 +33,28 @@ class ReportFiles:
     table: Path
     review: Path
     num_to_review: int
-    silence: str
+    why_none: str
 
 
-def report_files(page: Path, num_to_review: int = 0, silence: str = "") -> ReportFiles:
+def report_files(page: Path, num_to_review: int = 0, why_none: str = "") -> ReportFiles:
     """Return the paths of the files of an evaluation, given the path of its page."""
     review = page.with_name(page.name.replace("report", "review", 1)).with_suffix(".csv")
     return ReportFiles(
-        page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review, silence
+        page, page.with_suffix(".json"), page.with_suffix(".csv"), review, num_to_review, why_none
     )
 
 
 def advice_about(evaluated: EvaluatedRun) -> list[str]:
     """Return what would lower the errors of a run, by its curves and an evaluation."""
-    run, data = evaluated.run, evaluated.run.config().data
+    run, config = evaluated.run, evaluated.run.config()
+    data, num_done = config.data, len(run.metrics())
+    if num_done < config.train.epochs:
+        done = f"{num_done} of {counted(config.train.epochs, 'epoch')} are trained"
+        return (
+            [f"Training is not finished: {done}. Resume it:\n{resume_command(run.directory)}"]
+            if num_done
+            else []
+        )
     manifest = Path(evaluated.record.manifest).resolve()
     is_dev, is_train = (bool(path) and manifest == Path(path).resolve() for path in (data.dev, data.train))
     lines = advice(
@@ -53,7 +62,7 @@ def advice_about(evaluated: EvaluatedRun) -> list[str]:
         evaluated.evaluation.token,
         test=None if is_dev or is_train else evaluated.evaluation.edits,
         resume=resume_command(run.directory),
-        starts_from_trained=bool(run.config().train.init_from),
+        starts_from_trained=bool(config.train.init_from),
     )
     if is_dev and not data.test:
         lines.insert(
@@ -92,4 +101,4 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)
     num_to_review = write_review_of(evaluated.review.candidates, record.utterances, files.review)
-    return report_files(page, num_to_review, evaluated.review.silence)
+    return report_files(page, num_to_review, evaluated.review.why_none)

@@ -32,13 +32,13 @@ class LabelsToReview:
         cards: of the first candidates, the most probable mistake first.
         total: number of candidates.
         num_readings: candidates that differ only in the reading of the same hanzi.
-        silence: why there are no candidates, see `LabelReview`.
+        why_none: why there are no candidates, see `LabelReview`.
     """
 
     cards: Sequence[LabelCard]
     total: int
     num_readings: int
-    silence: str
+    why_none: str
 
 
 def labels_to_review(unit: str, review: LabelReview) -> LabelsToReview:
@@ -49,4 +49,4 @@ def labels_to_review(unit: str, review: LabelReview) -> LabelsToReview:
         for one in candidates[:NUM_SHOWN]
     ]
     num_readings = sum(candidate.is_polyphone for candidate in candidates)
-    return LabelsToReview(cards, len(candidates), num_readings, review.silence)
+    return LabelsToReview(cards, len(candidates), num_readings, review.why_none)

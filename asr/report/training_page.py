@@ -46,10 +46,10 @@ class TrainingPage:
         self._run, self._config, self._unit, self._command = run, config, unit, command
         self._history: Sequence[EpochMetrics] = run.metrics()
         self._has_failed = False
+        self._keeps_report = is_page(run.report_path, "evaluation.html")  # until a further epoch is trained
 
     def __enter__(self) -> TrainingPage:
-        if not is_page(self._run.report_path, "evaluation.html"):  # that of a run which is finished
-            self._write("training")
+        self._write("training")
         return self
 
     def __exit__(
@@ -61,7 +61,7 @@ class TrainingPage:
 
     def show(self, history: Sequence[EpochMetrics]) -> None:
         """Write the page after an epoch."""
-        self._history = history
+        self._history, self._keeps_report = history, False
         self._write("training")
 
     def evaluating(self) -> None:
@@ -69,6 +69,8 @@ class TrainingPage:
         self._write("evaluating")
 
     def _write(self, stage: Stage, reason: str = "") -> None:
+        if self._keeps_report:
+            return
         history, num_epochs = self._history, self._config.train.epochs
         try:
             write_page(

@@ -32,6 +32,8 @@ def advice(
 ) -> list[str]:
     """Return what to do next, one sentence or two for each rule that holds; none before the first epochs.
 
+    A command is on a line of its own.
+
     Args:
         metrics: of every epoch of a run.
         token: what errors are of, such as "syllable".
@@ -52,10 +54,10 @@ def advice(
             f"other speech; more of them, above all other speakers and sentences, lower the dev error{also}."
         ]
     elif dev < (1 - STILL_FALLS) * before:
-        more = f": {resume} --set train.epochs={2 * len(metrics)}" if resume else ""
+        command = f"\n{resume} --set train.epochs={2 * len(metrics)}" if resume else ""
         lines = [
             f"More epochs: the dev error fell from {percent(before)} to {percent(dev)} in the last quarter "
-            f"of the epochs. Train on{more}."
+            f"of the epochs. Train on:{command}"
         ]
     elif train > HIGH:
         first = "A trained model to start from, or a larger one" if also else "A larger model, or more epochs"

@@ -1,4 +1,4 @@
-"""Keep the graph of a run's best model, which a CPU runs faster than TensorFlow, and starts sooner.
+"""Keep the graph of a run's model, which a CPU runs faster than TensorFlow, and starts sooner.
 
 runs/demo/inference/0f2c….onnx      the graph of the weights with that digest
 runs/demo/inference/0f2c….txt       or why TensorFlow runs these weights
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -25,7 +26,6 @@ from asr.audio.recording import SAMPLE_RATE_HZ, pad_waveforms
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.types import Logits
-from asr.base.version import __version__
 from asr.base.vocabulary import Vocabulary
 from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE, largest_difference
 from asr.runs.run import Run
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABOUT = "polyphone"  # key of the graph's metadata
+FALLBACK = "TensorFlow runs this model, since its graph for ONNX Runtime fails: %s"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class InferenceGraph:
                 arrays = [(part.filename, part.CRC) for part in file.infolist()]
         except (OSError, zipfile.BadZipFile):
             return None
-        made_of = __version__, settings, arrays
+        made_of = _code_digest(), settings, arrays
         digest = hashlib.blake2b(json.dumps(made_of).encode(), digest_size=12).hexdigest()
         return cls(run.directory / "inference" / f"{digest}.onnx")
 
@@ -77,6 +78,8 @@ class InferenceGraph:
             return OnnxRunner(session, OnnxModel.from_json(json.loads(session.metadata()[ABOUT])))
         except Exception as error:  # ONNX Runtime has classes of its own for each kind of damage
             logger.warning("%s: ONNX Runtime cannot read it (%s); it is made again", self.path, error)
+            with contextlib.suppress(OSError):
+                self.path.unlink()
             return None
 
     def make(self, model: AcousticModel, vocabulary: Vocabulary) -> OnnxRunner | None:
@@ -91,6 +94,7 @@ class InferenceGraph:
             well and logged.
         """
         if self._reason.exists():
+            logger.warning(FALLBACK, self._reason.read_text("utf-8", errors="replace").strip())
             return None
         from asr.model.onnx.model import onnx_model
         from asr.model.onnx_runner import OnnxModel, OnnxRunner, OnnxSession
@@ -101,9 +105,10 @@ class InferenceGraph:
             graph = onnx_model(model, len(vocabulary), metadata).SerializeToString()
             session = OnnxSession(graph)
             _compare(model, session)
-        except Exception as error:  # a layer of the user's, or a model beyond the 2 GB of ONNX
-            logger.warning("TensorFlow runs this model, since its graph for ONNX Runtime fails: %s", error)
-            self._keep(self._reason, f"{error}\n".encode())
+        except Exception as error:  # such as too little memory, or a model beyond the 2 GB of ONNX
+            logger.warning(FALLBACK, error)
+            if isinstance(error, UserError):  # a layer without a writer, or a difference, stays
+                self._keep(self._reason, f"{error}\n".encode())
             return None
         self._keep(self.path, graph)
         return OnnxRunner(session, about)
@@ -114,6 +119,8 @@ class InferenceGraph:
 
     def _keep(self, path: Path, content: bytes) -> None:
         """Write a file in place of those of earlier checkpoints; without it, it is made again next time."""
+        if path.exists():  # another process has made it meanwhile
+            return
         try:
             with whole_file(path, "graph for inference") as file:
                 file.write(content)
@@ -124,6 +131,15 @@ class InferenceGraph:
             if other != path and other.suffix in (".onnx", ".txt"):
                 with contextlib.suppress(OSError):
                     other.unlink()
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Return a digest of the code of features and networks, which decides what weights compute."""
+    code = hashlib.blake2b(digest_size=12)
+    for path in sorted((Path(__file__).parents[1] / "model").rglob("*.py")):
+        code.update(path.read_bytes())
+    return code.hexdigest()
 
 
 def _compare(model: AcousticModel, session: OnnxSession) -> None:

@@ -155,13 +155,13 @@ def resume(
 
 def _refuse_other_length(run: Run, num_epochs: int) -> None:
     """Raise a UserError where a run is to have fewer epochs, or more before all of them are trained."""
-    planned, done = run.config().train.epochs, len(run.metrics())
+    planned = run.config().train.epochs
     if num_epochs < planned:
         raise UserError(
             f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has {planned}; expected more, or start "
             f"another run with train.init_from={run.directory} and another `name`"
         )
-    if num_epochs > planned and done < planned:
+    if num_epochs > planned and (done := len(run.metrics())) < planned:
         raise UserError(
             f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has trained {done} of {planned} "
             "epochs, whose learning rates depend on their number; finish it (`resume`), then train on"
@@ -315,7 +315,6 @@ def _evaluate(trainer: Trainer, data: _Data) -> Trained:
     """Evaluate the chosen epoch on the test set, or on dev where there is none, and write the report."""
     from asr.evaluation.run_evaluation import evaluate_on_devices
     from asr.report.files import write_report_files
-    from asr.transcription.recognizer import cpu_runner
 
     run, manifest = trainer.run, Path(trainer.config.data.test or trainer.config.data.dev)
     stages = [stage.layers for stage in read_stages(run.directory)]
@@ -324,8 +323,21 @@ def _evaluate(trainer: Trainer, data: _Data) -> Trained:
         trainer.page.evaluating()
     evaluated = evaluate_on_devices(devices, run, data.test or data.dev, manifest, trainer.stop)
     trainer.stop.raise_if_requested()
-    cpu_runner(run, run.vocabulary())  # makes the graph, so that the first recognition need not
-    return Trained(run, evaluated, write_report_files(evaluated, run.report_path))
+    files = write_report_files(evaluated, run.report_path)
+    _make_graph(run)
+    return Trained(run, evaluated, files)
+
+
+def _make_graph(run: Run) -> None:
+    """Make the graph by which CPUs recognize, so that the first recognition need not."""
+    from asr.transcription.recognizer import cpu_runner
+
+    try:
+        cpu_runner(run, run.vocabulary())
+    except Exception as error:  # nothing of the training is lost
+        logger.warning(
+            "%s: the graph for inference is made later, since it fails now: %s", run.directory, error
+        )
 
 
 @contextlib.contextmanager

@@ -150,7 +150,7 @@ class Recognizer:
         devices: ModelDevices | None = None,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
-        """Load the best model of a run into TensorFlow.
+        """Load the model of a run into TensorFlow.
 
         Args:
             run: the opened run.
@@ -165,7 +165,7 @@ class Recognizer:
         from asr.model.tensorflow_runner import TensorFlowRunner
 
         with devices.scope():
-            model, checkpoint = _best_model(run, vocabulary)
+            model, checkpoint = _chosen_model(run, vocabulary)
         runner = TensorFlowRunner(model, devices.spread, len(devices.names), devices.place(model))
         return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
 
@@ -386,13 +386,13 @@ def cpu_runner(run: Run, vocabulary: Vocabulary) -> tuple[ModelRunner, Path]:
     from asr.model.tensorflow_runner import TensorFlowRunner
 
     with tf.device(HOST):
-        model, checkpoint = _best_model(run, vocabulary)
+        model, checkpoint = _chosen_model(run, vocabulary)
         graph = InferenceGraph.of(run, checkpoint)
         made = graph.make(model, vocabulary) if graph else None
     return made or TensorFlowRunner(model), checkpoint
 
 
-def _best_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
+def _chosen_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
     """Return the model of a run's chosen checkpoint, and the path of the checkpoint."""
     from asr.model.acoustic_model import make_acoustic_model
 

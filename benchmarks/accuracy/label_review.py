@@ -55,7 +55,7 @@ def main() -> None:
             review = review_labels(evaluation)
             rates.append(evaluation.edits.rate)
             wrong = sum(right[one.utterance.id] != one.utterance.tokens for one in review.candidates)
-            found.append("silent" if review.silence else f"{wrong} of {len(review.candidates)}")
+            found.append("silent" if review.why_none else f"{wrong} of {len(review.candidates)}")
         rows[path.stem] = f"{statistics.mean(rates):6.1%} of the syllables contradicted: {', '.join(found)}"
     show("doubted labels that are wrong, of 200 with 20 wrong ones, by draw", rows)
 

@@ -42,9 +42,8 @@ def default_page(name: str) -> Path:
     path = PAGES / name
     if os.path.lexists(path) and not is_page(path, name):
         raise UserError(f"{path}: is a file of another kind; move it, or name the page with --html")
-    if not PAGES.exists():
-        with whole_file(PAGES / ".gitignore", "list") as file:
-            file.write(b"*\n")
+    with whole_file(PAGES / ".gitignore", "list") as file:  # fails here, not after minutes of work
+        file.write(b"*\n")
     return path
 
 

@@ -46,8 +46,8 @@ def add_hanzi_argument(parser: argparse._ActionsContainer) -> None:
         dest="hanzi_model",
         metavar="DIR",
         help="convert syllables to hanzi with the words of this folder that `asr lm train` made, besides "
-        f"those of the built-in model, or with these alone (`{GENERAL}`); default: the folder of --lm if it "
-        "has words, or else the built-in model alone",
+        f"those of the built-in model, or, with `{GENERAL}`, by the built-in model alone; default: the "
+        "folder of --lm if it has words, or else the built-in model alone",
     )
 
 

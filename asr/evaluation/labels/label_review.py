@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MIN_SCORE = 5.0  # e^5: 150 times as probable, per token that differs
 MIN_CONFIDENCE = 0.5  # of a suggested token: more probable than not
 MAX_ERROR_RATE = 0.4  # of a model that may doubt labels
+MAX_DOUBTED, MIN_LABELS = 0.3, 20  # share of a set that may be doubted, from this number of labels on
 SURE, MAX_SURE_ERRORS = 0.9, 0.1  # confidence of a sure token, and how many of them may contradict the labels
 SANDHI = {"一": ("yi2", "yi4", "yi5"), "不": ("bu2", "bu5")}
 
@@ -95,12 +96,12 @@ class LabelReview:
 
     Attributes:
         candidates: the utterances to review, the highest score first; ties are in alphabetical order.
-        silence: why there are none, as a sentence without an end, where the model may not doubt labels; else
+        why_none: why there are none, as a sentence without an end, where the model may not doubt labels; else
             empty.
     """
 
     candidates: Sequence[DoubtfulLabel]
-    silence: str = ""
+    why_none: str = ""
 
 
 def review_labels(evaluation: Evaluation) -> LabelReview:
@@ -124,12 +125,22 @@ def review_labels(evaluation: Evaluation) -> LabelReview:
             found.append(_candidate(utterance, hypothesis, pairs, margin / num_edits))
         else:
             others.append((hypothesis, pairs))
-    if found and (silence := _why_silent(others, evaluation.token or "token")):
-        return LabelReview((), silence)
+    token = evaluation.token or "token"
+    if found and (why_none := _too_many(len(found), len(found) + len(others)) or _why_none(others, token)):
+        return LabelReview((), why_none)
     return LabelReview(sorted(found, key=lambda candidate: (-candidate.score, candidate.utterance.id)))
 
 
-def _why_silent(others: Iterable[tuple[Segment, Sequence[AlignedPair]]], token: str) -> str:
+def _too_many(num_doubtful: int, num_labels: int) -> str:
+    if num_labels < MIN_LABELS or num_doubtful <= MAX_DOUBTED * num_labels:
+        return ""
+    return (
+        f"the model contradicts {num_doubtful / num_labels:.0%} of the labels; one that contradicts at most "
+        f"{MAX_DOUBTED:.0%} may doubt them"
+    )
+
+
+def _why_none(others: Iterable[tuple[Segment, Sequence[AlignedPair]]], token: str) -> str:
     """Return why a model may not doubt labels, given what it made of the labels that it does not doubt."""
     num_errors = num_tokens = num_sure = num_sure_errors = 0
     for hypothesis, pairs in others:

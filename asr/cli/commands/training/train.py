@@ -81,7 +81,10 @@ def _print_result(trained: Trained) -> None:
     print(f"chosen: {describe_choice(run.metrics())}")
     print_evaluation(evaluated.record, evaluated.scores)
     for line in advice_about(evaluated):
-        print("\n" + textwrap.fill(line, NOTE_COLUMNS, break_on_hyphens=False))
+        text, _, command = line.partition("\n")
+        print("\n" + textwrap.fill(text, NOTE_COLUMNS, break_on_hyphens=False))
+        if command:
+            print(f"\n    {command}")
     print_report_files(files)
     sample = evaluated.record.utterances[0].audio_path
     print("\nTranscribe any recording with the trained model:\n")

@@ -64,17 +64,17 @@ def test_a_model_that_is_often_wrong_doubts_no_label_and_says_why():
     right = [row("a b c d", "a b c d", 9.0, name=f"right {index}") for index in range(10)]
     review = review_labels(evaluation_of(SPOILED, *wrong))
     assert not review.candidates
-    assert "50% of the other syllables wrong" in review.silence
+    assert "50% of the other syllables wrong" in review.why_none
     review = review_labels(evaluation_of(SPOILED, *wrong[:1], *right))
     assert [one.utterance.id for one in review.candidates] == ["spoiled"]
-    assert not review.silence
+    assert not review.why_none
 
 
 def test_a_model_that_is_wrong_where_it_is_sure_doubts_no_label():
     sure, doubtful = (0.99, 0.99, 0.99, 0.99), (0.99, 0.5, 0.99, 0.99)
     right = [row("a b c d", "a b c d", 9.0, name=f"right {n}", confidences=sure) for n in range(5)]
     wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=sure) for n in range(5)]
-    assert "of which the model is sure" in review_labels(evaluation_of(SPOILED, *right, *wrong)).silence
+    assert "of which the model is sure" in review_labels(evaluation_of(SPOILED, *right, *wrong)).why_none
     wrong = [row("a b c d", "a y c d", -3.0, name=f"wrong {n}", confidences=doubtful) for n in range(5)]
     assert len(review_labels(evaluation_of(SPOILED, *right, *wrong)).candidates) == 1
 
