@@ -12,7 +12,7 @@ from helpers.transcripts import segment_of
 
 from asr.audio.recording import write_wav
 from asr.base.config import Config, TrainConfig, dump_config
-from asr.base.types import Utterance
+from asr.base.types import EditCounts, Utterance
 from asr.cli.main import main
 from asr.evaluation.comparison import compare_records
 from asr.evaluation.errors.mandarin_errors import PARTS
@@ -23,6 +23,7 @@ from asr.pages.languages import chinese, untranslated
 from asr.report.evaluation_comparison_page import write_comparison
 from asr.report.evaluation_page import write_report
 from asr.report.training_page import TrainingPage
+from asr.runs.advice import advice
 from asr.runs.progress import EpochMetrics
 from asr.runs.run import Run
 from data_pipeline.doctor.findings import KINDS
@@ -200,3 +201,47 @@ def test_comparison_of_evaluations(examples, tmp_path):
         assert missing(tmp_path / "c.html") == []
     write_comparison(tmp_path / "c.html", compare_records(a, a))
     assert missing(tmp_path / "c.html") == []
+
+
+@pytest.mark.parametrize("unit", ["syllable", "character", "word", "token"])
+@pytest.mark.parametrize("starts_from_trained", [False, True])
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [(0.1, 0.6)] * 8,
+        [(0.5, 0.6)] * 8,
+        [(0.1, 0.12)] * 8,
+        [(0.9 / epoch, 0.9 / epoch) for epoch in range(1, 9)],
+    ],
+)
+def test_advice(rates, starts_from_trained, unit):
+    history = [
+        EpochMetrics(epoch, 1.0, train, 1.0, dev, 1e-3, 100.0, 60.0 * epoch, best=True, chosen=True)
+        for epoch, (train, dev) in enumerate(rates, start=1)
+    ]
+    far = EditCounts(substitutions=900, reference_length=1000)
+    lines = advice(
+        history, unit, test=far, resume="asr train x --resume", starts_from_trained=starts_from_trained
+    )
+    assert lines
+    assert [line for line in lines if chinese(line.split("\n")[0]) is None] == []
+
+
+def test_why_no_label_is_doubted(examples):
+    utterances, hypotheses = examples
+    sure = [segment_of(h.tokens, h.text, confidences=(0.99,) * len(h.tokens), score=-3.0) for h in hypotheses]
+    found = set()
+    for one in (hypotheses, sure, [segment_of(["e4"], "饿", confidences=(0.99,))] * len(utterances)):
+        for log_probs in ([-90.0] * len(utterances), [-90.0] + [-0.5] * (len(utterances) - 1)):
+            for repeats in (1, 20):
+                evaluation = SimpleNamespace(
+                    utterances=utterances * repeats,
+                    hypotheses=list(one) * repeats,
+                    token="syllable",
+                    reference_log_probs=log_probs * repeats,
+                    hypothesis_log_probs=[-1.0] * len(utterances) * repeats,
+                )
+                found.add(review_labels(evaluation).why_none)
+    assert len(found - {""}) > 2
+    shown = [f"No label is called into question: {why}." for why in found if why]
+    assert [text for text in shown if chinese(text) is None] == []

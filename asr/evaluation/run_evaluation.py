@@ -115,8 +115,8 @@ def evaluate_on_devices(
     from asr.transcription.recognizer import Recognizer
 
     choice = DecoderChoice(run.decoder_settings())
-    best = Recognizer.trained(run, choice, devices)
-    evaluation = Evaluator(best.trained_runner, best.vocabulary, best.decoder).evaluate(data, stop)
+    chosen = Recognizer.trained(run, choice, devices)
+    evaluation = Evaluator(chosen.trained_runner, chosen.vocabulary, chosen.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 
 

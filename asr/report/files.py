@@ -48,13 +48,9 @@ def advice_about(evaluated: EvaluatedRun) -> list[str]:
     """Return what would lower the errors of a run, by its curves and an evaluation."""
     run, config = evaluated.run, evaluated.run.config()
     data, num_done = config.data, len(run.metrics())
-    if num_done < config.train.epochs:
+    if 0 < num_done < config.train.epochs:
         done = f"{num_done} of {counted(config.train.epochs, 'epoch')} are trained"
-        return (
-            [f"Training is not finished: {done}. Resume it:\n{resume_command(run.directory)}"]
-            if num_done
-            else []
-        )
+        return [f"Training is not finished: {done}. Resume it:\n{resume_command(run.directory)}"]
     manifest = Path(evaluated.record.manifest).resolve()
     is_dev, is_train = (bool(path) and manifest == Path(path).resolve() for path in (data.dev, data.train))
     lines = advice(

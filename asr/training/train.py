@@ -335,9 +335,7 @@ def _make_graph(run: Run) -> None:
     try:
         cpu_runner(run, run.vocabulary())
     except Exception as error:  # nothing of the training is lost
-        logger.warning(
-            "%s: the graph for inference is made later, since it fails now: %s", run.directory, error
-        )
+        logger.warning("%s: the graph for inference fails now, and is made later: %s", run.directory, error)
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def test_a_test_set_far_above_dev_is_named_and_one_near_it_is_not():
 
 def test_more_epochs_are_advised_with_the_command_that_trains_them():
     [line] = advice(history(DEMO_BEGINS), "syllable", resume="asr train runs/x --resume")
-    assert line.endswith("Train on: asr train runs/x --resume --set train.epochs=8.")
+    assert line.endswith("Train on:\nasr train runs/x --resume --set train.epochs=8")
 
 
 def test_a_trained_model_to_start_from_is_advised_once():

@@ -85,6 +85,14 @@ def test_labels_that_the_model_doubts_do_not_count_against_it():
     assert len(review_labels(evaluation_of(*spoiled, *right)).candidates) == 10
 
 
+def test_a_model_that_contradicts_most_labels_doubts_none():
+    sure = (0.99, 0.99, 0.99, 0.99)
+    wrong = [row("a b c d", "e f g h", 80.0, name=str(index), confidences=sure) for index in range(20)]
+    review = review_labels(evaluation_of(*wrong))
+    assert not review.candidates
+    assert "contradicts 100% of the labels" in review.why_none
+
+
 @pytest.mark.parametrize(
     ("said", "recognized", "text", "differs"),
     [
