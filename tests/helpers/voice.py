@@ -45,7 +45,6 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("asr/audio/recording.py", "stream.tell, stream.read", "a method of Python's files"),
     ("asr/audio/containers.py", "stream.tell()", "a method of Python's files"),
     ("asr/audio/joined.py", "def tell(self)", "a method of Python's files"),
-    ("asr/audio/media/kinds.py", "stream.tell()", "a method of Python's files"),
     ("asr/audio/wav.py", "stream.tell()", "a method of Python's files"),
     ("asr/transcription/transcript_json.py", 'KEY = "heard"', "a key of files that were written before"),
     ("tests/asr/evaluation/test_scores.py", 'first["heard"]', "a key of files that were written before"),
