@@ -10,14 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
+from pathlib import Path, PureWindowsPath
+from typing import NamedTuple, TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
 from asr.base.text.wording import counted, listed
-from data_pipeline.corpora.layout import FilesByName, plain_spaces, text_lines
+from data_pipeline.corpora.layout import FilesByName, comparable, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
@@ -30,7 +30,7 @@ SPLIT_WORDS = {
     **dict.fromkeys(("验证", "验证集"), "dev"),
     **dict.fromkeys(("test", "testing", "eval", "evaluation", "测试集"), "test"),  # 测试 may be any trial
 }
-FOR_MISSING = "write its folder before its name, or copy the recordings there"
+FOR_MISSING = "write the path of its folder before its name, or copy the recordings there"
 NUM_PROBED = 32  # paths of a list that are tried to find the folder they are relative to
 NUM_SHOWN = 6  # file names quoted in an error
 
@@ -77,13 +77,68 @@ class Listing:
     bases: tuple[Path, ...] = ()
 
 
+class Row(NamedTuple):
+    """A recording, and its path as its list writes it, with forward slashes."""
+
+    listed_path: str
+    recording: Recording
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where the files of a list are.
+
+    Attributes:
+        listing: the list.
+        rows: its recordings.
+        found: for a path where no file is, the path as listed and the file of its name.
+        missing: for the other paths where no file is, what was found instead.
+        there: the paths where a file is.
+    """
+
+    listing: Listing
+    rows: Sequence[Row]
+    found: dict[str, tuple[str, Path]]
+    missing: dict[str, str]
+    there: set[str]
+
+    @property
+    def below(self) -> Path:
+        """Return the folder in which files were looked for by name."""
+        return Path(os.path.abspath(self.listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+
+    def recordings(self) -> list[Recording]:
+        """Return the recordings with the files that were found; `missing` of the others says why not."""
+        tried = [*map(str, self.listing.bases), str(self.below), "the folders above it", str(Path.cwd())]
+        where = f"{self.listing.path}: tried {', '.join(dict.fromkeys(tried))}"
+
+        def located(recording: Recording) -> Recording:
+            path = recording.audio_path
+            if path in self.found:
+                return dataclasses.replace(recording, audio_path=str(self.found[path][1]))
+            if path in self.missing:
+                return dataclasses.replace(recording, missing=f"{where}; {self.missing[path]}; {FOR_MISSING}")
+            return recording
+
+        return [located(row.recording) for row in self.rows]
+
+    def notes(self) -> list[str]:
+        """Return how many files were found by name, for display."""
+        if not self.found:
+            return []
+        example = os.path.relpath(next(iter(self.found.values()))[1], self.below)
+        files = counted(len(self.found), "file")
+        return [f"{self.listing.path.name}: {files} found by name below {self.below}, such as {example}"]
+
+
 def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) -> CorpusReading:
     """Return the recordings of lists, with audio paths resolved and missing ids made from the paths.
 
     Relative audio paths are relative to a listing's `bases`, its folder, the folders above, or the current
-    folder: the one with the most of 32 probed files, the first of equals. A file that is not there is used
-    where its name, or its name without suffix if the list gives none, is that of one file below the list's
-    folder. `missing` of other recordings says where their files were looked for.
+    folder: the one with the most of 32 probed files, the first of equals. If a file is not there, the one
+    file below the list's folder that has its name, or its name without suffix if the list gives none, is
+    used, unless its folder has another name than listed or another row names it. `missing` of other
+    recordings says where their files were looked for.
 
     Raises:
         UserError: a list has no usable line.
@@ -99,14 +154,17 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
         if listing.path not in with_usable:
             raise _no_usable_line(listing, unusable)
     named = partition(_with_ids(listings, [found.kept for found in usable]))
-    splits: dict[str, list[Recording]] = {}
-    notes: list[str] = []
+    searches = []
     for listing, of_listing in itertools.groupby(named.kept, key=lambda kept: kept[0]):
         base = _audio_base(listing)
-        recordings = [_recording(entry, name, base) for _, name, entry in of_listing]
-        located, of_list = _located(recordings, listing)
-        splits.setdefault(listing.split, []).extend(located)
-        notes += of_list
+        rows = [Row(_as_posix(entry.audio), _recording(entry, name, base)) for _, name, entry in of_listing]
+        searches.append(_search(rows, listing))
+    _refuse_files_of_other_rows(searches)
+    splits: dict[str, list[Recording]] = {}
+    notes: list[str] = []
+    for search in searches:
+        splits.setdefault(search.listing.split, []).extend(search.recordings())
+        notes += search.notes()
     return CorpusReading(splits, unusable + named.left_out, notes=notes)
 
 
@@ -135,55 +193,68 @@ def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
 
 
-def _located(recordings: Sequence[Recording], listing: Listing) -> tuple[list[Recording], list[str]]:
-    """Return recordings, those whose files are not there found by their names below the list's folder.
+def _search(rows: Sequence[Row], listing: Listing) -> Search:
+    """Look for the files that are not where their list says by their names, below the list's folder.
 
-    Of several files of a name, the one in the folder of most of the others is meant.
-
-    Returns:
-        The recordings; `missing` is set where there is no such file, or several. And notes on those found.
+    A file is accepted only from a folder of the name that the list gives. Of several, the one in the folder
+    of most of the others is meant.
     """
-    folders = {os.path.dirname(recording.audio_path) for recording in recordings}  # noqa: PTH120
+    folders = {os.path.dirname(row.recording.audio_path) for row in rows}  # noqa: PTH120
     names_in = {folder: _names_in(folder) for folder in folders}  # an access for each folder, not each file
-    absent = [recording for recording in recordings if not _is_there(recording.audio_path, names_in)]
+    search = Search(listing, rows, {}, {}, set())
+    absent: dict[str, str] = {}  # audio path -> as the list writes it
+    for listed_path, recording in rows:
+        if _is_there(recording.audio_path, names_in):
+            search.there.add(os.path.normpath(recording.audio_path))
+        else:
+            absent[recording.audio_path] = listed_path
     if not absent:
-        return list(recordings), []
-    below = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
-    by_name = FilesByName(below)
-    found: dict[str, Path] = {}
+        return search
+    by_name = FilesByName(search.below)
     several: dict[str, list[Path]] = {}
-    for path in dict.fromkeys(recording.audio_path for recording in absent):
+    for path, listed_path in absent.items():
         folder, name = os.path.split(path)
-        files = by_name.named(name)
+        files = same_name = by_name.named(name)
+        in_folder = PureWindowsPath(listed_path).parent.name  # empty for a drive
+        if in_folder not in ("", ".."):
+            files = [file for file in files if comparable(file.parent.name) == comparable(in_folder)]
         files = [file for file in files if str(file.parent) == folder] or files
         if len(files) == 1:
-            found[path] = files[0]
-        else:
+            search.found[path] = (listed_path, files[0])
+        elif files:
             several[path] = files
-    usual = max(Counter(file.parent for file in found.values()).items(), key=lambda one: one[1], default=None)
+        elif same_name:
+            search.missing[path] = f"none in a folder {in_folder}; {_files_of_name(same_name)}"
+        else:
+            search.missing[path] = f"no file of this name below {search.below}"
+    in_folders = Counter(file.parent for _, file in search.found.values())
+    usual, num_usual = (in_folders.most_common(1) or [(search.below, 0)])[0]
+    is_usual = 2 * num_usual > in_folders.total()
     for path, files in several.items():
-        if usual and 2 * usual[1] > len(found) and (there := [f for f in files if f.parent == usual[0]]):
-            found[path] = there[0]
-    tried = [*map(str, listing.bases), str(below), "the folders above it", str(Path.cwd())]
-    where = f"{listing.path}: tried {', '.join(dict.fromkeys(tried))}"
+        there = [file for file in files if is_usual and file.parent == usual]
+        if there:
+            search.found[path] = (absent[path], there[0])
+        else:
+            search.missing[path] = _files_of_name(files)
+    return search
 
-    def located(recording: Recording) -> Recording:
-        path = recording.audio_path
-        if path in found:
-            return dataclasses.replace(recording, audio_path=str(found[path]))
-        if path not in several:
-            return recording
-        named = (
-            f"{counted(len(several[path]), 'file')} of this name: {listed(list(map(str, several[path])), 3)}"
-        )
-        elsewhere = named if several[path] else f"no file of this name below {below}"
-        return dataclasses.replace(recording, missing=f"{where}; {elsewhere}; {FOR_MISSING}")
 
-    example = next((os.path.relpath(file, below) for file in found.values()), "")
-    note = (
-        f"{listing.path.name}: {counted(len(found), 'file')} found by name below {below}, such as {example}"
-    )
-    return [located(recording) for recording in recordings], [note] * bool(found)
+def _files_of_name(files: Sequence[Path]) -> str:
+    return f"{counted(len(files), 'file')} of this name: {listed(list(map(str, files)), 3)}"
+
+
+def _refuse_files_of_other_rows(searches: Sequence[Search]) -> None:
+    """Give up each file found by name that another row names, too: it was recorded for one of them only."""
+    named = {path for search in searches for path in search.there}
+    rows_of: dict[str, set[tuple[Path, str]]] = {}
+    for search in searches:
+        for listed_path, file in search.found.values():
+            rows_of.setdefault(str(file), set()).add((search.below, os.path.normpath(listed_path)))
+    for search in searches:
+        for path, (_, file) in list(search.found.items()):
+            if str(file) in named or len(rows_of[str(file)]) > 1:
+                del search.found[path]
+                search.missing[path] = f"the file of this name is another row's, too: {file}"
 
 
 def _is_there(path: str, names_in: Mapping[str, set[str] | None]) -> bool:

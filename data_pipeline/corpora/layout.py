@@ -53,14 +53,15 @@ class FilesByName:
         with contextlib.suppress(UserError):
             for path in itertools.islice(files_below(folder, AUDIO_SUFFIXES), MAX_SEARCHED):
                 for key in (path.name, path.stem):
-                    self._files.setdefault(_comparable(key), []).append(path)
+                    self._files.setdefault(comparable(key), []).append(path)
 
     def named(self, name: str) -> list[Path]:
         """Return the recordings of this name; of a name without a recording's suffix, those with any."""
-        return self._files.get(_comparable(name), [])
+        return self._files.get(comparable(name), [])
 
 
-def _comparable(name: str) -> str:
+def comparable(name: str) -> str:
+    """Return a file's name in one case and one Unicode form."""
     return unicodedata.normalize("NFC", name).casefold()
 
 

@@ -1,5 +1,6 @@
 """Read folders whose transcripts are subtitles, lyrics, TextGrids, tables, names, or several of these."""
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -357,6 +358,41 @@ def test_files_of_a_table_are_found_by_name_or_it_is_said_where_they_were_looked
     assert "丙/4.mp3" in details["4.mp3"]
     assert f"tried {tmp_path / '录音'}, the folders above it" in details["5.mp3"]
     assert "no file of this name below" in details["5.mp3"]
+
+
+def test_files_of_other_rows_or_folders_are_not_taken_for_missing_ones(tmp_path):
+    for number in (1, 2):
+        clip(tmp_path / "spk1" / f"00{number}.wav")
+    clip(tmp_path / "other" / "005.wav")
+    clip(tmp_path / "wavs" / "007.wav")
+    rows = [f"spk{speaker}/00{number}.wav,{speaker}{number}" for speaker in "12" for number in (1, 2)]
+    rows += ["spk1/005.wav,5", "a/wavs/007.wav,7", "b/wavs/007.wav,8", "002.wav,2", "005,5"]
+    rows = [f"{row},{'test' if number < 2 else 'train'}" for number, row in enumerate(rows)]
+    path = write(tmp_path / "list.csv", "\n".join(["path,text,split", *rows]))
+    reading = table.read(path, tmp_path)
+    every = [r for found in reading.splits.values() for r in found]
+    used = {r.text: os.path.relpath(r.audio_path, tmp_path) for r in every if not r.missing}
+    assert used == {"11": "spk1/001.wav", "12": "spk1/002.wav", "5": "other/005.wav"}
+    missing = {os.path.relpath(r.audio_path, tmp_path): r.missing for r in every if r.missing}
+    assert missing.keys() == {
+        *("spk2/001.wav", "spk2/002.wav", "spk1/005.wav", "a/wavs/007.wav", "b/wavs/007.wav", "002.wav")
+    }
+    assert "none in a folder spk2; 1 file of this name" in missing["spk2/001.wav"]
+    assert f"another row's, too: {tmp_path / 'wavs' / '007.wav'}" in missing["a/wavs/007.wav"]
+    assert f"another row's, too: {tmp_path / 'spk1' / '002.wav'}" in missing["002.wav"]
+    assert all("copy the recordings there" in why for why in missing.values())
+
+
+def test_table_of_folders_that_were_not_copied_keeps_the_rows_of_those_that_were(tmp_path, capsys):
+    numbers = dict(enumerate("一二三四", start=1))
+    rows = [f"spk{speaker}/00{number}.wav,{text}" for speaker in "123" for number, text in numbers.items()]
+    for number in numbers:
+        clip(tmp_path / "spk1" / f"00{number}.wav")
+    write(tmp_path / "list.csv", "\n".join(["path,text", *rows]))
+    assert main(["prepare", "table", str(tmp_path / "list.csv"), str(tmp_path / "out")]) == 0
+    found = [u for p in (tmp_path / "out").glob("*.jsonl") for u in read_manifest(p)]
+    assert sorted(Path(u.audio_path).parent.name for u in found) == ["spk1"] * 4
+    assert {Path(row[1]).parent.name for row in _left_out_rows(tmp_path / "out")} == {"spk2", "spk3"}
 
 
 def test_error_says_where_the_files_of_a_table_were_looked_for(tmp_path, capsys):
