@@ -350,7 +350,8 @@ def split_of(name: str) -> str | None:
     """Return the split that a file or folder name indicates: "valid_manifest" -> "dev"; None if none."""
     if name.lower() == "cv":  # for cross-validation; within a longer name it means other things
         return "dev"
-    words = {SPLIT_WORDS.get(word) for word in re.split(r"[\W\d_]+", name.lower())}
+    # Latin letters and hanzi are words of their own: "train集"
+    words = {SPLIT_WORDS.get(word) for word in re.findall(r"[a-z]+|[^\W\d_a-z]+", name.lower())}
     # "train_dev" is a dev set taken from train
     return next((split for split in ("dev", "test", "train") if split in words), None)
 

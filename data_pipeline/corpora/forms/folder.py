@@ -33,7 +33,7 @@ from data_pipeline.corpora.clip_lists import (
     unique_name,
 )
 from data_pipeline.corpora.forms import json_lines, table
-from data_pipeline.corpora.forms.folder_files import Found, find_files, key_of
+from data_pipeline.corpora.forms.folder_files import Found, find_files, is_below, key_of
 from data_pipeline.corpora.forms.named_by_text import NameRead, read_names
 from data_pipeline.corpora.forms.transcripts import Transcript, read_transcript
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
@@ -226,20 +226,22 @@ def _nothing(source: Path, found: Found, left_out: Sequence[LeftOut]) -> UserErr
 def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
     """Return recordings by split, each with an id and, if folders say who speaks, a speaker."""
     keys = list(dict.fromkeys(entry.key for entry in entries))
-    split_by_key = _splits(keys)
-    speakers = _speakers(keys, has_splits=split_by_key != dict.fromkeys(keys, "all"))
-    taken = {entry.recording.id for entry in entries}
+    # the folders of files elsewhere say nothing, nor do folders where a table gives the split
+    split_by_key = _splits({entry.key for entry in entries if not entry.split and is_below(entry.key)})
+    speakers = _speakers(keys, has_splits=any(split != "all" for split in split_by_key.values()))
+    id_counts = Counter(entry.recording.id for entry in entries)  # 1.wav of two tables in their folders
+    taken = set(id_counts)
     splits: dict[str, list[Recording]] = {}
     for key, recording, _, _, split in entries:
         name = recording.id
-        if not name:
+        if not name or id_counts[name] > 1:
             in_part = recording.begin_s or recording.end_s is not None
             begin = f"-{recording.begin_s:.2f}" if in_part else ""
-            name = unique_name(key.replace("/", "-") + begin, taken)
+            name = unique_name(key.strip("/").replace("/", "-") + begin, taken)
             taken.add(name)
         speaker = recording.speaker or speakers[key]
         named = dataclasses.replace(recording, id=name, speaker=speaker)
-        splits.setdefault(split or split_by_key[key], []).append(named)
+        splits.setdefault(split or split_by_key.get(key, "all"), []).append(named)
     return splits
 
 
@@ -251,7 +253,11 @@ def _splits(keys: Iterable[str]) -> dict[str, str]:
 
 def _speakers(keys: list[str], has_splits: bool) -> dict[str, str]:
     """Return each clip's folder below the folder of its split; empty if all clips share one folder."""
-    folders = {key: key.split("/")[:-1][1 if has_splits else 0 :] for key in keys}
+    folders = {key: key.strip("/").split("/")[:-1] for key in keys}
+    if has_splits:
+        folders = {
+            key: folder[split_of("".join(folder[:1])) is not None :] for key, folder in folders.items()
+        }
     several = len({tuple(folder) for folder in folders.values()}) > 1
     common = num_common_parts(list(folders.values()))
     return {key: "-".join(folder[common:]) if several else "" for key, folder in folders.items()}

@@ -105,6 +105,11 @@ def key_of(path: str, root: str) -> str:
     return unicodedata.normalize("NFC", relative.replace(os.sep, "/"))
 
 
+def is_below(key: str) -> bool:
+    """Say whether the file of a key is below the folder that the key is relative to."""
+    return not os.path.isabs(key)  # noqa: PTH117
+
+
 def _may_follow_a_name(suffix: str, path: Path) -> bool:
     is_language = path.suffix.lower() in (".srt", ".vtt") and LANGUAGE.fullmatch(suffix) is not None
     return suffix.lower() in AUDIO_SUFFIXES or is_language

@@ -395,6 +395,40 @@ def test_table_of_folders_that_were_not_copied_keeps_the_rows_of_those_that_were
     assert {Path(row[1]).parent.name for row in _left_out_rows(tmp_path / "out")} == {"spk2", "spk3"}
 
 
+def test_tables_in_several_folders_may_name_the_same_files(tmp_path):
+    for folder_name in "甲乙丙丁":
+        clip(tmp_path / folder_name / "1.wav")
+        clip(tmp_path / folder_name / "2.wav", 2.0)
+        rows_of = ["文件名,文本,开始", f"1.wav,{folder_name}一,", f"2.wav,{folder_name}二,1"]
+        write(tmp_path / folder_name / "名单.csv", "\n".join(rows_of))
+    reading = read(tmp_path)
+    expected = {f"{name}-1": f"{name}一" for name in "甲乙丙丁"}
+    assert texts(reading) == expected | {f"{name}-2-1.00": f"{name}二" for name in "甲乙丙丁"}
+    assert {r.id: r.speaker for r in reading.splits["all"]}["甲-1"] == "甲"
+    prepared = prepare_corpus("folder", str(tmp_path), tmp_path / "out")
+    assert not [out for out in prepared.left_out if "duplicate" in out.reason]
+
+
+def test_row_of_a_file_elsewhere_or_with_a_split_leaves_the_splits_of_folders(tmp_path):
+    source = tmp_path / "corpus"
+    elsewhere = clip(tmp_path / "others" / "far.wav")
+    for name in ("train集/甲/1", "dev集/乙/2", "test集/丙/3"):
+        clip(source / f"{name}.wav")
+        write(source / f"{name}.txt", "你好")
+    clip(source / "更多" / "4.wav")
+    write(source / "表.csv", f"路径,文本,集合\n{elsewhere},再见,测试集\n更多/4.wav,好,dev数据\n")
+    found = {split: {r.text for r in rs} for split, rs in read(source).splits.items()}
+    assert found == {"train": {"你好"}, "dev": {"你好", "好"}, "test": {"你好", "再见"}}
+    write(source / "表.csv", f"路径,文本\n{elsewhere},再见\n")
+    (source / "更多" / "4.wav").unlink()
+    reading = read(source)
+    assert {split: {r.text for r in rs} for split, rs in reading.splits.items()} == {
+        **{split: {"你好"} for split in ("train", "dev", "test")},
+        "all": {"再见"},
+    }
+    assert [r.speaker for r in reading.splits["train"]] == ["甲"]
+
+
 def test_error_says_where_the_files_of_a_table_were_looked_for(tmp_path, capsys):
     write(tmp_path / "表.csv", "文件名,文本\n1.mp3,一\n")
     assert main(["prepare", "table", str(tmp_path / "表.csv"), str(tmp_path / "out")]) == 2

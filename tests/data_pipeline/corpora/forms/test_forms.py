@@ -444,6 +444,12 @@ def test_recordings_with_missing_audio_are_kept_for_preparation_to_report(tmp_pa
         ("test_other", "test"),
         ("latest", None),
         ("data", None),
+        ("train集", "train"),
+        ("dev集", "dev"),
+        ("test集_2", "test"),
+        ("2024train数据", "train"),
+        ("测试集v2", "test"),
+        ("trainer集", None),
     ],
 )
 def test_split_of_recognizes_the_split_in_a_name(name, split):
