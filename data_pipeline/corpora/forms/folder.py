@@ -102,6 +102,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     used = {entry.key: entry.transcript for entry in beside.entries}
     of_tables = _read_tables(found, root, used)
     used |= {entry.key: entry.transcript for entry in of_tables.entries}
+    used |= {_key_of(out.what, root): "" for out in of_tables.left_out if out.reason == table.SEVERAL_TEXTS}
     named = _read_names(found, root, used)
     every = (beside, of_tables, named)
     entries = [entry for texts in every for entry in texts.entries]
@@ -166,7 +167,11 @@ def _read_tables(found: Found, root: str, used: Mapping[str, str]) -> Texts:
         texts.notes.extend(reading.notes)
         entries = [
             Entry(
-                _entry_key(recording, root), recording, "in tables", path.name, name if name != "all" else ""
+                _key_of(recording.audio_path, root),
+                recording,
+                "in tables",
+                path.name,
+                name if name != "all" else "",
             )
             for name, recordings in reading.splits.items()
             for recording in recordings
@@ -181,8 +186,8 @@ def _read_tables(found: Found, root: str, used: Mapping[str, str]) -> Texts:
     return texts
 
 
-def _entry_key(recording: Recording, root: str) -> str:
-    return os.path.splitext(key_of(os.path.normpath(recording.audio_path), root))[0]  # noqa: PTH122
+def _key_of(audio_path: str, root: str) -> str:
+    return os.path.splitext(key_of(os.path.normpath(audio_path), root))[0]  # noqa: PTH122
 
 
 def _read_names(found: Found, root: str, used: Mapping[str, str]) -> Texts:

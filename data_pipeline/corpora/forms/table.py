@@ -5,13 +5,15 @@
 
 Columns are recognized by their usual names, English or Chinese, in any order and case; others are ignored.
 Each row is one line. Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation
-mark is a character. Times are seconds, milliseconds where the column's name ends in (ms), or 00:01:02.5.
+mark is a character. Times are seconds, milliseconds where the column's name ends in (ms) or _ms, or
+00:01:02.5. Rows that give different texts to one whole file are left out.
 Audio paths are relative to the table's folder, else to one above it, else to the current folder.
 """
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,11 +38,12 @@ from data_pipeline.corpora.clip_lists import (
 from data_pipeline.corpora.forms.workbooks import WORKBOOK_SUFFIXES, sheet_rows
 from data_pipeline.corpora.layout import files_below, raw_lines
 from data_pipeline.manifests.left_out import partition
-from data_pipeline.types import Corpus, CorpusReading, LeftOut
+from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
 TEXT_SUFFIXES = (".csv", ".tsv")
 SUFFIXES = (*TEXT_SUFFIXES, *WORKBOOK_SUFFIXES)
 DELIMITERS = "\t,;"
+OFFSET = "offset"  # NeMo's begin, with a duration
 ROLES = {  # what a column holds -> its names, the preferred first
     "audio": (
         *("path", "audio_filepath", "audio_path", "wav_path", "file_path", "filepath", "wav_filename"),
@@ -85,25 +88,27 @@ ROLES = {  # what a column holds -> its names, the preferred first
     "begin": (
         "start",
         "begin",
-        "start_s",
-        "begin_s",
         "start_time",
+        "begin_time",
         "开始",
         "开始时间",
         "起始",
         "起始时间",
         "起点",
+        OFFSET,
     ),
-    "end": ("end", "end_s", "end_time", "结束", "结束时间", "终止", "终止时间", "终点"),
-    "duration": ("duration", "duration_s", "时长", "持续时间"),  # counts where there is a begin and no end
+    "end": ("end", "end_time", "结束", "结束时间", "终止", "终止时间", "终点"),
+    "duration": ("duration", "时长", "持续时间"),  # counts where there is a begin and no end
 }
-UNIT = re.compile(r"[(（\[](ms|毫秒|s|sec|seconds|秒)[)）\]]$")
-MILLISECONDS = ("ms", "毫秒")
+# start_ms, start (ms), 开始（秒）; group 1 are milliseconds
+UNIT = re.compile(r"(?:_|[(（\[])(?:(ms|msec|milliseconds?|毫秒)|s|secs?|seconds?|秒)[)）\]]?$")
 HEADER_ROWS = 5  # of a workbook, whose header may be below a title
 EXPECTED = (
     "a header with columns for audio (path, file, audio, 文件名, 路径, 音频, ...) and text (text, sentence, "
     "transcript, 文本, 内容, 标注, ...)"
 )
+SEVERAL_TEXTS = "several texts of one recording"
+FOR_SEVERAL = "add columns start and end with the times of each text, or keep one row"
 WITHOUT_COLUMNS = "table without the expected columns"
 PLAIN_NAME = re.compile(r"\w[\w.-]*")
 LAYOUT = "one table (CSV, TSV, Excel), or {train,dev,test}.csv, or a column named split"
@@ -153,7 +158,8 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     chosen, left_out = tables_of(files, source)
     if not chosen:
         raise _no_columns(files[0])
-    return reading_of([listing for path, split in chosen for listing in _read_table(path, split)], left_out)
+    listings = [listing for path, split in chosen for listing in _read_table(path, split)]
+    return _without_disputed(reading_of(listings, left_out))
 
 
 def tables_of(files: Sequence[Path], source: Path) -> tuple[list[tuple[Path, str]], list[LeftOut]]:
@@ -187,7 +193,7 @@ def read_table(path: Path, split: str = "all") -> CorpusReading:
     Raises:
         UserError: it cannot be read, lacks the columns, or has no usable line.
     """
-    return reading_of(_read_table(path, split))
+    return _without_disputed(reading_of(_read_table(path, split)))
 
 
 def _tables(path: Path) -> list[Table]:
@@ -230,7 +236,9 @@ def _columns(names: Sequence[str]) -> dict[str, Column]:
     for role, known in ROLES.items():
         if name := next((name for name in known if name in plain), ""):
             unit = units[plain.index(name)]
-            columns[role] = Column(plain.index(name), 0.001 if unit and unit[1] in MILLISECONDS else 1.0)
+            columns[role] = Column(plain.index(name), 0.001 if unit and unit[1] else 1.0)
+    if "begin" in columns and plain[columns["begin"].position] == OFFSET and "duration" not in columns:
+        del columns["begin"]
     return columns if "audio" in columns and ("text" in columns or "tokens" in columns) else {}
 
 
@@ -262,6 +270,30 @@ def _read_table(path: Path, split: str) -> list[Listing]:
     return [Listing(path, name, EXPECTED, *partition(of_split)) for name, of_split in rows.items()] or [
         Listing(path, split, EXPECTED)
     ]
+
+
+def _without_disputed(reading: CorpusReading) -> CorpusReading:
+    """Leave out rows that give different texts to one whole file: times are missing or unknown."""
+    texts: dict[str, set[tuple[str, ...]]] = {}
+    for recordings in reading.splits.values():
+        for one in recordings:
+            if _is_whole_file(one):
+                texts.setdefault(one.audio_path, set()).add((one.text, *one.tokens))
+
+    def kept(one: Recording) -> Recording | LeftOut:
+        if not _is_whole_file(one) or len(texts[one.audio_path]) == 1:
+            return one
+        text = one.text or " ".join(one.tokens)
+        return LeftOut(one.audio_path, SEVERAL_TEXTS, f"{text}: {FOR_SEVERAL}")
+
+    parts = {split: partition(map(kept, recordings)) for split, recordings in reading.splits.items()}
+    left_out = [*reading.left_out, *(out for part in parts.values() for out in part.left_out)]
+    splits = {split: part.kept for split, part in parts.items()}
+    return dataclasses.replace(reading, splits=splits, left_out=left_out)
+
+
+def _is_whole_file(recording: Recording) -> bool:
+    return not recording.begin_s and recording.end_s is None
 
 
 def _rows(table: Table) -> Iterator[tuple[ListedClip | LeftOut, str]]:

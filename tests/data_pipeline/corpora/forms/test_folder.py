@@ -323,13 +323,38 @@ def test_columns_are_known_by_their_usual_names(header, tmp_path):
 
 @pytest.mark.parametrize(
     ("header", "times"),
-    [("开始（毫秒）,结束(ms)", "500,1500"), ("开始,时长", "0.5,1"), ("start,duration", "0:00.5,1.0")],
+    [
+        ("开始（毫秒）,结束(ms)", "500,1500"),
+        ("开始,时长", "0.5,1"),
+        ("start,duration", "0:00.5,1.0"),
+        ("start_ms,end_ms", "500,1500"),
+        ("start_sec,end_sec", "0.5,1.5"),
+        ("Start_s,End Seconds", "0.5,1.5"),
+        ("begin_ms,duration_s", "500,1"),
+        ("duration,offset", "1,0.5"),
+    ],
 )
 def test_times_in_other_units_are_read(header, times, tmp_path):
     clip(tmp_path / "a.wav", 2.0)
     path = write(tmp_path / "t.csv", f"文件,文字,{header}\na.wav,你好,{times}\n")
     (recording,) = table.read(path, tmp_path).splits["all"]
     assert (recording.begin_s, recording.end_s) == (0.5, 1.5)
+
+
+def test_rows_with_different_texts_of_one_whole_file_are_left_out(tmp_path):
+    clip(tmp_path / "长.wav", 2.0)
+    clip(tmp_path / "b.wav")
+    lines = ["文件,文本,在", "长.wav,今天天气很好,0", "长.wav,我们去银行,1", "b.wav,你好,0", "b.wav,　你好,0"]
+    path = write(tmp_path / "t.csv", "\n".join(lines))
+    reading = read(tmp_path)
+    assert [text for text, *_ in rows(reading)] == ["你好", "你好"]
+    assert [(Path(out.what).name, out.reason, out.detail.split(":")[0]) for out in reading.left_out] == [
+        ("长.wav", "several texts of one recording", text) for text in ("今天天气很好", "我们去银行")
+    ]
+    assert "add columns start and end" in reading.left_out[0].detail
+    write(path, "file,text,offset\n长.wav,今天天气很好,0.25\n长.wav,我们去银行,1.25\n")
+    with pytest.raises(UserError, match="several texts of one recording"):
+        prepare_corpus("table", str(path), tmp_path / "out")
 
 
 def test_split_column_may_be_chinese(tmp_path):
