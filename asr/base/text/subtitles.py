@@ -84,7 +84,8 @@ def read_subtitles(text: str) -> list[Interval]:
     """Return the lines of SubRip or WebVTT subtitles that hold text.
 
     Markup, positions, sounds in brackets and the names of speakers are removed; a voice of WebVTT is the
-    line's speaker. In subtitles with a time for every word, which roll, a line is read once.
+    line's speaker. In subtitles with a time for every word, which roll, a line is read once. A text ends at
+    an empty line in WebVTT, whose notes follow one, and at the next number in SubRip.
 
     Raises:
         ValueError: there are no times, or one is broken; the message names the line.
@@ -94,6 +95,8 @@ def read_subtitles(text: str) -> list[Interval]:
     if not begins:
         raise ValueError(f"no line with times such as 00:00:01,500 {ARROW} 00:00:03,000")
     rolls = WORD_TIMES.search(text) is not None
+    is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
+    numbered = not is_vtt and _ends_in_number(lines[: begins[0]])
     intervals = []
     shown: list[str] = []
     for begin, following in zip(begins, [*begins[1:], len(lines) + 1], strict=True):
@@ -102,9 +105,12 @@ def read_subtitles(text: str) -> list[Interval]:
             start_s, end_s = clock_seconds(start), clock_seconds((rest.split() or [""])[0])
         except ValueError as error:
             raise ValueError(f"line {begin + 1}: {error}") from None
-        body = list(itertools.takewhile(bool, lines[begin + 1 : following]))  # a blank is a line
-        if len(body) == following - begin - 1 and body and body[-1].strip().isdigit():
-            body.pop()  # the number of the next subtitle, which no empty line separates
+        body = lines[begin + 1 : following]
+        if following <= len(lines) and _ends_in_number(body if numbered else body[-1:]):
+            while not body.pop().strip():  # without the number of the next subtitle
+                pass
+        if is_vtt:
+            body = list(itertools.takewhile(bool, body))  # a blank is a line
         voices = set(VOICE.findall(" ".join(body)))
         spoken = [spoken_text(line) for line in body]
         label = " ".join(line for line in spoken if line and not (rolls and line in shown))
@@ -114,6 +120,11 @@ def read_subtitles(text: str) -> list[Interval]:
                 Interval(start_s, end_s, label, voices.pop().strip() if len(voices) == 1 else "")
             )
     return intervals
+
+
+def _ends_in_number(lines: Sequence[str]) -> bool:
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return last.strip("\ufeff \t").isdigit()
 
 
 def spoken_text(line: str) -> str:

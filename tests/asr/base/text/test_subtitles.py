@@ -65,6 +65,21 @@ def test_number_of_the_next_subtitle_is_no_text_where_the_empty_line_is_missing(
     assert [line.label for line in read_subtitles(text)] == ["一", "二"]
 
 
+def test_empty_lines_within_a_text_of_subrip_lose_nothing():
+    cues = ["00:00:01,000 --> 00:00:02,000\n一\n\n二", "00:00:02,000 --> 00:00:03,000\n\n三\n\n42"]
+    expected = ["一 二", "三 42"]
+    numbered = "".join(f"{number}\n{cue}\n\n" for number, cue in enumerate([*cues, cues[0]], start=1))
+    for text in (numbered, "\ufeff" + numbered, numbered.replace("\n", "\n\n")):
+        assert [line.label for line in read_subtitles(text)] == [*expected, "一 二"]
+    without_numbers = "".join(f"{cue}\n\n" for cue in [*cues, cues[0]])
+    assert [line.label for line in read_subtitles(without_numbers)] == [*expected, "一 二"]
+
+
+def test_note_after_a_text_of_webvtt_is_not_read():
+    text = "WEBVTT\n\n1\n00:01.000 --> 00:02.000\n一\n\nNOTE 作者的话\n\n2\n00:02.000 --> 00:03.000\n二\n"
+    assert [line.label for line in read_subtitles(text)] == ["一", "二"]
+
+
 def test_rolling_subtitles_with_a_time_for_each_word_are_read_once():
     text = """WEBVTT
 
