@@ -14,10 +14,10 @@ _OF_LIBSNDFILE = (
     *(".w64", ".rf64", ".voc", ".sph", ".nist", ".mat", ".paf", ".sf", ".wve", ".htk"),
 )
 _OF_PYAV = (
-    *(".m4a", ".m4b", ".m4r", ".mp4", ".m4v", ".mov", ".qt", ".3gp", ".3gpp", ".3g2", ".f4v"),
+    *(".m4a", ".m4b", ".m4r", ".mp4", ".m4v", ".mov", ".qt", ".3gp", ".3gpp", ".3g2", ".3ga", ".f4v"),
     *(".aac", ".adts", ".amr", ".awb", ".wma", ".wmv", ".asf", ".webm", ".weba", ".mkv", ".mka"),
     *(".avi", ".flv", ".ogv", ".ogx", ".spx", ".mpg", ".mpeg", ".mpga", ".mp2", ".vob", ".mts"),
-    *(".m2ts",),
+    *(".m2ts", ".m2t", ".ts", ".mod"),
 )
 # recordings all the same: they are named as unreadable, not passed over
 _OF_OTHERS = (

@@ -20,7 +20,8 @@ MEDIA = {
     **{suffix: suffix[1:] for suffix in (".3gp", ".avi", ".flv", ".mpg")},
     **{".m4b": "m4a", ".m4r": "m4a", ".m4v": "mp4", ".qt": "mov", ".3gpp": "3gp", ".3g2": "3gp"},
     **{".f4v": "mp4", ".adts": "aac", ".wmv": "wma", ".asf": "wma", ".weba": "webm", ".mka": "mkv"},
-    **{".mpeg": "mpg", ".vob": "mpg", ".mts": "ts", ".m2ts": "ts"},
+    **{".mpeg": "mpg", ".vob": "mpg", ".mod": "mpg", ".3ga": "3gp"},
+    **dict.fromkeys((".mts", ".m2ts", ".m2t", ".ts"), "ts"),
 }
 WITHOUT_ENCODER = {".awb", ".ogv", ".ogx", ".spx"}  # in PyAV's wheels
 LIKE_MP3 = {".mpga", ".mp2"}  # libsndfile reads their frames

@@ -213,6 +213,21 @@ def test_phones_recordings_are_paired_whether_they_can_be_read_or_not(tmp_path):
     assert len(prepared.left_out) == 9
 
 
+def test_files_that_only_have_a_recordings_suffix_are_named(tmp_path, capsys):
+    write(tmp_path / "main.ts", "export const greeting: string = '你好';\n" * 20)
+    write(tmp_path / "main.txt", "你好")
+    write(tmp_path / "go.mod", "module example.com/a\n\ngo 1.22\n")
+    write(tmp_path / "问候.ts", "export {};\n")
+    clip(tmp_path / "b.wav")
+    write(tmp_path / "b.txt", "再见")
+    assert main(["prepare", "folder", str(tmp_path), str(tmp_path / "out")]) == 0
+    reasons = {Path(what).name: reason for reason, what, _ in _left_out_rows(tmp_path / "out")}
+    assert reasons == {
+        **{"main.ts": "unreadable audio", "问候.ts": "audio without a transcript"},
+        "go.mod": "audio without a transcript",
+    }
+
+
 def test_recording_in_two_containers_is_used_once(tmp_path):
     write(tmp_path / "a.m4a", "no sound")
     clip(tmp_path / "a.wav")
