@@ -3,7 +3,8 @@
 Each recording, of any suffix that recordings have, gets the first of these transcripts:
 
 1. A file of its name beside it: a.srt, a.vtt, a.lrc, a.txt, a.lab, a.trn, a.TextGrid, in this order
-   (a.wav.txt and a.zh.srt, too). Those with times cut the recording at their times.
+   (a.zh.srt, too); before all of them a.wav.txt, where a.wav is the recording. Those with times cut the
+   recording at their times.
 2. The row of a table (CSV, TSV or Excel) in the folder; see `table`.
 3. Its own name; `named_by_text` has the rule.
 
@@ -40,6 +41,7 @@ from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
 SECOND = "second transcript of the same clip"
+SAME_NAME = "another clip has the same name"
 NUM_SHOWN = 6  # tiers
 LAYOUT = (
     "recordings (*.wav, *.mp3, *.m4a, ...) with *.txt, *.lab, *.trn, *.srt, *.vtt, *.lrc or *.TextGrid "
@@ -101,13 +103,18 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     beside = _read_beside(found, on_progress)
     used = {entry.key: entry.transcript for entry in beside.entries}
     of_tables = _read_tables(found, root, used)
-    used |= {entry.key: entry.transcript for entry in of_tables.entries}
+    used |= {entry.key: entry.transcript for entry in of_tables.entries if not entry.recording.missing}
     used |= {_key_of(out.what, root): "" for out in of_tables.left_out if out.reason == table.SEVERAL_TEXTS}
     named = _read_names(found, root, used)
     every = (beside, of_tables, named)
     entries = [entry for texts in every for entry in texts.entries]
     left_out = sorted(
-        [*found.left_out, *(out for texts in every for out in texts.left_out)], key=lambda out: out.what
+        [
+            *found.left_out,
+            *_of_same_name(found, entries),
+            *(out for texts in every for out in texts.left_out),
+        ],
+        key=lambda out: out.what,
     )
     if not entries:
         raise _nothing(source, found, left_out)
@@ -182,7 +189,8 @@ def _read_tables(found: Found, root: str, used: Mapping[str, str]) -> Texts:
                 texts.left_out.append(LeftOut(str(path), SECOND, detail))
             else:
                 texts.entries.append(entry)
-        taken |= {entry.key: path.name for entry in entries if entry.key not in taken}
+        there = {entry.key: path.name for entry in entries if not entry.recording.missing}
+        taken = there | taken
     return texts
 
 
@@ -213,6 +221,21 @@ def _read_names(found: Found, root: str, used: Mapping[str, str]) -> Texts:
             f"{recording.text} (where it is not, write the text into {path.stem}.txt)"
         )
     return texts
+
+
+def _of_same_name(found: Found, entries: Sequence[Entry]) -> list[LeftOut]:
+    """Return the recordings that are not used since one that differs only in its suffix is."""
+    used: dict[str, list[str]] = {}
+    for key, recording, *_ in entries:
+        if found.others.get(key) and not recording.missing:
+            used.setdefault(key, []).append(os.path.normpath(recording.audio_path))
+    return [
+        LeftOut(str(path), SAME_NAME, f"{Path(in_use[0]).name} is used")
+        for key, others in found.others.items()
+        for in_use in [used.get(key, [str(found.audio[key])])]
+        for path in (found.audio[key], *others)
+        if str(path) not in in_use
+    ]
 
 
 def _nothing(source: Path, found: Found, left_out: Sequence[LeftOut]) -> UserError:

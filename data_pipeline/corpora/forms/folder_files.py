@@ -29,12 +29,14 @@ class Found:
 
     Attributes:
         audio: recordings by key: their paths without suffixes, relative to the folder.
+        others: further recordings of a key, which are used if a table names them.
         transcripts: the files beside each recording, the preferred first.
         tables: files with the suffixes of tables.
-        left_out: recordings whose key is another's, and transcripts without a recording.
+        left_out: transcripts without a recording.
     """
 
     audio: dict[str, Path]
+    others: dict[str, list[Path]]
     transcripts: dict[str, list[Path]]
     tables: list[Path]
     left_out: list[LeftOut]
@@ -46,7 +48,7 @@ def find_files(root: str) -> Found:
     Args:
         root: an absolute path.
     """
-    found = Found({}, {}, [], [])
+    found = Found({}, {}, {}, [], [])
     audio: dict[str, list[Path]] = {}
     transcripts: dict[str, list[Path]] = {}
     suffixes = (*AUDIO_SUFFIXES, *BESIDE_SUFFIXES, *table.SUFFIXES)
@@ -59,11 +61,9 @@ def find_files(root: str) -> Found:
         else:
             found.tables.append(path)
     for key, paths in audio.items():
-        first, *others = sorted(paths, key=lambda path: AUDIO_SUFFIXES.index(path.suffix.lower()))
-        found.audio[key] = first
-        found.left_out.extend(
-            LeftOut(str(path), "another clip has the same name", f"{first.name} is used") for path in others
-        )
+        paths.sort(key=lambda path: AUDIO_SUFFIXES.index(path.suffix.lower()))
+        found.audio[key], *found.others[key] = paths
+    names_by_stem = functools.cache(_names_by_stem)
     for key, paths in transcripts.items():
         inner, suffix = os.path.splitext(key)  # noqa: PTH122
         for path in paths:
@@ -72,16 +72,20 @@ def find_files(root: str) -> Found:
             if of_audio in audio:
                 found.transcripts.setdefault(of_audio, []).append(path)
             elif path.suffix.lower() in TRANSCRIPT_SUFFIXES:  # others may be any document
-                found.left_out.append(_without_audio(path))
-    for paths in found.transcripts.values():
-        paths.sort(key=_preference)
+                names = names_by_stem(path.parent).get(path.stem, [])
+                found.left_out.append(_without_audio(path, [name for name in names if name != path.name]))
+    for key, paths in found.transcripts.items():
+        paths.sort(key=functools.partial(_preference, recording=found.audio[key]))
     return found
 
 
-def _without_audio(transcript: Path) -> LeftOut:
-    """Return what is left out with a transcript: the recording of an unknown kind beside it, or itself."""
-    same = _names_by_stem(transcript.parent).get(transcript.stem, [])
-    names = sorted(name for name in same if name != transcript.name)
+def _without_audio(transcript: Path, names: list[str]) -> LeftOut:
+    """Return what is left out with a transcript: the recording of an unknown kind beside it, or itself.
+
+    Args:
+        transcript: its path.
+        names: of the other files of its name.
+    """
     for name in names:
         if (mimetypes.guess_type(name)[0] or "").startswith(("audio/", "video/")):
             recording = str(transcript.with_name(name))
@@ -91,10 +95,9 @@ def _without_audio(transcript: Path) -> LeftOut:
     return LeftOut(str(transcript), NO_AUDIO, beside)
 
 
-@functools.lru_cache(maxsize=16)  # folders, one after the other
 def _names_by_stem(folder: Path) -> dict[str, list[str]]:
     by_stem: dict[str, list[str]] = {}
-    for name in os.listdir(folder):  # noqa: PTH208 (several times as fast)
+    for name in sorted(os.listdir(folder)):  # noqa: PTH208 (several times as fast)
         by_stem.setdefault(os.path.splitext(name)[0], []).append(name)  # noqa: PTH122
     return by_stem
 
@@ -115,7 +118,10 @@ def _may_follow_a_name(suffix: str, path: Path) -> bool:
     return suffix.lower() in AUDIO_SUFFIXES or is_language
 
 
-def _preference(path: Path) -> tuple[int, bool, str]:
+def _preference(path: Path, recording: Path) -> tuple[bool, bool, int, bool, str]:
+    """Rank a transcript: a.wav.txt before a.txt before a.mp3.txt, if a.wav is the recording."""
     inner = path.with_suffix("").suffix
+    is_its_own = inner.lower() == recording.suffix.lower()
+    is_anothers = not is_its_own and inner.lower() in AUDIO_SUFFIXES
     is_foreign = LANGUAGE.fullmatch(inner) is not None and CHINESE.match(inner) is None
-    return BESIDE_SUFFIXES.index(path.suffix.lower()), is_foreign, path.name
+    return not is_its_own, is_anothers, BESIDE_SUFFIXES.index(path.suffix.lower()), is_foreign, path.name

@@ -199,6 +199,63 @@ def test_names_are_texts_where_no_other_transcript_is_found_and_it_is_said(tmp_p
     assert "most names in its folder are none" in details["试音.wav"]
 
 
+def test_transcript_of_the_used_recording_is_preferred_to_that_of_another(tmp_path):
+    for name in ("a.wav", "a.mp3"):
+        clip(tmp_path / name)
+    write(tmp_path / "a.wav.txt", "你好")
+    write(tmp_path / "a.mp3.txt", "再见")
+    write(tmp_path / "a.txt", "谢谢")
+    write(tmp_path / "a.mp3.srt", write_srt([Interval(0, 0.2, "不")]))
+    reading = read(tmp_path)
+    assert [(r.text, Path(r.audio_path).name) for r in reading.splits["all"]] == [("你好", "a.wav")]
+    assert {Path(out.what).name: out.detail for out in reading.left_out} == {
+        **dict.fromkeys(["a.mp3.txt", "a.txt", "a.mp3.srt"], "a.wav.txt is used"),
+        "a.mp3": "a.wav is used",
+    }
+    (tmp_path / "a.wav.txt").unlink()
+    assert [text for text, *_ in rows(read(tmp_path))] == ["谢谢"]
+
+
+@pytest.mark.parametrize(
+    ("in_table", "unused"),
+    [
+        (["a.mp3"], {"a.wav": "a.mp3 is used"}),
+        (["a.wav"], {"a.mp3": "a.wav is used"}),
+        (["a.wav", "a.mp3"], {}),
+    ],
+)
+def test_recording_that_a_table_names_is_used_whatever_else_has_its_name(in_table, unused, tmp_path):
+    for name in ("a.wav", "a.mp3"):
+        clip(tmp_path / name)
+    write(tmp_path / "t.csv", "\n".join(["文件名,文本", *(f"{name},你好" for name in in_table)]))
+    reading = read(tmp_path)
+    assert [Path(r.audio_path).name for r in reading.splits["all"]] == in_table
+    assert {Path(out.what).name: out.detail for out in reading.left_out} == unused
+
+
+def test_recording_whose_table_names_a_missing_file_of_its_name_is_left_out_by_name(tmp_path):
+    for name in ("a.wav", "b.wav"):
+        clip(tmp_path / name)
+    write(tmp_path / "t.csv", "文件名,文本\na.flac,你好\nb.wav,再见\n")
+    reading = read(tmp_path)
+    assert {Path(r.audio_path).name: bool(r.missing) for r in reading.splits["all"]} == {
+        "a.flac": True,
+        "b.wav": False,
+    }
+    assert left_out(reading) == {"a.wav": "audio without a transcript"}
+    write(tmp_path / "u.csv", "文件名,文本\na.wav,你好\n")
+    assert not read(tmp_path).left_out
+
+
+def test_each_reading_sees_the_files_that_are_there_now(tmp_path):
+    clip(tmp_path / "b.wav")
+    write(tmp_path / "b.txt", "再见")
+    write(tmp_path / "a.txt", "你好")
+    assert read(tmp_path).left_out[0].detail == "no recording of this name is beside it"
+    write(tmp_path / "a.pages", "PK")
+    assert read(tmp_path).left_out[0].detail == "beside it: a.pages"
+
+
 def test_phones_recordings_are_paired_whether_they_can_be_read_or_not(tmp_path):
     for suffix in ("m4a", "mp4", "MOV", "amr", "wma", "3gp", "webm", "mkv", "aac"):
         write(tmp_path / f"{suffix}.{suffix}", "no sound")
