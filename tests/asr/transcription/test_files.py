@@ -79,12 +79,12 @@ def test_format_is_that_of_the_suffix():
 def test_folders_are_replaced_by_their_audio_files_in_order_and_other_files_are_counted(tmp_path, caplog):
     caplog.set_level("INFO")
     (tmp_path / "deep").mkdir()
-    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a"):
+    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a", "cover.jpg"):
         (tmp_path / name).touch()
     found = audio_files([str(tmp_path), "x.wav", "-"])
-    assert [p.name for p in found] == ["a.mp3", "b.WAV", "c.flac", "x.wav", "-"]
+    assert [p.name for p in found] == ["a.mp3", "b.WAV", "d.m4a", "c.flac", "x.wav", "-"]
     assert "2 files" in caplog.text
-    assert ".m4a, .txt" in caplog.text
+    assert ".jpg, .txt" in caplog.text
 
 
 def test_a_folder_without_audio_is_an_error(tmp_path):
