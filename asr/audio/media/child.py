@@ -6,7 +6,6 @@ decodes has a limit of memory, and one of the time until it answers.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import io
@@ -160,14 +159,14 @@ def _idle_worker() -> _Worker:
     return _Worker()
 
 
-def _end_idle() -> None:
-    while _idle:
-        _idle.pop().child.kill()
+def _begin_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the other process may have had it
+    _idle.clear()  # they answer the other process
 
 
-atexit.register(_end_idle)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they answer the other process
+    os.register_at_fork(after_in_child=_begin_fork)
 
 
 def _reopened(stream: BinaryIO) -> bytes | str:

@@ -101,9 +101,14 @@ def test_damaged_container_is_read_or_named(numbers, whole, tmp_path):
 @pytest.fixture
 def workers(monkeypatch):
     """Forget the processes that decode, so that those of this test have its limits."""
-    child._end_idle()
+
+    def end_idle():
+        while child._idle:
+            child._idle.pop().child.kill()
+
+    end_idle()
     yield
-    child._end_idle()
+    end_idle()
 
 
 def declaring_samples(data, number):
