@@ -14,6 +14,7 @@ INT16_SCALE = 32768.0
 MIXED_AT_ONCE = 1 << 20  # samples of each channel
 CANCELLED = 0.1  # share of the loudest channel's power, below which the mean of all channels is not used
 SILENT, OPPOSITE = 0.01, -0.5  # share of the loudest power; correlation with that channel
+EQUAL = 0.9  # share of the loudest power, above which only chance decides which channel is louder
 WINDOWS_PER_S = 4  # in which channels are compared
 BAND = slice(75, 850)  # of multiples of 4 Hz: a telephone's, without the hum that channels share
 MAX_FLOAT = 100.0  # times full scale; more is another scale, not a loud recording
@@ -68,7 +69,7 @@ def _mean_of_channels(samples: npt.NDArray[Any], rate_hz: int) -> npt.NDArray[np
     if not products.mean() < CANCELLED * powers.max():  # NaN: refused later
         return mean
     has_sound = powers > SILENT * powers.max()
-    loudest = int(powers.argmax())
+    loudest = int((powers > EQUAL * powers.max()).argmax())  # the first, or blocks would differ in their sign
     likeness = products[loudest, has_sound] / np.sqrt(powers[loudest] * powers[has_sound])  # -1 to 1
     signs = np.where(likeness < OPPOSITE, -1, 1)
     aligned: npt.NDArray[np.float32] = (samples[:, has_sound] * signs.astype(np.float32)).mean(axis=1)

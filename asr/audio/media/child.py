@@ -6,7 +6,6 @@ decodes has a limit of memory, and one of the time until it answers.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import io
@@ -70,7 +69,7 @@ def open_media(
     Raises:
         UserError: the container is damaged, or its audio cannot be decoded; at its end where it is cut off.
     """
-    with _answers(Request(_reopened(stream), kind, name, begin_s, longest_s)) as answers:
+    with _answers(stream, Request(_reopened(stream), kind, name, begin_s, longest_s)) as answers:
         header = next(answers)
         assert isinstance(header, MediaHeader)
         yield header, (block for block in answers if len(block))
@@ -82,13 +81,13 @@ def media_header(stream: BinaryIO, kind: Kind, name: str) -> tuple[MediaHeader, 
     Raises:
         UserError: see `open_media`.
     """
-    with _answers(Request(_reopened(stream), kind, name)) as answers:
+    with _answers(stream, Request(_reopened(stream), kind, name)) as answers:
         header, *durations_s = answers
         return header, durations_s[-1]
 
 
 @contextlib.contextmanager
-def _answers(request: Request) -> Iterator[Iterator[Any]]:
+def _answers(stream: BinaryIO, request: Request) -> Iterator[Iterator[Any]]:
     """Ask a process, and return its answers up to the last one; a process that is not finished is ended."""
     worker = _idle_worker()
     is_finished = False
@@ -104,6 +103,9 @@ def _answers(request: Request) -> Iterator[Iterator[Any]]:
                 return
             if isinstance(answer, UserError):
                 raise answer
+            if isinstance(answer, OSError):  # the file cannot be opened again
+                worker.child.send(request._replace(data=_contents(stream)))
+                continue
             worker.child.send(NEXT)  # it works while this process uses the answer
             yield answer
 
@@ -160,14 +162,14 @@ def _idle_worker() -> _Worker:
     return _Worker()
 
 
-def _end_idle() -> None:
-    while _idle:
-        _idle.pop().child.kill()
+def _begin_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the other process may have had it
+    _idle.clear()  # they answer the other process
 
 
-atexit.register(_end_idle)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they answer the other process
+    os.register_at_fork(after_in_child=_begin_fork)
 
 
 def _reopened(stream: BinaryIO) -> bytes | str:
@@ -176,8 +178,16 @@ def _reopened(stream: BinaryIO) -> bytes | str:
         link = Path(f"/proc/{os.getpid()}/fd/{stream.fileno()}")
         if link.exists():
             return str(link)
+    return _contents(stream)
+
+
+def _contents(stream: BinaryIO) -> bytes:
     stream.seek(0)
     return stream.read()
+
+
+def _opened(data: bytes | str) -> BinaryIO:
+    return io.BytesIO(data) if isinstance(data, bytes) else Path(data).open("rb")
 
 
 def _serve(requests: Iterator[Request | None]) -> Iterator[Any]:
@@ -186,7 +196,13 @@ def _serve(requests: Iterator[Request | None]) -> Iterator[Any]:
     for request in requests:
         assert request is not None
         try:
-            yield from _decoded(request, requests)
+            stream = _opened(request.data)
+        except OSError as error:  # as where the other process has more rights than this one
+            yield error
+            continue
+        try:
+            with stream:
+                yield from _decoded(request, stream, requests)
             yield None
         except UserError as error:
             yield error
@@ -194,7 +210,7 @@ def _serve(requests: Iterator[Request | None]) -> Iterator[Any]:
             yield f"takes more than {MEMORY_BYTES >> 20} MiB to decode"
 
 
-def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[Any]:
+def _decoded(request: Request, stream: BinaryIO, requests: Iterator[Request | None]) -> Iterator[Any]:
     try:
         from asr.audio.media.reader import Media
     except ImportError as error:
@@ -202,18 +218,16 @@ def _decoded(request: Request, requests: Iterator[Request | None]) -> Iterator[A
             f"{request.name}: needs PyAV, which cannot be imported ({error}): `pip install av`, or convert "
             f"it: {conversion(request.name)}"
         ) from None
-    data = request.data
-    _limit_memory(len(data) if isinstance(data, bytes) else 0)
+    _limit_memory(len(request.data) if isinstance(request.data, bytes) else 0)
     _limit_time()
-    with io.BytesIO(data) if isinstance(data, bytes) else Path(data).open("rb") as stream:
-        media = Media(stream, request.kind, request.name)
-        yield media.header
+    media = Media(stream, request.kind, request.name)
+    yield media.header
+    next(requests)
+    begin_s, longest_s = request.begin_s, request.longest_s
+    for answer in media.duration_s() if begin_s is None else media.blocks(begin_s, longest_s):
+        yield answer
         next(requests)
-        begin_s, longest_s = request.begin_s, request.longest_s
-        for answer in media.duration_s() if begin_s is None else media.blocks(begin_s, longest_s):
-            yield answer
-            next(requests)
-            _limit_time()
+        _limit_time()
 
 
 @functools.cache

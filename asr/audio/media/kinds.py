@@ -19,6 +19,7 @@ HEAD_BYTES = 1024
 SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_BOXES = 1_000_000  # of 8 bytes or more; ten hours in fragments of a second have 72,000
 MP4_BOXES = {b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"moof", b"styp"}
+IMAGE_BRANDS = {b"heic", b"heix", b"heif", b"mif1", b"msf1", b"avif", b"avis", b"crx "}  # photos
 ASF_HEADER = bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c")
 MATROSKA_HEADER, MATROSKA_SEGMENT = b"\x1aE\xdf\xa3", b"\x18S\x80g"
 SILK = (b"#!SILK_V3", b"\x02#!SILK_V3")
@@ -85,7 +86,8 @@ def is_silk(stream: BinaryIO) -> bool:
 
 def _kind(stream: BinaryIO, head: bytes) -> Kind | None:
     if head[4:8] in MP4_BOXES and (head[0] < ord(" ") or head[4:8] == b"mdat"):  # no text: "The wide road"
-        return MP4
+        is_photo = head[4:8] == b"ftyp" and head[8:12] in IMAGE_BRANDS
+        return None if is_photo else MP4
     for magic, kind in (
         *((MATROSKA_HEADER, MATROSKA), (ASF_HEADER, ASF), (b"#!AMR", AMR), (b"FLV\1", FLV)),
         (b"\0\0\1\xba", PROGRAM_STREAM),

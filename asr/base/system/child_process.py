@@ -14,6 +14,7 @@ neither threads nor locks. It does not run the main module, which needs no `if _
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pickle
@@ -26,6 +27,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from signal import Signals
 from typing import IO, Any, TypeAlias
+from weakref import WeakSet
 
 from asr.base.errors import UserError
 
@@ -50,9 +52,9 @@ class ChildEndedError(Exception):
 
 
 class ChildProcess:
-    """A process that answers requests; it ends with the `with` block, or when this process has ended.
+    """A process that answers requests; it ends with the `with` block, or when this process ends.
 
-    Ctrl-C in a terminal does not reach it.
+    Ctrl-C in a terminal does not reach it. A fork of this process does not end it.
 
     Args:
         serve: (requests, *arguments) -> answers; a function of a module other than the main one, which may
@@ -65,6 +67,7 @@ class ChildProcess:
         self, serve: Callable[..., Iterator[Any]], *arguments: Any, inbox: Inbox | None = None
     ) -> None:
         self._inbox: Inbox = SimpleQueue() if inbox is None else inbox
+        self._creator = os.getpid()
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM],
             stdin=subprocess.PIPE,
@@ -73,6 +76,7 @@ class ChildProcess:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        _children.add(self)
         self.send(sys.path)
         self.send((serve, arguments))
 
@@ -102,7 +106,9 @@ class ChildProcess:
         return answer
 
     def kill(self) -> None:
-        """End the process immediately, whatever it does."""
+        """End the process immediately, whatever it does; in a fork of its creator, leave it alone."""
+        if os.getpid() != self._creator:
+            return
         self._process.kill()
         self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -120,6 +126,14 @@ class ChildProcess:
 
 
 Inbox: TypeAlias = "SimpleQueue[tuple[ChildProcess, Any]]"
+_children: WeakSet[ChildProcess] = WeakSet()
+
+
+@atexit.register
+def _end_children() -> None:
+    # a thread that still reads from one when the interpreter is taken apart holds a lock: closing aborts it
+    for child in list(_children):
+        child.kill()
 
 
 def answers_in_order(children: Sequence[ChildProcess], requests: Iterable[Any]) -> Iterator[Any]:

@@ -199,6 +199,7 @@ def test_zeros_after_a_wav_header_are_refused_quickly():
     ("gains", "expected"),
     [
         ((1, -1), 1),
+        ((1, -1.01), 1.005),
         ((1, -0.7), 0.85),
         ((0, 0, 0, 1, 0, 0, 0, 0), 1),
         ((1, 0), 0.5),

@@ -79,12 +79,19 @@ def test_format_is_that_of_the_suffix():
 def test_folders_are_replaced_by_their_audio_files_in_order_and_other_files_are_counted(tmp_path, caplog):
     caplog.set_level("INFO")
     (tmp_path / "deep").mkdir()
-    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a"):
+    for name in ("b.WAV", "a.mp3", "deep/c.flac", "notes.txt", "d.m4a", "cover.jpg"):
         (tmp_path / name).touch()
     found = audio_files([str(tmp_path), "x.wav", "-"])
-    assert [p.name for p in found] == ["a.mp3", "b.WAV", "c.flac", "x.wav", "-"]
+    assert [p.name for p in found] == ["a.mp3", "b.WAV", "d.m4a", "c.flac", "x.wav", "-"]
     assert "2 files" in caplog.text
-    assert ".m4a, .txt" in caplog.text
+    assert ".jpg, .txt" in caplog.text
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1", b"avif", b"crx "])
+def test_photos_of_a_phone_are_no_recordings_and_its_videos_are(brand, tmp_path):
+    for name, kind in (("IMG_1.heic", brand), ("IMG_2.video", b"qt  ")):
+        (tmp_path / name).write_bytes(b"\0\0\0\x18ftyp" + kind + bytes(4) + b"mif1" + kind)
+    assert [path.name for path in audio_files([str(tmp_path)])] == ["IMG_2.video"]
 
 
 def test_a_folder_without_audio_is_an_error(tmp_path):

@@ -101,9 +101,14 @@ def test_damaged_container_is_read_or_named(numbers, whole, tmp_path):
 @pytest.fixture
 def workers(monkeypatch):
     """Forget the processes that decode, so that those of this test have its limits."""
-    child._end_idle()
+
+    def end_idle():
+        while child._idle:
+            child._idle.pop().child.kill()
+
+    end_idle()
     yield
-    child._end_idle()
+    end_idle()
 
 
 def declaring_samples(data, number):
@@ -118,7 +123,9 @@ def declaring_samples(data, number):
 def test_index_that_would_fill_the_memory_is_refused(whole, tmp_path):
     path = tmp_path / "bomb.m4a"
     path.write_bytes(declaring_samples(whole("m4a"), 80_000_000))
-    with pytest.raises(UserError, match=re.escape(f"{path}: ")):
+    # FFmpeg goes on without the index that it has no memory for; without the limit, it fails at its samples
+    limited = r"its audio track has no audio|cannot allocate memory|takes more than 1024 MiB"
+    with pytest.raises(UserError, match=f"{re.escape(str(path))}: .*({limited})"):
         read_audio(path)
 
 
@@ -133,7 +140,7 @@ def test_edits_that_repeat_the_audio_without_end_are_refused(whole):
         struct.pack_into(">I", data, at, struct.unpack_from(">I", data, at)[0] + len(more))
     struct.pack_into(">I", data, place + 8, struct.unpack_from(">I", data, place + 8)[0] + 5000)
     data[end:end] = more
-    with pytest.raises(UserError, match=r"unfolds to more than|damaged|cut off"):
+    with pytest.raises(UserError, match="audio stream: unfolds to more than"):
         read_audio(io.BytesIO(data))
 
 

@@ -96,6 +96,37 @@ def test_ctrl_c_in_a_terminal_does_not_reach_a_child():
         assert os.getpgid(child.receive()) != os.getpgrp()  # a terminal interrupts a group of processes
 
 
+FORKING = """
+import os, signal
+from asr.base.system.child_process import ChildProcess
+from test_child_process import double
+child = ChildProcess(double, "ready")
+fork = os.fork()
+if fork == 0:
+    signal.alarm(60)  # it would wait for a thread that it does not have
+    child.kill()
+else:
+    status = os.waitpid(fork, 0)[1]
+    child.send(3)
+    print(child.receive(), child.receive(), status)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no forks")
+def test_child_outlives_a_fork_of_its_parent(tmp_path):
+    done = subprocess.run(**program_of(FORKING, tmp_path), stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (0, "ready 6 0\n")
+
+
+def program_of(text, folder):
+    """Return the arguments of `subprocess` for a program that can import this module."""
+    program = folder / "program.py"
+    program.write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(ROOT), str(Path(__file__).parent), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return {"args": [sys.executable, program], "env": environment, "cwd": folder, "text": True}
+
+
 PROGRAM = """
 import sys
 from asr.base.system.child_process import ChildProcess
@@ -108,14 +139,8 @@ sys.stdin.read()
 
 
 def test_child_ends_when_its_parent_is_killed_and_needs_no_guarded_program(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent), str(ROOT / "tests")]),
-    }
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, program], env=environment, cwd=tmp_path, **pipes) as parent:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(**program_of(PROGRAM, tmp_path), **pipes) as parent:
         pid = int(parent.stdout.readline())
         parent.kill()
         parent.wait()
