@@ -33,7 +33,10 @@ from asr.base.errors import UserError
 
 PROGRAM = """
 import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
+try:
+    sys.path[:] = pickle.load(sys.stdin.buffer)
+except (EOFError, pickle.UnpicklingError):  # the parent has ended
+    sys.exit()
 from asr.base.system.child_process import main
 main()
 """
@@ -170,7 +173,10 @@ def main() -> None:
     with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints
         requests = _messages(sys.stdin.buffer)
-        serve, arguments = next(requests)
+        first = next(requests, None)
+        if first is None:
+            return
+        serve, arguments = first
         try:
             for answer in serve(requests, *arguments):
                 pickle.dump(answer, answers)
