@@ -123,7 +123,7 @@ def declaring_samples(data, number):
 def test_index_that_would_fill_the_memory_is_refused(whole, tmp_path):
     path = tmp_path / "bomb.m4a"
     path.write_bytes(declaring_samples(whole("m4a"), 80_000_000))
-    # FFmpeg goes on without the index that it has no memory for; without the limit, it fails at its samples
+    # FFmpeg continues without the index that it has no memory for; without the limit, it fails at its samples
     limited = r"its audio track has no audio|cannot allocate memory|takes more than 1024 MiB"
     with pytest.raises(UserError, match=f"{re.escape(str(path))}: .*({limited})"):
         read_audio(path)
