@@ -16,7 +16,7 @@ from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
 from asr.language.hanzi.mixture import Mixture, advance_both
-from asr.language.ngram.model import extend_key
+from asr.language.ngram.model import advance, extend_key
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -139,16 +139,28 @@ def extend_to(
                 copy_into(found.backoffs[count], kept.backoffs[start, place])
                 length, own_length = kept.lengths[start, place], kept.own_lengths[start, place]
             else:
-                log_prob, length, own_length = advance_both(
-                    mixture,
-                    kept.words[start, place],
-                    kept.backoffs[start, place],
-                    kept.lengths[start, place],
-                    kept.own_lengths[start, place],
-                    word,
-                    found.words[count],
-                    found.backoffs[count],
-                )
+                if has_own:
+                    log_prob, length, own_length = advance_both(
+                        mixture,
+                        kept.words[start, place],
+                        kept.backoffs[start, place],
+                        kept.lengths[start, place],
+                        kept.own_lengths[start, place],
+                        word,
+                        found.words[count],
+                        found.backoffs[count],
+                    )
+                else:  # most often; through `advance_both` a search takes 15 % longer
+                    log_prob, length, _ = advance(
+                        mixture.general,
+                        kept.words[start, place],
+                        kept.backoffs[start, place],
+                        kept.lengths[start, place],
+                        word,
+                        found.words[count],
+                        found.backoffs[count],
+                    )
+                    own_length = 0
                 score += log_prob
             slot = slot_of(slots, found, count, length)
             path = slots[slot]
