@@ -12,7 +12,6 @@ from asr.base.compiled import compiled, copy_into
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.vocabulary import BLANK_ID
-from asr.ctc.loss import frames_needed
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -199,3 +198,9 @@ def advance(
         before = said[token - 1] + passing[token] if token else -np.inf
         best = max(max(said[token], blanks[token]), before)
         after_said[token] = best + max(np.float64(log_probs[tokens[token]]), MIN_LOG_PROB)
+
+
+def frames_needed(labels: npt.ArrayLike) -> int:
+    """Return the frames that CTC needs: one for each label, one more between equal neighbours."""
+    ids: npt.NDArray[np.integer] = np.asarray(labels)
+    return len(ids) + int(np.sum(ids[1:] == ids[:-1]))

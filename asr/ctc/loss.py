@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from asr.base.types import Logits, Tensor
@@ -101,9 +98,3 @@ def _middles(count: Tensor, num_padded: Tensor) -> Tensor:
     """Return the middle of each of `count` equal parts of a clip, (B, num_padded), as shares of the clip."""
     middles = tf.range(tf.cast(num_padded, tf.float32)) + 0.5
     return middles / tf.maximum(tf.cast(count, tf.float32), 1.0)[:, None]
-
-
-def frames_needed(labels: npt.ArrayLike) -> int:
-    """Return the frames that CTC needs: one for each label, one more between equal neighbours."""
-    ids: npt.NDArray[Any] = np.asarray(labels)
-    return len(ids) + int(np.sum(ids[1:] == ids[:-1]))

@@ -13,7 +13,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.ctc.loss import frames_needed
+from asr.ctc.forced_alignment import frames_needed
 from asr.model.features import make_features
 from asr.model.features.layer import HOP, FeatureLayer
 from asr.model.features.spec_augment import SpecAugment

@@ -13,7 +13,7 @@ from asr.base.config import Config
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.ctc.loss import frames_needed
+from asr.ctc.forced_alignment import frames_needed
 from asr.model.features import make_features
 from asr.model.networks import make_network
 from asr.training.data import TRAINING_TOKENS, with_parent_tokens

@@ -7,8 +7,9 @@ from scipy.special import log_softmax
 
 from asr.base.types import Logits
 from asr.ctc import forward_backward
+from asr.ctc.forced_alignment import frames_needed
 from asr.ctc.greedy import collapse
-from asr.ctc.loss import PRIOR_STD, ctc_loss, frames_needed
+from asr.ctc.loss import PRIOR_STD, ctc_loss
 
 
 def brute_force(logits, labels):

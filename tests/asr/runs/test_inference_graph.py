@@ -10,6 +10,7 @@ from helpers.random_run import trained_recognizer
 
 import asr.model.onnx.model
 from asr.audio.recording import read_audio
+from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.model.devices import Devices
 from asr.model.onnx_runner import OnnxRunner
@@ -40,11 +41,13 @@ def test_graph_gives_the_transcripts_of_the_trained_model(run, clips):
     assert any(segment.tokens for segment in graph.decode_clips(waveforms[:1]))
 
 
-def test_second_recognition_starts_without_tensorflow(run, clips):
-    expected = Recognizer.load(run).transcribe(clips[0].audio_path).text
+@pytest.mark.parametrize("beam", [1, 4])
+def test_second_recognition_starts_without_tensorflow(run, clips, beam):
+    expected = Recognizer.load(run, settings=DecoderSettings(beam=beam)).transcribe(clips[0].audio_path).text
     program = (
-        "import sys; from asr import Recognizer; "
-        "print(Recognizer.load(sys.argv[1]).transcribe(sys.argv[2]).text, 'tensorflow' in sys.modules)"
+        "import sys; from asr import Recognizer; from asr.base.decoder_settings import DecoderSettings; "
+        f"recognizer = Recognizer.load(sys.argv[1], settings=DecoderSettings(beam={beam})); "
+        "print(recognizer.transcribe(sys.argv[2]).text, 'tensorflow' in sys.modules)"
     )
     command = [sys.executable, "-c", program, str(run), clips[0].audio_path]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
