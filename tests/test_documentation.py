@@ -72,6 +72,7 @@ SUBSTITUTED = [
     (r"^(python train\.py(?!.*--resume).+)$(?<!train\.epochs=2)", r"\1 --set train.epochs=1"),
     (r"(--resume --set train\.epochs=)80", r"\g<1>3"),
     (r"^(python train\.py)$", r"\1 --set train.epochs=2"),
+    (r"(model\.family=conformer)", r"\1 model.size=xs"),  # minutes less
     (
         r"^(python train\.py(?!.*--resume).*)$",
         r"\1 --set train.batch_s=60 --set train.tensorboard_utterances=0",
