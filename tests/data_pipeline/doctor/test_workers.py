@@ -97,11 +97,12 @@ def terminal(tmp_path):
 
 def test_hanging_file_is_reported_and_others_are_checked(recordings, terminal):
     paths = [str(recordings[0]), str(terminal), str(recordings[1]), str(recordings[2])]
+    before = children_of(os.getpid())  # decoders of other tests, which wait for the next recording
     checkups = dict(check_recordings(paths, num_workers=1, limit_s=1.5))
     assert checkups[1].problem == "decoder-stopped"
     assert "did not end within 1.5 s" in checkups[1].detail
     assert [checkups[place].problem for place in (0, 2, 3)] == ["", "", ""]
-    assert not children_of(os.getpid())
+    assert set(children_of(os.getpid())) <= set(before)
 
 
 @pytest.mark.parametrize("num_deaths", [1, 2])
