@@ -68,7 +68,7 @@ def own_shares(num_tokens: int, order: int) -> Float64:
 
 
 class SentenceBegin(NamedTuple):
-    """The context of both models at the beginning of a sentence, see `advance_both`."""
+    """The context of both models at the beginning of a sentence."""
 
     words: Int32  # (C,)
     backoffs: Float32  # (C,)
@@ -92,55 +92,43 @@ def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, Sent
 
 
 @compiled_inline
-def advance_both(
+def with_own(
     mixture: Mixture,
+    log_prob: float,
     context_words: Int32,
     context_backoffs: Float32,
-    context_length: int,
     own_context_length: int,
     word: int,
     after_words: Int32,
     after_backoffs: Float32,
-) -> tuple[float, int, int]:
-    """Return the natural log probability of a word in a context, and write the context after it.
+) -> tuple[float, int]:
+    """Interpolate the general model's log probability of a word, and write the own context after it.
 
     Args:
-        mixture: the models.
+        mixture: the models, of which there is an own one.
+        log_prob: natural log probability of the word in the general model.
         context_words: (C,) words of the context in each model.
         context_backoffs: (C,) backoffs of the context.
-        context_length: length of the context in the general model.
         own_context_length: length of the context in the own model.
         word: id of the word.
         after_words: (C,) written: words of the next context; must not share memory with the context.
         after_backoffs: (C,) written: backoffs of the next context.
 
     Returns:
-        natural log probability, and the lengths of the context after the word in each model.
+        natural log probability in both models, and the length of the own context after the word.
     """
-    split = len(mixture.general.begins)
-    log_prob, length, _ = advance(
-        mixture.general,
-        context_words,
-        context_backoffs,
-        context_length,
-        word if word < mixture.num_general else UNKNOWN_ID,
-        after_words,
-        after_backoffs,
-    )
-    own_length = 0
-    if len(mixture.shares):
-        own_word = mixture.own_ids[word]
-        if own_word == UNKNOWN_ID:
-            log_prob += np.log1p(-mixture.shares[0])
-        else:
-            own_log_prob, own_length, matched = advance(
-                mixture.own,
-                context_words[split:],
-                context_backoffs[split:],
-                own_context_length,
-                own_word,
-                after_words[split:],
-                after_backoffs[split:],
-            )
-            log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
-    return log_prob, length, own_length
+    split, own_word, own_length = len(mixture.general.begins), mixture.own_ids[word], 0
+    if own_word == UNKNOWN_ID:
+        log_prob += np.log1p(-mixture.shares[0])
+    else:
+        own_log_prob, own_length, matched = advance(
+            mixture.own,
+            context_words[split:],
+            context_backoffs[split:],
+            own_context_length,
+            own_word,
+            after_words[split:],
+            after_backoffs[split:],
+        )
+        log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
+    return log_prob, own_length
