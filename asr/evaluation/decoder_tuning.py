@@ -11,6 +11,7 @@ general model. More means beyond chance: the whole 95 % interval of the differen
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,12 +76,12 @@ class DecodedSet:
     tokens: Sequence[EditCounts]
     characters: Sequence[EditCounts]
 
-    @property
+    @functools.cached_property
     def edits(self) -> EditCounts:
         """Return the edits over all tokens."""
         return sum(self.tokens, EditCounts())
 
-    @property
+    @functools.cached_property
     def character_edits(self) -> EditCounts:
         """Return the edits over all characters."""
         return sum(self.characters, EditCounts())
@@ -88,11 +89,19 @@ class DecodedSet:
 
 @dataclass(frozen=True)
 class WeightTrial(DecodedSet):
-    """The errors with the weights of a trial."""
+    """The errors with the weights of a trial.
+
+    Attributes:
+        lm_weight: of the language model.
+        token_bonus: for each token.
+        hanzi_weight: of rescoring by words.
+        writes_worse: whether it writes more wrong hanzi than greedy decoding, beyond chance.
+    """
 
     lm_weight: float
     token_bonus: float
     hanzi_weight: float
+    writes_worse: bool
 
 
 def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
@@ -179,7 +188,7 @@ class DecoderTuner:
             for hanzi_weight in HANZI_WEIGHTS:
                 self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
         best = self.best
-        if self._writes_worse(best):
+        if best.writes_worse:
             return None
         return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight)
 
@@ -189,7 +198,7 @@ class DecoderTuner:
 
         Trials that write hanzi worse count only if all do.
         """
-        allowed = [trial for trial in self.trials.values() if not self._writes_worse(trial)]
+        allowed = [trial for trial in self.trials.values() if not trial.writes_worse]
         allowed = allowed or list(self.trials.values())
         fewest = min(trial.edits.errors for trial in allowed)
         tied = [trial for trial in allowed if trial.edits.errors == fewest]
@@ -216,21 +225,23 @@ class DecoderTuner:
             for candidates in search.decode(batch.log_probs, batch.num_frames)
         )
         decoded = decoded_set(self.batches, tokens, self.converter)
-        self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights)
+        worse = writes_worse(self.greedy, decoded)
+        self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights, worse)
         self.on_trial(len(self.trials))
-
-    def _writes_worse(self, trial: WeightTrial) -> bool:
-        """Return whether a trial writes more wrong hanzi than greedy decoding, beyond chance."""
-        if trial.character_edits.errors <= self.greedy.character_edits.errors:
-            return False  # most often, and without the bootstrap
-        test = gain(self.greedy.characters, trial.characters)
-        return test is not None and test.low > 0
 
     def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
         """Return the tokens of the hypothesis that the decoder would return."""
         if self.converter is not None:
             candidates = rescore_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
         return self.vocabulary.decode(candidates[0].ids)
+
+
+def writes_worse(greedy: DecodedSet, decoded: DecodedSet) -> bool:
+    """Return whether a decoder writes more wrong hanzi than greedy decoding, beyond chance."""
+    if decoded.character_edits.errors <= greedy.character_edits.errors:
+        return False  # most often, and without the bootstrap
+    test = gain(greedy.characters, decoded.characters)
+    return test is not None and test.low > 0
 
 
 def gain(before: Sequence[EditCounts], after: Sequence[EditCounts]) -> PairedTest | None:

@@ -10,6 +10,7 @@ import resource
 import numpy as np
 import pytest
 import soundfile
+from helpers.damage import blank, cut, insert_garbage
 
 from asr.audio.recording import audio_header, read_audio
 from asr.base.errors import UserError
@@ -40,10 +41,6 @@ def break_header(data, rng):
     data[rng.integers(4, 48)] = rng.integers(256)
 
 
-def cut(data, rng):
-    del data[rng.integers(len(data)) :]
-
-
 def declare_huge_sizes(data, rng):
     huge = rng.choice([0x7FFFFFFF, 0xFFFFFFFF, 0xFFFFFFF0, 0x10000000]).item()
     for name in (b"RIFF", b"data", b"fmt "):
@@ -51,16 +48,6 @@ def declare_huge_sizes(data, rng):
             data[place + 4 : place + 8] = huge.to_bytes(4, "little")
     if data[:4] == b"fLaC":  # the number of samples: 36 bits of its first block
         data[21:26] = b"\xff" * 5
-
-
-def insert_garbage(data, rng):
-    place = rng.integers(len(data))
-    data[place:place] = rng.bytes(rng.integers(1, 3000))
-
-
-def blank(data, rng):
-    place = rng.integers(len(data))
-    data[place : place + 2000] = bytes(len(data[place : place + 2000]))
 
 
 DAMAGES = [flip_bits, break_header, cut, declare_huge_sizes, insert_garbage, blank]

@@ -11,7 +11,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import EditCounts
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
-from asr.evaluation.decoder_tuning import DecodedSet, DecoderTuner, WeightTrial, gain
+from asr.evaluation.decoder_tuning import DecodedSet, DecoderTuner, WeightTrial, gain, writes_worse
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.run import Run
 
@@ -65,7 +65,11 @@ def tuner_of(greedy, *trials):
     vocabulary, decoded = Vocabulary(["ni3"]), DecodedSet(*map(counted, greedy))
     tuner = DecoderTuner((), vocabulary, DecoderSettings(), None, None, None, decoded, id)
     for weight, errors in enumerate(trials):
-        tuner.trials[weight, 0.0, 0.0] = WeightTrial(*map(counted, errors), float(weight), 0.0, 0.0)
+        found = DecodedSet(*map(counted, errors))
+        worse = writes_worse(decoded, found)
+        tuner.trials[weight, 0.0, 0.0] = WeightTrial(
+            found.tokens, found.characters, float(weight), 0.0, 0.0, worse
+        )
     return tuner
 
 

@@ -92,7 +92,7 @@ def test_page_of_a_stopped_run_names_the_command_that_resumes_it_which_continues
 
 def test_page_that_cannot_be_written_is_reported_once_and_does_not_stop_training(config, caplog):
     class Blocker(Reader):
-        """Lets a folder be where the page belongs, until the last epoch."""
+        """Blocks the place of the page by a folder, until the last epoch."""
 
         def on_start(self, start):
             super().on_start(start)

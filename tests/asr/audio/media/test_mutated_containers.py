@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from helpers.damage import blank, cut, insert_garbage
 from helpers.media import serve_until_killed, serve_without_end, serve_without_measure, written
 
 from asr.audio.media import child
@@ -36,20 +37,6 @@ def replace_bytes(data, rng):
 def declare_huge_sizes(data, rng):
     for place in _places(data, rng, 4):
         data[place : place + 4] = rng.choice([0x7FFFFFFF, 0xFFFFFFFF, 0x10000000, 0]).item().to_bytes(4)
-
-
-def cut(data, rng):
-    del data[rng.integers(len(data)) :]
-
-
-def insert_garbage(data, rng):
-    place = rng.integers(len(data))
-    data[place:place] = rng.bytes(rng.integers(1, 3000))
-
-
-def blank(data, rng):
-    place = rng.integers(len(data))
-    data[place : place + 2000] = bytes(len(data[place : place + 2000]))
 
 
 DAMAGES = [flip_bits, replace_bytes, declare_huge_sizes, cut, insert_garbage, blank]
