@@ -3,14 +3,13 @@
 @compiled
 def total(values: Float32) -> float: ...
 
-The cache is in `~/.cache/polyphone`, or in the folder `polyphone` of XDG_CACHE_HOME or NUMBA_CACHE_DIR.
+The cache is in a folder of `asr.base.system.cache.cache_folder`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -20,6 +19,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy.typing as npt
+
+from asr.base.system.cache import cache_folder
 
 F = TypeVar("F", bound=Callable[..., object])
 Array = npt.NDArray[Any]
@@ -44,9 +45,8 @@ def _choose_folder() -> bool:
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.read_bytes())
-    caches = numba.config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        folder = Path(caches).expanduser() / "polyphone" / f"compiled-{digest.hexdigest()[:16]}"
+        folder = cache_folder() / f"compiled-{digest.hexdigest()[:16]}"
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import BLANK_ID, Vocabulary
 from asr.ctc.confidence import path_confidences
+from asr.ctc.posteriors import log_softmax
 
 Ids = npt.NDArray[np.integer]
 
@@ -27,7 +27,7 @@ def best_path(logits: Logits) -> BestPath:
     """Return the best label of every frame, of tensors in the graph: (B, T, V) stays on the device."""
     values, num_frames = logits
     if isinstance(values, np.ndarray):  # as where TensorFlow is not needed
-        scores = values.max(axis=-1) - logsumexp(values, axis=-1)
+        scores = log_softmax(values).max(axis=-1)
         return BestPath(values.argmax(axis=-1).astype(np.int32), num_frames, scores)
     import tensorflow as tf
 

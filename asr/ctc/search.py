@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
 from typing_extensions import override
 
 from asr.base.decoder_settings import DecoderSettings
@@ -28,6 +27,7 @@ from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.greedy import BestPath, best_path, collapse, hypotheses_of, seconds
+from asr.ctc.posteriors import log_softmax
 from asr.ctc.word_rescoring import rescore_by_words
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class NBestSearch(Search):
     def reduce(self, logits: Logits) -> Reduced:
         values, num_frames = logits
         if isinstance(values, np.ndarray):
-            return log_softmax(values, axis=-1), num_frames
+            return log_softmax(values), num_frames
         import tensorflow as tf
 
         return tf.nn.log_softmax(values), num_frames

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from scipy.special import log_softmax
 from typing_extensions import override
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.base.types import Logits
+from asr.ctc.posteriors import log_softmax
 from asr.ctc.search import LogProbs
 from asr.model.runner import AudioModel, ModelRunner, ReceptiveField, Reduce
 
@@ -150,7 +150,7 @@ class OnnxRunner(ModelRunner):
 
     def _log_probs(self, padded: Waveform, num_samples: int) -> LogProbs:
         values, num_frames = self._session.run(padded[None], np.array([num_samples], np.int32))
-        log_probs: LogProbs = log_softmax(values[0, : num_frames[0]], axis=-1)
+        log_probs: LogProbs = log_softmax(values[0, : num_frames[0]])
         return log_probs
 
 

@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
 from asr.audio.recording import Resampler, Waveform, pad_waveforms
 from asr.base.text.wording import counted
+from asr.ctc.posteriors import log_softmax
 from asr.ctc.search import LogProbs
 from asr.server.batching import Batcher, JobKind
 from asr.server.requests.limits import Limits
@@ -123,7 +123,7 @@ class Streams:
         logits = self._logits(audio, np.array([clips[index][1] for index in order], np.int32))
         values, num_frames = np.asarray(logits.values), np.asarray(logits.num_frames)
         rows = [row[:length] for row, length in zip(values, num_frames, strict=True)]
-        log_probs = log_softmax(np.concatenate(rows), axis=-1)  # once, since each call costs
+        log_probs = log_softmax(np.concatenate(rows))  # once, since each call costs
         parts = np.split(log_probs, np.cumsum(num_frames)[:-1])
         return [parts[index] for index in np.argsort(order)]
 

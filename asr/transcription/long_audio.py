@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
 
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, audio_blocks, pad_waveforms
 from asr.audio.voice_activity import BLOCK_S, Piece, pauses_for, speech_pieces
 from asr.base.types import Hypothesis, Logits
+from asr.ctc.posteriors import log_softmax
 from asr.model.runner import BATCH_SAMPLES, ModelRunner
 from asr.transcription.stream_logits import seam
 from asr.transcription.transcript import Segment
@@ -110,7 +110,7 @@ def without_overlaps(pieces: Iterable[tuple[Piece, FrameLogits]], frame_samples:
         last, next_first, end = len(logits), 0, piece.begin + len(piece.waveform)
         if following is not None and following[0].overlap:
             shift = (following[0].begin - piece.begin) // frame_samples
-            next_first = seam(log_softmax(logits[shift:], axis=-1), log_softmax(following[1], axis=-1))
+            next_first = seam(log_softmax(logits[shift:]), log_softmax(following[1]))
             last = shift + next_first
             end = piece.begin + last * frame_samples
         yield Cut(piece.begin + first * frame_samples, end, logits[first:last])

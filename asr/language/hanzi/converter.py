@@ -114,7 +114,7 @@ class Converter:
         self.beam, self.margin, self.own = beam, margin, own
         self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
         self._mixture, self._begin = mixture_of(model, own)
-        self._end = model.ids[SENTENCE_END]
+        self._end = model.words.index(SENTENCE_END)
 
     @classmethod
     def load(cls, folder: Path | None = None, soft_tones: float | None = None) -> Converter:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
@@ -67,6 +68,32 @@ class Trie(NamedTuple):
     first_entry: Int32
     entry_words: Int32
     entry_log_probs: Float32
+
+
+class Chosen(Sequence[str]):
+    """Words chosen from a list by their ids, which are looked up when they are asked for.
+
+    Args:
+        words: by id.
+        ids: (N,) of the chosen ones.
+    """
+
+    def __init__(self, words: Sequence[str], ids: Int32) -> None:
+        self._words, self._ids = words, ids
+
+    @override
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Chosen: ...
+    @override
+    def __getitem__(self, index: int | slice) -> str | Chosen:
+        if isinstance(index, slice):
+            return Chosen(self._words, self._ids[index])
+        return self._words[self._ids[index]]
 
 
 class Dictionary:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
+from asr.base.system.cache import cached_array
 from asr.base.system.files import whole_file
-from asr.language.hanzi.dictionary import Dictionary, Trie
-from asr.language.ngram.model import NGramModel, NGrams
+from asr.language.hanzi.dictionary import Chosen, Dictionary, Trie
+from asr.language.ngram.model import NGramModel, NGrams, begins_of, tables_over
 
 STEPS = 32.0  # steps per unit of a logarithm (base 10; in readings base e): the error is up to 0.016
 LARGEST = 255
@@ -22,6 +26,7 @@ UInt8 = npt.NDArray[np.uint8]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Float32 = npt.NDArray[np.float32]
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def pack(path: Path, words: Sequence[str], ngrams: Sequence[NGrams], dictionary: Dictionary) -> None:
@@ -59,13 +64,20 @@ def pack(path: Path, words: Sequence[str], ngrams: Sequence[NGrams], dictionary:
 
 
 def unpack(path: Path) -> tuple[NGramModel, Dictionary]:
-    """Read a model that `pack` wrote, with its hash tables built.
+    """Read a model that `pack` wrote, with its hash tables built, from the cache if they are there.
 
     Raises:
         UserError: the file is missing or damaged.
     """
-    words, ngrams, dictionary = read_packed(path)
-    return NGramModel.of_ngrams(words, ngrams), dictionary
+    with _opened(path) as arrays:
+        words = _lines(arrays["words"])
+        counts = [len(arrays[f"probs_{order}"]) for order in _orders(arrays)]
+        memory = cached_array(
+            f"hanzi-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}",
+            begins_of(counts)[-1],
+            lambda: NGramModel.of_ngrams(words, _ngrams(arrays, len(words))).tables.memory,
+        )
+        return NGramModel(words, tables_over(memory, counts), counts), _dictionary(arrays, words)
 
 
 def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
@@ -74,19 +86,36 @@ def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
     Raises:
         UserError: the file is missing or damaged.
     """
+    with _opened(path) as arrays:
+        words = _lines(arrays["words"])
+        return words, _ngrams(arrays, len(words)), _dictionary(arrays, words)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Arrays]:
     try:
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        with np.load(path) as arrays:
+            yield arrays
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: cannot read this model ({error}); reinstall Polyphone") from None
-    words = arrays["words"].tobytes().decode().split("\n")
-    ids = np.arange(len(words), dtype=np.int32)[:, None]
+
+
+def _orders(arrays: Arrays) -> range:
+    return range(1, sum(name.startswith("probs_") for name in arrays) + 1)
+
+
+def _ngrams(arrays: Arrays, num_words: int) -> list[NGrams]:
+    ids = np.arange(num_words, dtype=np.int32)[:, None]
     ngrams = []
-    for order in range(1, sum(name.startswith("probs_") for name in arrays) + 1):
+    for order in _orders(arrays):
         if order > 1:
             contexts = np.repeat(ids, _numbers(arrays[f"num_longer_{order}"]), axis=0)
             ids = np.column_stack([contexts, _numbers(arrays[f"last_words_{order}"])])
         ngrams.append(NGrams(ids, _logs(arrays[f"probs_{order}"]), _logs(arrays[f"backoffs_{order}"])))
+    return ngrams
+
+
+def _dictionary(arrays: Arrays, words: Sequence[str]) -> Dictionary:
     trie = Trie(
         _numbers(arrays["trie_syllables"]),
         _firsts(_numbers(arrays["num_children"]), 1),
@@ -94,9 +123,11 @@ def read_packed(path: Path) -> tuple[list[str], list[NGrams], Dictionary]:
         _numbers(arrays["entry_words"]),
         _logs(arrays["entry_log_probs"]),
     )
-    syllables = arrays["syllables"].tobytes().decode().split("\n")
-    entry_words = [words[word] for word in trie.entry_words.tolist()]
-    return words, ngrams, Dictionary(syllables, trie, entry_words)
+    return Dictionary(_lines(arrays["syllables"]), trie, Chosen(words, trie.entry_words))
+
+
+def _lines(encoded: UInt8) -> list[str]:
+    return encoded.tobytes().decode().split("\n")
 
 
 def _bytes(text: str) -> UInt8:

@@ -8,6 +8,7 @@ Faster and Smaller Language Model Queries".
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -110,7 +111,7 @@ class NGramModel:
 
     def begin_context(self) -> Context:
         """Return the context of a sentence's first word."""
-        _, context = self.advance(self.empty_context(), self.ids[SENTENCE_BEGIN])
+        _, context = self.advance(self.empty_context(), self.words.index(SENTENCE_BEGIN))
         return context
 
     def advance(self, context: Context, word: int) -> tuple[float, Context]:
@@ -139,8 +140,9 @@ class NGramModel:
             ngrams: n-grams of each order; the unigrams are those of all words by id. Each n-gram's first
                 words and its last words must be n-grams, too. The sign of a zero backoff is ignored.
         """
-        memory, tables = make_tables([len(table.ids) for table in ngrams])
-        floats = memory.view(np.float32)
+        counts = [len(table.ids) for table in ngrams]
+        memory = np.zeros(begins_of(counts)[-1], np.uint32)
+        floats, tables = memory.view(np.float32), tables_over(memory, counts)
         fill_unigrams(floats, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
         for place, table in enumerate(ngrams[1:]):
             longest = place == len(ngrams) - 2
@@ -155,21 +157,30 @@ class NGramModel:
                 longest,
             )
             assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
-        return cls(words, tables, [len(table.ids) for table in ngrams])
+        return cls(words, tables, counts)
 
 
-def make_tables(
-    counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTRY
-) -> tuple[Words32, Tables]:
-    """Return empty tables for the given number of n-grams of each order, and their memory for writing."""
-    begins, buckets = [], []
-    place = (counts[0] + 1) * UNIGRAM_WORDS  # KenLM reserves one more
-    for order, count in enumerate(counts[1:], start=2):
-        begins.append(place)
-        buckets.append(num_buckets(count, buckets_per_entry))
-        place += buckets[-1] * (LONGEST_WORDS if order == len(counts) else MIDDLE_WORDS)
-    memory = np.zeros(place, np.uint32)
-    return memory, tables_of(memory, begins, buckets)
+def begins_of(counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTRY) -> list[int]:
+    """Return the index in memory at which the table of each order from 2 begins, and that of the end."""
+    sizes = [num_buckets(count, buckets_per_entry) * MIDDLE_WORDS for count in counts[1:-1]]
+    sizes += [num_buckets(counts[-1], buckets_per_entry) * LONGEST_WORDS] * (len(counts) > 1)
+    return list(
+        itertools.accumulate(sizes, initial=(counts[0] + 1) * UNIGRAM_WORDS)
+    )  # KenLM reserves one more
+
+
+def tables_over(
+    memory: Words32, counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTRY
+) -> Tables:
+    """Return the tables of a model over its memory, of the size that ends `begins_of`.
+
+    Args:
+        memory: filled, or zeros.
+        counts: number of n-grams of each order.
+        buckets_per_entry: see `num_buckets`.
+    """
+    *begins, _ = begins_of(counts, buckets_per_entry)
+    return tables_of(memory, begins, [num_buckets(count, buckets_per_entry) for count in counts[1:]])
 
 
 def num_buckets(count: int, buckets_per_entry: float) -> int:

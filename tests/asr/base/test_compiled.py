@@ -22,9 +22,10 @@ PROGRAM = "from asr.language.hanzi.caller import twice; print(twice(3), sum(twic
 def package(tmp_path):
     """Return the folder that has a package with one compiled function in `caller.py`, whose callee adds 1."""
     hanzi, base = (tmp_path / "asr" / room for room in ("language/hanzi", "base"))
-    for folder in (hanzi, base):
+    for folder in (hanzi, base / "system"):
         folder.mkdir(parents=True)
-    shutil.copy(ROOT / "asr" / "base" / "compiled.py", base)
+    for module in ("compiled.py", "system/cache.py"):
+        shutil.copy(ROOT / "asr" / "base" / module, base / module)
     (hanzi / "caller.py").write_text(CALLER, encoding="utf-8")
     (hanzi / "callee.py").write_text(CALLEE.format(1), encoding="utf-8")
     return tmp_path

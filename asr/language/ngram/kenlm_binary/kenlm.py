@@ -6,7 +6,6 @@ lm/vocab.cc, lm/search_hashed.hh). A probing file's n-grams have the layout of `
 
 from __future__ import annotations
 
-import itertools
 import struct
 from pathlib import Path
 from typing import BinaryIO
@@ -27,14 +26,13 @@ from asr.language.ngram.kenlm_binary.kenlm_header import (
 from asr.language.ngram.kenlm_binary.kenlm_trie import read_trie
 from asr.language.ngram.model import (
     LONGEST_WORDS,
-    MIDDLE_WORDS,
     SENTENCE_BEGIN,
     SENTENCE_END,
-    UNIGRAM_WORDS,
     UNKNOWN,
     NGramModel,
+    begins_of,
     num_buckets,
-    tables_of,
+    tables_over,
 )
 from asr.language.ngram.word_table import Bytes, word_table
 
@@ -70,9 +68,7 @@ def write_kenlm(file: BinaryIO, model: NGramModel) -> None:
 def _map_probing(path: Path, file: Bytes, header: KenlmHeader) -> NGramModel:
     counts, per_entry = header.counts, header.buckets_per_entry
     begin = header.size_bytes + VOCABULARY_HEADER.size + 4 * LONGEST_WORDS * num_buckets(counts[0], per_entry)
-    buckets = [num_buckets(count, per_entry) for count in counts[1:]]
-    sizes = [number * MIDDLE_WORDS for number in buckets[:-1]] + [buckets[-1] * LONGEST_WORDS]
-    *begins, num_words = itertools.accumulate(sizes, initial=(counts[0] + 1) * UNIGRAM_WORDS)
+    *_, num_words = begins_of(counts, per_entry)
     end = begin + 4 * num_words
     if len(file) < end:
         raise truncated_error(path, end, len(file))
@@ -80,7 +76,8 @@ def _map_probing(path: Path, file: Bytes, header: KenlmHeader) -> NGramModel:
     if version != 0 or not counts[0] <= vocabulary_size <= counts[0] + 1:  # <unk> may not be counted
         raise format_error(path, f"{counts[0]:,} words", f"{vocabulary_size:,} (version {version})", COPY)
     words = _read_words(path, file, end, vocabulary_size)
-    return NGramModel(words, tables_of(file[begin:end].view(np.uint32), begins, buckets), counts, per_entry)
+    tables = tables_over(file[begin:end].view(np.uint32), counts, per_entry)
+    return NGramModel(words, tables, counts, per_entry)
 
 
 def _read_words(path: Path, file: Bytes, begin: int, count: int) -> list[str]:
