@@ -93,7 +93,7 @@ class Chosen(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | Chosen:
         if isinstance(index, slice):
             return Chosen(self._words, self._ids[index])
-        return self._words[self._ids[index]]
+        return self._words[int(self._ids[index])]
 
 
 class Dictionary:
