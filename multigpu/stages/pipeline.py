@@ -55,8 +55,12 @@ class Pipeline:
         replicas: for each replica of the stages the names of their devices; the first one's hold the weights.
         num_micro_batches: number of parts of each replica's share of a batch.
         recompute: whether all stages but the last repeat their forward pass before the backward pass.
+
+    Attributes:
         adds_losses: whether the loss includes regularisers, and values that layers passed to `add_loss`.
     """
+
+    adds_losses = True
 
     def __init__(
         self,
@@ -67,11 +71,10 @@ class Pipeline:
         num_micro_batches: int,
         *,
         recompute: bool = False,
-        adds_losses: bool = True,
     ) -> None:
         self.inner, self.graph, self.stages = inner, graph, list(stages)
         self.replicas, self.num_micro_batches = [list(devices) for devices in replicas], num_micro_batches
-        self.recompute, self.adds_losses = recompute, adds_losses
+        self.recompute = recompute
         self._in_lockstep = False
 
     @property

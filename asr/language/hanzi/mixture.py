@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled_inline
-from asr.language.ngram.model import UNKNOWN_ID, NGramModel, Tables, advance
+from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Context, NGramModel, Tables, advance
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -37,6 +37,7 @@ class Mixture(NamedTuple):
         own_ids: (W,) id in the own model of each word, W at least V; `UNKNOWN_ID` for a word that it lacks.
         shares: (order,) of the own model, by the number of words before a word that it knows with it; (0,) if
             there is no own model.
+        end: id of the sentence end.
     """
 
     general: Tables
@@ -44,6 +45,7 @@ class Mixture(NamedTuple):
     own: Tables
     own_ids: Int32
     shares: Float64
+    end: int
 
 
 class OwnWords(NamedTuple):
@@ -78,12 +80,12 @@ class SentenceBegin(NamedTuple):
 
 def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, SentenceBegin]:
     """Return the models in the form of the search, and the context at the beginning of a sentence."""
-    num_words, first = len(general.words), general.begin_context()
+    num_words, first, end = len(general.words), general.begin_context(), general.ids[SENTENCE_END]
     if own is None:
         nothing = np.zeros(0, np.int32), np.zeros(0)
-        return Mixture(general.tables, num_words, general.tables, *nothing), SentenceBegin(*first, 0)
+        return Mixture(general.tables, num_words, general.tables, *nothing, end), SentenceBegin(*first, 0)
     other = own.model.begin_context()
-    return Mixture(general.tables, num_words, own.model.tables, own.ids, own.shares), SentenceBegin(
+    return Mixture(general.tables, num_words, own.model.tables, own.ids, own.shares, end), SentenceBegin(
         np.concatenate([first.words, other.words]),
         np.concatenate([first.backoffs, other.backoffs]),
         first.length,
@@ -95,9 +97,7 @@ def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, Sent
 def with_own(
     mixture: Mixture,
     log_prob: float,
-    context_words: Int32,
-    context_backoffs: Float32,
-    own_context_length: int,
+    context: Context,
     word: int,
     after_words: Int32,
     after_backoffs: Float32,
@@ -107,9 +107,7 @@ def with_own(
     Args:
         mixture: the models, of which there is an own one.
         log_prob: natural log probability of the word in the general model.
-        context_words: (C,) words of the context in each model.
-        context_backoffs: (C,) backoffs of the context.
-        own_context_length: length of the context in the own model.
+        context: words and backoffs (C,) in both models, and the length in the own one.
         word: id of the word.
         after_words: (C,) written: words of the next context; must not share memory with the context.
         after_backoffs: (C,) written: backoffs of the next context.
@@ -121,14 +119,9 @@ def with_own(
     if own_word == UNKNOWN_ID:
         log_prob += np.log1p(-mixture.shares[0])
     else:
+        own_context = Context(context.words[split:], context.backoffs[split:], context.length)
         own_log_prob, own_length, matched = advance(
-            mixture.own,
-            context_words[split:],
-            context_backoffs[split:],
-            own_context_length,
-            own_word,
-            after_words[split:],
-            after_backoffs[split:],
+            mixture.own, own_context, own_word, after_words[split:], after_backoffs[split:]
         )
         log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
     return log_prob, own_length

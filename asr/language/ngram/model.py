@@ -116,9 +116,7 @@ class NGramModel:
     def advance(self, context: Context, word: int) -> tuple[float, Context]:
         """Return the natural log probability of a word in a context, and the context after it."""
         after = self.empty_context()
-        log_prob, length, _ = advance(
-            self.tables, context.words, context.backoffs, context.length, word, after.words, after.backoffs
-        )
+        log_prob, length, _ = advance(self.tables, context, word, after.words, after.backoffs)
         return log_prob, after._replace(length=length)
 
     def log_probs(self, words: Sequence[str]) -> list[float]:
@@ -140,20 +138,14 @@ class NGramModel:
                 words and its last words must be n-grams, too. The sign of a zero backoff is ignored.
         """
         memory, tables = make_tables([len(table.ids) for table in ngrams])
-        floats = memory.view(np.float32)
-        fill_unigrams(floats, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
+        fill_unigrams(memory.view(np.float32), ngrams[0].log10_probs, ngrams[0].log10_backoffs)
         for place, table in enumerate(ngrams[1:]):
-            longest = place == len(ngrams) - 2
-            written = fill(
-                tables,
-                memory,
-                floats,
-                place,
+            contiguous = NGrams(
                 np.ascontiguousarray(table.ids, np.int32),
                 np.ascontiguousarray(table.log10_probs, np.float32),
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
-                longest,
             )
+            written = fill(tables, memory, place, contiguous, longest=place == len(ngrams) - 2)
             assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
         return cls(words, tables, [len(table.ids) for table in ngrams])
 
@@ -201,21 +193,13 @@ def fill_unigrams(floats: Float32, log10_probs: Float32, log10_backoffs: Float32
 
 @compiled
 def advance(
-    tables: Tables,
-    context_words: Int32,
-    context_backoffs: Float32,
-    context_length: int,
-    word: int,
-    after_words: Int32,
-    after_backoffs: Float32,
+    tables: Tables, context: Context, word: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, int, int]:
     """Return the log probability of a word in a context, and write the context after it.
 
     Args:
         tables: tables of the model.
-        context_words: (order - 1,) words of the context, see `Context`.
-        context_backoffs: (order - 1,) backoffs of the context.
-        context_length: length of the context.
+        context: the words before.
         word: id of the word.
         after_words: (order - 1,) written: words of the next context; must not share memory with the context.
         after_backoffs: (order - 1,) written: backoffs of the next context.
@@ -229,8 +213,8 @@ def advance(
     after_words[0], after_backoffs[0] = word, tables.floats[word * 2 + 1]
     key = np.uint64(word)
     matched = 0
-    while matched < context_length and not np.signbit(log10_prob):  # a sign: no longer n-gram ends with it
-        key = extend_key(key, context_words[matched])
+    while matched < context.length and not np.signbit(log10_prob):  # a sign: no longer n-gram ends with it
+        key = extend_key(key, context.words[matched])
         place = find(tables, matched, key)
         if place < 0:
             break
@@ -238,10 +222,10 @@ def advance(
         matched += 1
         if matched == num_tables:
             break
-        after_words[matched], after_backoffs[matched] = context_words[matched - 1], tables.floats[place + 3]
+        after_words[matched], after_backoffs[matched] = context.words[matched - 1], tables.floats[place + 3]
     log10_prob = -abs(log10_prob)
-    for index in range(matched, context_length):
-        log10_prob += context_backoffs[index]
+    for index in range(matched, context.length):
+        log10_prob += context.backoffs[index]
     length = min(matched + 1, num_tables)
     while length and after_backoffs[length - 1] == 0.0 and np.signbit(after_backoffs[length - 1]):
         length -= 1  # no longer n-gram begins with it
@@ -300,16 +284,7 @@ def seek(tables: Tables, table: int, key: np.uint64) -> int:
 
 
 @compiled
-def fill(
-    tables: Tables,
-    memory: Words32,
-    floats: Float32,
-    table: int,
-    ids: Int32,
-    log10_probs: Float32,
-    log10_backoffs: Float32,
-    longest: bool,
-) -> int:
+def fill(tables: Tables, memory: Words32, table: int, ngrams: NGrams, longest: bool) -> int:
     """Write the n-grams of one order into its empty hash table, and mark the n-grams that they extend.
 
     The marks are KenLM's. The sign of a probability means that no longer n-gram ends with these words, the
@@ -318,33 +293,31 @@ def fill(
     Args:
         tables: tables of the model.
         memory: their memory, written.
-        floats: the same memory as float32.
         table: index of the table of this order.
-        ids: (N, order) n-grams in reading order.
-        log10_probs: (N,) see `NGrams`.
-        log10_backoffs: (N,) see `NGrams`.
+        ngrams: of this order.
         longest: whether they are of the highest order, without backoffs.
 
     Returns:
         the number of n-grams written; writing stops at one whose first or last words are not an n-gram.
     """
-    for row in range(len(ids)):
-        first = weights_of(tables, ids[row, :-1])
-        last = weights_of(tables, ids[row, 1:])
+    floats = memory.view(np.float32)
+    for row in range(len(ngrams.ids)):
+        first = weights_of(tables, ngrams.ids[row, :-1])
+        last = weights_of(tables, ngrams.ids[row, 1:])
         if first < 0 or last < 0:
             return row
         if floats[first + 1] == 0.0:
             floats[first + 1] = 0.0
         floats[last] = abs(floats[last])
-        key = key_of(ids[row])
+        key = key_of(ngrams.ids[row])
         place = seek(tables, table, key)
         memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
         memory[place + 1] = np.uint32(key >> np.uint64(32))
-        floats[place + 2] = -abs(log10_probs[row])
+        floats[place + 2] = -abs(ngrams.log10_probs[row])
         if not longest:
-            backoff = log10_backoffs[row]
+            backoff = ngrams.log10_backoffs[row]
             floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
-    return len(ids)
+    return len(ngrams.ids)
 
 
 @compiled
