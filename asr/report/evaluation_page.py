@@ -29,7 +29,7 @@ from asr.report.labels import labels_to_review
 from asr.report.mandarin import hanzi_tables, syllable_tables
 from asr.report.rates import error_rates, rates_by_frequency
 from asr.report.sound import MARKS
-from asr.report.utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
+from asr.report.utterances import EDITS, EditKey, Scored, confusions, right_utterances, worst_utterances
 from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def write_report(
         confidence=reliability(scored),
         labels=labels_to_review(unit, tested.review),
         worst=worst_utterances(unit, scored),
-        edit_key=edit_key({edit: meaning for edit, meaning in EDITS.items() if MARKS[edit]}),
+        edit_key=[EditKey(edit, MARKS[edit], meaning) for edit, meaning in EDITS.items() if MARKS[edit]],
         right=right_utterances(scored),
         config_toml=run.config_toml,
     )

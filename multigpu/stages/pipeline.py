@@ -32,7 +32,7 @@ from multigpu.stages.schedules import (
     one_forward_one_backward,
     stage_by_stage,
 )
-from multigpu.stages.stage_run import LossOfValues, StageRun, Values
+from multigpu.stages.stage_run import LossOfValues, Rules, StageRun, Values
 
 HOST = "/CPU:0"  # where batches come from
 
@@ -202,10 +202,8 @@ class Pipeline:
                 stage,
                 Tower(device, context, (), variables, values).with_own_seeds(),
                 len(self._trained(stage)),
-                training=work.training,
-                recompute=self._recomputes(stage),
-                adds_losses=self.adds_losses,
-                finish=self._finish(work, share) if stage is self.stages[-1] else None,
+                Rules(work.training, self._recomputes(stage), self.adds_losses),
+                self._finish(work, share) if stage is self.stages[-1] else None,
             )
             for stage, (device, variables, values) in zip(self.stages, towers, strict=True)
         ]
