@@ -108,12 +108,15 @@ def write_report(
     set_name: str = "test",
     tones: str = "",
     advice: Sequence[str] = (),
+    written: datetime | None = None,
     **of_run: Any,
 ) -> None:
     """Write a report with rates and doubtful labels, as the command does."""
     scores = scores_of(evaluation.utterances, evaluation.hypotheses)
     tested = ReportedSet(set_name, evaluation, scores, review_labels(evaluation), tones)
-    evaluation_page.write_report(path, ReportedRun(run_name, **of_run), tested, advice=advice)
+    evaluation_page.write_report(
+        path, ReportedRun(run_name, **of_run), tested, advice=advice, written=written
+    )
 
 
 def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:
