@@ -25,7 +25,7 @@ from asr.ctc.prefixes import (
     keeps_boost,
     word_log_prob,
 )
-from asr.language.ngram.model import Context, advance
+from asr.language.ngram.model import advance
 
 MAX_LOG_PROB = 1e-3  # a softmax in single precision may slightly exceed 1
 NO_DIFFERENCE = 40.0  # natural logarithm: adding a number e^40 times smaller does not change a double
@@ -397,9 +397,15 @@ def read_beam(
         kept = nodes.boost[node] - fusion.hot_words.lent[state] + fusion.hot_words.final[state]
         scores[place] = acoustic[place] + nodes.added[node] + kept
         if finished and fusion.has_language_model:
-            length = nodes.context_length[node]
-            context = Context(nodes.context_words[node], nodes.context_backoffs[node], length)
-            log_prob, _, _ = advance(fusion.tables, context, sentence_end, words, backoffs)
+            log_prob, _, _ = advance(
+                fusion.tables,
+                nodes.context_words[node],
+                nodes.context_backoffs[node],
+                nodes.context_length[node],
+                sentence_end,
+                words,
+                backoffs,
+            )
             language[place] += log_prob
             scores[place] += fusion.lm_weight * log_prob
     return scores, acoustic, language

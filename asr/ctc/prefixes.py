@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled, compiled_inline, copy_into
-from asr.language.ngram.model import Context, Tables, advance
+from asr.language.ngram.model import Tables, advance
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 Int32: TypeAlias = npt.NDArray[np.int32]
@@ -136,8 +136,15 @@ def word_log_prob(
     """Return a token's natural log probability after a prefix, and the length of the resulting context."""
     if not fusion.has_language_model:
         return 0.0, 0
-    context = Context(nodes.context_words[node], nodes.context_backoffs[node], nodes.context_length[node])
-    log_prob, length, _ = advance(fusion.tables, context, fusion.words[token], after_words, after_backoffs)
+    log_prob, length, _ = advance(
+        fusion.tables,
+        nodes.context_words[node],
+        nodes.context_backoffs[node],
+        nodes.context_length[node],
+        fusion.words[token],
+        after_words,
+        after_backoffs,
+    )
     return log_prob, length
 
 

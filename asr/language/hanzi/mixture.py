@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled_inline
-from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Context, NGramModel, Tables, advance
+from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel, Tables, advance
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -97,7 +97,9 @@ def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, Sent
 def with_own(
     mixture: Mixture,
     log_prob: float,
-    context: Context,
+    context_words: Int32,
+    context_backoffs: Float32,
+    own_context_length: int,
     word: int,
     after_words: Int32,
     after_backoffs: Float32,
@@ -107,7 +109,9 @@ def with_own(
     Args:
         mixture: the models, of which there is an own one.
         log_prob: natural log probability of the word in the general model.
-        context: words and backoffs (C,) in both models, and the length in the own one.
+        context_words: (C,) words of the context in each model.
+        context_backoffs: (C,) backoffs of the context.
+        own_context_length: length of the context in the own model.
         word: id of the word.
         after_words: (C,) written: words of the next context; must not share memory with the context.
         after_backoffs: (C,) written: backoffs of the next context.
@@ -119,9 +123,14 @@ def with_own(
     if own_word == UNKNOWN_ID:
         log_prob += np.log1p(-mixture.shares[0])
     else:
-        own_context = Context(context.words[split:], context.backoffs[split:], context.length)
         own_log_prob, own_length, matched = advance(
-            mixture.own, own_context, own_word, after_words[split:], after_backoffs[split:]
+            mixture.own,
+            context_words[split:],
+            context_backoffs[split:],
+            own_context_length,
+            own_word,
+            after_words[split:],
+            after_backoffs[split:],
         )
         log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
     return log_prob, own_length

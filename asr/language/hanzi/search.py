@@ -16,7 +16,7 @@ from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
 from asr.language.hanzi.mixture import Mixture, SentenceBegin, with_own
-from asr.language.ngram.model import UNKNOWN_ID, Context, advance, extend_key
+from asr.language.ngram.model import UNKNOWN_ID, advance, extend_key
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -118,25 +118,32 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
             score = kept.scores[start, place] + arcs.scores[arc]
             if score < best - margin:
                 break  # later paths are worse, and the language model never improves a score
-            words, backoffs = kept.words[start, place], kept.backoffs[start, place]
-            length, own_length = kept.lengths[start, place], kept.own_lengths[start, place]
             # the context after the word is written where it remains if it is new
-            after_words, after_backoffs = found.words[count], found.backoffs[count]
             if entry == NO_WORD:
-                copy_into(after_words, words)
-                copy_into(after_backoffs, backoffs)
+                copy_into(found.words[count], kept.words[start, place])
+                copy_into(found.backoffs[count], kept.backoffs[start, place])
+                length, own_length = kept.lengths[start, place], kept.own_lengths[start, place]
             else:
                 log_prob, length, _ = advance(
                     mixture.general,
-                    Context(words, backoffs, length),
+                    kept.words[start, place],
+                    kept.backoffs[start, place],
+                    kept.lengths[start, place],
                     word if word < mixture.num_general else UNKNOWN_ID,
-                    after_words,
-                    after_backoffs,
+                    found.words[count],
+                    found.backoffs[count],
                 )
+                own_length = 0
                 if has_own:
-                    context = Context(words, backoffs, own_length)
                     log_prob, own_length = with_own(
-                        mixture, log_prob, context, word, after_words, after_backoffs
+                        mixture,
+                        log_prob,
+                        kept.words[start, place],
+                        kept.backoffs[start, place],
+                        kept.own_lengths[start, place],
+                        word,
+                        found.words[count],
+                        found.backoffs[count],
                     )
                 score += log_prob
             slot = slot_of(slots, found, count, length)
@@ -227,11 +234,15 @@ def best_end(kept: Paths, count: int, mixture: Mixture) -> tuple[float, int]:
     best, best_place = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
     for place in range(count):
-        context = Context(kept.words[-1, place], kept.backoffs[-1, place], kept.lengths[-1, place])
-        log_prob, _, _ = advance(mixture.general, context, mixture.end, words, backoffs)
+        context, backed = kept.words[-1, place], kept.backoffs[-1, place]
+        log_prob, _, _ = advance(
+            mixture.general, context, backed, kept.lengths[-1, place], mixture.end, words, backoffs
+        )
         if len(mixture.shares):
-            own_context = Context(context.words, context.backoffs, kept.own_lengths[-1, place])
-            log_prob, _ = with_own(mixture, log_prob, own_context, mixture.end, words, backoffs)
+            own_length = kept.own_lengths[-1, place]
+            log_prob, _ = with_own(
+                mixture, log_prob, context, backed, own_length, mixture.end, words, backoffs
+            )
         if kept.scores[-1, place] + log_prob > best:
             best, best_place = kept.scores[-1, place] + log_prob, place
     return best, best_place

@@ -89,8 +89,7 @@ def score_blocks(tables: Tables, ids: Int32, end: int, begin: Context) -> tuple[
     next_words, next_backoffs = np.empty_like(words), np.empty_like(backoffs)
     total, unknown_total, num_unknown, num_sentences = 0.0, 0.0, 0, 0
     for word in ids:
-        context = Context(words, backoffs, length)
-        log_prob, length, _ = advance(tables, context, word, next_words, next_backoffs)
+        log_prob, length, _ = advance(tables, words, backoffs, length, word, next_words, next_backoffs)
         words, next_words = next_words, words
         backoffs, next_backoffs = next_backoffs, backoffs
         total += log_prob
