@@ -62,34 +62,6 @@ class Beam(NamedTuple):
     size: Int32
 
 
-class Offer(NamedTuple):
-    """A prefix that competes for the next beam; `Offers` has the attributes."""
-
-    plain: float
-    boost: float  # by hot words, so far
-    keeps: bool
-    node: int
-    parent: int
-    last: int
-    blank: float
-    token: float
-
-
-class Scratch(NamedTuple):
-    """Memory that every frame uses again.
-
-    Attributes:
-        untried: heap of a frame's tokens, the most probable one first.
-        tokens: (V,) the tokens popped from the heap, in order.
-        words, backoffs: (order - 1,) of a context.
-    """
-
-    untried: Heap
-    tokens: Int32
-    words: Int32
-    backoffs: Float32
-
-
 class Offers(NamedTuple):
     """Collects the prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
 
@@ -107,8 +79,6 @@ class Offers(NamedTuple):
         parent, last: (K + 1,) parent node and last token of a prefix without a node.
         blank, token: (K + 1,) as in `Beam`.
         free: (1,) a row that is not in use.
-        best: (1,) the best score without hot words.
-        scratch: see `Scratch`.
     """
 
     said: Heap
@@ -123,8 +93,6 @@ class Offers(NamedTuple):
     blank: Float64
     token: Float64
     free: Int32
-    best: Float64
-    scratch: Scratch
 
 
 @compiled
@@ -142,35 +110,28 @@ def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, b
         The number of frames processed: T, or fewer if there is no room for further nodes; `-1 - t` if the
         values of frame t are not log probabilities.
     """
-    room = len(beam.node)
-    offers = make_offers(pruning.beam, room, make_scratch(log_probs.shape[1], nodes))
+    room, num_tokens = len(beam.node), log_probs.shape[1]
+    offers = make_offers(pruning.beam, room)
+    untried, tokens = make_heap(num_tokens), np.empty(num_tokens, np.int32)
+    words, backoffs = np.empty_like(nodes.context_words[0]), np.empty_like(nodes.context_backoffs[0])
     for frame in range(len(log_probs)):
         if nodes.size[0] + room > len(nodes.parent):
             return frame
         row = log_probs[frame]
-        if not find_probable_tokens(row, pruning.min_token_log_prob, offers.scratch.untried):
+        if not find_probable_tokens(row, pruning.min_token_log_prob, untried):
             return -1 - frame
-        offer_old_prefixes(row, fusion, nodes, beam, offers)
-        offer_new_prefixes(row, fusion, pruning, nodes, beam, offers)
+        best = offer_old_prefixes(row, fusion, nodes, beam, offers)
+        best = offer_new_prefixes(
+            row, fusion, pruning, nodes, beam, offers, best, untried, tokens, words, backoffs
+        )
         if not offers.said.size[0]:
             return -1 - frame
-        take_offers(fusion, nodes, beam, offers, offers.best[0] - pruning.beam_width)
+        take_offers(fusion, nodes, beam, offers, best - pruning.beam_width)
     return len(log_probs)
 
 
 @compiled
-def make_scratch(num_tokens: int, nodes: Nodes) -> Scratch:
-    """Return memory for a search over `num_tokens` tokens."""
-    return Scratch(
-        make_heap(num_tokens),
-        np.empty(num_tokens, np.int32),
-        np.empty_like(nodes.context_words[0]),
-        np.empty_like(nodes.context_backoffs[0]),
-    )
-
-
-@compiled
-def make_offers(beam: int, room: int, scratch: Scratch) -> Offers:
+def make_offers(beam: int, room: int) -> Offers:
     """Return offers with `room` rows: one ranking, or three, of `beam` prefixes each."""
     beside = beam if room > beam else 0
     return Offers(
@@ -186,8 +147,6 @@ def make_offers(beam: int, room: int, scratch: Scratch) -> Offers:
         np.empty(room + 1),
         np.empty(room + 1),
         np.zeros(1, np.int32),
-        np.empty(1),
-        scratch,
     )
 
 
@@ -210,8 +169,12 @@ def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bo
 
 
 @compiled
-def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers) -> None:
-    """Offer every prefix of the beam, its last frame a blank or a repeat."""
+def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers) -> float:
+    """Offer every prefix of the beam, its last frame a blank or a repeat.
+
+    Returns:
+        The best score without hot words.
+    """
     for heap in (offers.said, offers.whole, offers.begun):
         heap.size[0] = 0
     offers.free[0] = 0
@@ -230,14 +193,24 @@ def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, o
         if plain > -np.inf:
             best = max(best, plain)
             keeps = keeps_boost(fusion.hot_words, nodes.hot_state[node])
-            offer(offers, Offer(plain, nodes.boost[node], keeps, node, NONE, NONE, blank, token))
-    offers.best[0] = best
+            offer(offers, plain, nodes.boost[node], keeps, node, NONE, NONE, blank, token)
+    return best
 
 
 @compiled
 def offer_new_prefixes(
-    row: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, beam: Beam, offers: Offers
-) -> None:
+    row: Float32,
+    fusion: Fusion,
+    pruning: Pruning,
+    nodes: Nodes,
+    beam: Beam,
+    offers: Offers,
+    best: float,
+    untried: Heap,
+    tokens: Int32,
+    words: Int32,
+    backoffs: Float32,
+) -> float:
     """Offer every prefix of the beam extended by a token, except extensions that are in the beam already.
 
     Args:
@@ -247,9 +220,16 @@ def offer_new_prefixes(
         nodes: see `search`.
         beam: see `search`.
         offers: updated in place.
+        best: best score without hot words so far.
+        untried: heap of tokens, the most probable one first.
+        tokens: (V,) scratch space: the tokens popped from the heap, in order.
+        words: (order - 1,) scratch space.
+        backoffs: (order - 1,) scratch space.
+
+    Returns:
+        The best score without hot words.
     """
-    untried, tokens, words, backoffs = offers.scratch
-    num_sorted, num_tokens, best = 0, untried.size[0], offers.best[0]
+    num_sorted, num_tokens = 0, untried.size[0]
     has_hot_words, boost, after = len(fusion.hot_words.tokens) > 0, 0.0, 0
     keeps, by_now, rest = True, 0.0, np.inf  # without hot words, there is one ranking
     for place in range(beam.size[0]):
@@ -293,8 +273,8 @@ def offer_new_prefixes(
                 plain = log_prob + nodes.added[node] + (fusion.lm_weight * log_word + fusion.token_bonus)
             if plain > floor and (plain > full or plain + by_now > rest):
                 best = max(best, plain)
-                offer(offers, Offer(plain, by_now, keeps, child, node, token, -np.inf, log_prob))
-    offers.best[0] = best
+                offer(offers, plain, by_now, keeps, child, node, token, -np.inf, log_prob)
+    return best
 
 
 @compiled_inline
@@ -314,13 +294,23 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
 
 
 @compiled_inline
-def offer(offers: Offers, made: Offer) -> None:
+def offer(
+    offers: Offers,
+    plain: float,
+    boost: float,
+    keeps: bool,
+    node: int,
+    parent: int,
+    last: int,
+    blank: float,
+    token: float,
+) -> None:
     """Keep an offer if it is good enough; what it displaces from the first ranking competes in another."""
     row = offers.free[0]
-    offers.plain[row], offers.score[row], offers.keeps[row] = made.plain, made.plain + made.boost, made.keeps
-    offers.node[row], offers.parent[row], offers.last[row] = made.node, made.parent, made.last
-    offers.blank[row], offers.token[row] = made.blank, made.token
-    left_over = take_place(offers.said, made.plain, row)
+    offers.plain[row], offers.score[row], offers.keeps[row] = plain, plain + boost, keeps
+    offers.node[row], offers.parent[row], offers.last[row] = node, parent, last
+    offers.blank[row], offers.token[row] = blank, token
+    left_over = take_place(offers.said, plain, row)
     if left_over != NONE and offers.score[left_over] > offers.plain[left_over]:
         other = offers.whole if offers.keeps[left_over] else offers.begun
         left_over = take_place(other, offers.score[left_over], left_over)

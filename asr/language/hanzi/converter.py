@@ -31,8 +31,8 @@ from asr.language.hanzi.lattice import EPSILON, Lattice, chain_lattice
 from asr.language.hanzi.mixture import OwnWords, mixture_of, own_shares
 from asr.language.hanzi.packed import unpack
 from asr.language.hanzi.rare import rare_characters
-from asr.language.hanzi.search import Limits, best_words
-from asr.language.ngram.model import UNKNOWN_ID, NGramModel
+from asr.language.hanzi.search import best_words
+from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
 
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
 BEAM = 16  # maximum number of language model contexts at a node
@@ -114,6 +114,7 @@ class Converter:
         self.beam, self.margin, self.own = beam, margin, own
         self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
         self._mixture, self._begin = mixture_of(model, own)
+        self._end = model.ids[SENTENCE_END]
 
     @classmethod
     def load(cls, folder: Path | None = None, soft_tones: float | None = None) -> Converter:
@@ -178,8 +179,12 @@ class Converter:
             self._edges(lattice),
             self.dictionary.trie,
             self._mixture,
-            self._begin,
-            Limits(self.tone_cost, self.beam, self.margin),
+            *self._begin,
+            self._end,
+            UNKNOWN_ID,
+            self.tone_cost,
+            self.beam,
+            self.margin,
         )
         syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
         words, start = [], 0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled_inline
-from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel, Tables, advance
+from asr.language.ngram.model import UNKNOWN_ID, NGramModel, Tables, advance
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -37,7 +37,6 @@ class Mixture(NamedTuple):
         own_ids: (W,) id in the own model of each word, W at least V; `UNKNOWN_ID` for a word that it lacks.
         shares: (order,) of the own model, by the number of words before a word that it knows with it; (0,) if
             there is no own model.
-        end: id of the sentence end.
     """
 
     general: Tables
@@ -45,7 +44,6 @@ class Mixture(NamedTuple):
     own: Tables
     own_ids: Int32
     shares: Float64
-    end: int
 
 
 class OwnWords(NamedTuple):
@@ -80,12 +78,12 @@ class SentenceBegin(NamedTuple):
 
 def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, SentenceBegin]:
     """Return the models in the form of the search, and the context at the beginning of a sentence."""
-    num_words, first, end = len(general.words), general.begin_context(), general.ids[SENTENCE_END]
+    num_words, first = len(general.words), general.begin_context()
     if own is None:
         nothing = np.zeros(0, np.int32), np.zeros(0)
-        return Mixture(general.tables, num_words, general.tables, *nothing, end), SentenceBegin(*first, 0)
+        return Mixture(general.tables, num_words, general.tables, *nothing), SentenceBegin(*first, 0)
     other = own.model.begin_context()
-    return Mixture(general.tables, num_words, own.model.tables, own.ids, own.shares, end), SentenceBegin(
+    return Mixture(general.tables, num_words, own.model.tables, own.ids, own.shares), SentenceBegin(
         np.concatenate([first.words, other.words]),
         np.concatenate([first.backoffs, other.backoffs]),
         first.length,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
-from asr.language.hanzi.mixture import Mixture, SentenceBegin, with_own
+from asr.language.hanzi.mixture import Mixture, with_own
 from asr.language.ngram.model import UNKNOWN_ID, advance, extend_key
 
 Int32 = npt.NDArray[np.int32]
@@ -48,23 +48,20 @@ class Paths(NamedTuple):
     own_lengths: Int64
 
 
-class Limits(NamedTuple):
-    """What a search considers.
-
-    Attributes:
-        tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
-        beam: maximum number of contexts at a node.
-        margin: natural logarithm; how much worse than the best at its node a path may be.
-    """
-
-    tone_cost: float
-    beam: int
-    margin: float
-
-
 @compiled
 def best_words(
-    edges: Edges, trie: Trie, mixture: Mixture, begin: SentenceBegin, limits: Limits
+    edges: Edges,
+    trie: Trie,
+    mixture: Mixture,
+    begin_words: Int32,
+    begin_backoffs: Float32,
+    begin_length: int,
+    begin_own_length: int,
+    end_word: int,
+    unknown_word: int,
+    tone_cost: float,
+    beam: int,
+    margin: float,
 ) -> tuple[float, Int32, Int32, Int32]:
     """Return the best sequence of words from the first node to the last.
 
@@ -72,15 +69,23 @@ def best_words(
         edges: edges of the lattice; a path leads from every node to the last.
         trie: the dictionary.
         mixture: the language models.
-        begin: their context at the beginning of a sentence.
-        limits: what is considered.
+        begin_words: (C,) words of their context at the beginning of a sentence.
+        begin_backoffs: (C,) backoffs of that context.
+        begin_length: length of that context in the general model.
+        begin_own_length: length of that context in the own model.
+        end_word: id of the sentence end.
+        unknown_word: id of the unknown word, for syllables that are not a word.
+        tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
+        beam: maximum number of contexts at a node.
+        margin: natural logarithm; how much worse than the best at its node a path may be.
 
     Returns:
         natural log score; (W,) entry of each word, `AS_IS` or `NO_WORD`; (P,) edges of the path; (W,) number
         of edges of each word.
     """
-    arcs = word_arcs(edges, trie, limits.tone_cost)
-    num_nodes, context_size, beam = len(edges.first) - 1, len(begin.words), limits.beam
+    arcs = word_arcs(edges, trie, tone_cost)
+    num_nodes = len(edges.first) - 1
+    context_size = len(begin_words)
     kept = Paths(
         np.zeros((num_nodes, beam), np.float64),
         np.zeros((num_nodes, beam), np.int32),
@@ -92,18 +97,27 @@ def best_words(
     )
     counts = np.zeros(num_nodes, np.int32)
     counts[0] = 1
-    copy_into(kept.words[0, 0], begin.words)
-    copy_into(kept.backoffs[0, 0], begin.backoffs)
-    kept.lengths[0, 0], kept.own_lengths[0, 0] = begin.length, begin.own_length
+    copy_into(kept.words[0, 0], begin_words)
+    copy_into(kept.backoffs[0, 0], begin_backoffs)
+    kept.lengths[0, 0], kept.own_lengths[0, 0] = begin_length, begin_own_length
     for node in range(1, num_nodes):
-        counts[node] = extend_to(node, arcs, kept, counts, mixture, limits.margin)
-    score, place = best_end(kept, counts[-1], mixture)
+        counts[node] = extend_to(node, arcs, kept, counts, trie, mixture, unknown_word, margin)
+    score, place = best_end(kept, counts[-1], mixture, end_word)
     entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, place)
     return score, entries, path, lengths
 
 
 @compiled
-def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixture, margin: float) -> int:
+def extend_to(
+    node: int,
+    arcs: Arcs,
+    kept: Paths,
+    counts: Int32,
+    trie: Trie,
+    mixture: Mixture,
+    unknown_word: int,
+    margin: float,
+) -> int:
     """Keep the best paths to a node, one for each language model context; return their number."""
     most = 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
@@ -113,7 +127,8 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
     count, best = 0, -np.inf
     has_own = len(mixture.shares) > 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
-        start, entry, word = arcs.starts[arc], arcs.entries[arc], arcs.words[arc]
+        start, entry = arcs.starts[arc], arcs.entries[arc]
+        word = trie.entry_words[entry] if entry >= 0 else unknown_word
         for place in range(counts[start]):
             score = kept.scores[start, place] + arcs.scores[arc]
             if score < best - margin:
@@ -229,20 +244,18 @@ def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) ->
 
 
 @compiled
-def best_end(kept: Paths, count: int, mixture: Mixture) -> tuple[float, int]:
+def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[float, int]:
     """Return score and index of the best path to the last node, including the sentence end."""
     best, best_place = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
     for place in range(count):
         context, backed = kept.words[-1, place], kept.backoffs[-1, place]
         log_prob, _, _ = advance(
-            mixture.general, context, backed, kept.lengths[-1, place], mixture.end, words, backoffs
+            mixture.general, context, backed, kept.lengths[-1, place], end_word, words, backoffs
         )
         if len(mixture.shares):
             own_length = kept.own_lengths[-1, place]
-            log_prob, _ = with_own(
-                mixture, log_prob, context, backed, own_length, mixture.end, words, backoffs
-            )
+            log_prob, _ = with_own(mixture, log_prob, context, backed, own_length, end_word, words, backoffs)
         if kept.scores[-1, place] + log_prob > best:
             best, best_place = kept.scores[-1, place] + log_prob, place
     return best, best_place

@@ -216,7 +216,6 @@ def advance(
         natural log probability; length of the context after the word; number of the context's words that the
         longest n-gram with this word has, 0 where only the word itself counts.
     """
-    # arrays by themselves: a `Context` made of them in the search of hanzi took 14 % longer
     num_tables = len(tables.begins)
     log10_prob = tables.floats[word * 2]
     after_words[0], after_backoffs[0] = word, tables.floats[word * 2 + 1]
