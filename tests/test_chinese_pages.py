@@ -21,7 +21,7 @@ from asr.evaluation.labels.label_review import review_labels
 from asr.evaluation.scores import EvaluationRecord, scores_of
 from asr.pages.languages import chinese, untranslated
 from asr.report.evaluation_comparison_page import write_comparison
-from asr.report.evaluation_page import write_report
+from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
 from asr.report.training_page import TrainingPage
 from asr.runs.advice import advice
 from asr.runs.progress import EpochMetrics
@@ -74,7 +74,7 @@ def examples(tmp_path_factory):
     return [*utterances, right], [*hypotheses, segment_of(["yi1"], "一", confidences=(0.2,))]
 
 
-def report_of(path, utterances, hypotheses, **arguments):
+def report_of(path, utterances, hypotheses, *, tones="", advice=(), **of_run):
     evaluation = SimpleNamespace(
         utterances=utterances,
         hypotheses=hypotheses,
@@ -84,15 +84,9 @@ def report_of(path, utterances, hypotheses, **arguments):
         reference_log_probs=[-90.0] * len(utterances),
         hypothesis_log_probs=[-1.0] * len(utterances),
     )
-    write_report(
-        path,
-        run_name="Run of mine",
-        set_name="my test set",
-        evaluation=evaluation,
-        scores=scores_of(utterances, hypotheses),
-        review=review_labels(evaluation),
-        **arguments,
-    )
+    scores = scores_of(utterances, hypotheses)
+    tested = ReportedSet("my test set", evaluation, scores, review_labels(evaluation), tones)
+    write_report(path, ReportedRun("Run of mine", **of_run), tested, advice=advice)
     return path
 
 

@@ -71,6 +71,13 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
     return TokenAlignment(starts, ends, (sums / (ends - starts)).astype(np.float32), float(on_path.sum()))
 
 
+class Scores(NamedTuple):
+    """Of the best path to every state."""
+
+    blanks: Float64  # (U + 1,) of the blank before each token and after the last
+    said: Float64  # (U,) of each token
+
+
 @compiled
 def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     """Return the state of each frame on the best path.
@@ -92,15 +99,15 @@ def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     kept_blanks = np.full((num_blocks + 1, num_tokens + 1), -np.inf)  # before the first frame of each block
     kept_said = np.full((num_blocks + 1, num_tokens), -np.inf)
     kept_blanks[0, 0] = 0.0
-    rows = np.full((2, num_tokens + 1), -np.inf), np.full((2, num_tokens), -np.inf)
+    blank_rows, said_rows = np.full((2, num_tokens + 1), -np.inf), np.full((2, num_tokens), -np.inf)
     for block in range(num_blocks):
-        blanks, said = kept_blanks[block], kept_said[block]
+        scores = Scores(kept_blanks[block], kept_said[block])
         for frame in range(block * BLOCK_FRAMES, min(num_frames, (block + 1) * BLOCK_FRAMES)):
-            after_blanks, after_said = rows[0][frame % 2], rows[1][frame % 2]
-            advance(log_probs[frame], tokens, passing, blanks, said, after_blanks, after_said)
-            blanks, said = after_blanks, after_said
-        copy_into(kept_blanks[block + 1], blanks)
-        copy_into(kept_said[block + 1], said)
+            after = Scores(blank_rows[frame % 2], said_rows[frame % 2])
+            advance(log_probs[frame], tokens, passing, scores, after)
+            scores = after
+        copy_into(kept_blanks[block + 1], scores.blanks)
+        copy_into(kept_said[block + 1], scores.said)
     states = np.empty(num_frames, np.int64)
     state = 2 * num_tokens
     if num_tokens and kept_said[-1, -1] > kept_blanks[-1, -1]:
@@ -114,8 +121,7 @@ def best_states(log_probs: Float32, tokens: Int64) -> Int64:
             log_probs[first:end],
             tokens[low:high],
             passing[low:high],
-            kept_blanks[block, low : high + 1],
-            kept_said[block, low:high],
+            Scores(kept_blanks[block, low : high + 1], kept_said[block, low:high]),
             state - 2 * low,
             states[first:end],
         )
@@ -129,8 +135,7 @@ def trace_block(
     log_probs: Float32,
     tokens: Int64,
     passing: Float64,
-    blanks: Float64,
-    said: Float64,
+    first: Scores,
     last_state: int,
     states: Int64,
 ) -> int:
@@ -140,18 +145,18 @@ def trace_block(
         log_probs: (T, V)
         tokens: (U,) those that the path may visit.
         passing: (U,) see `advance`.
-        blanks: (U + 1,) scores of the blanks before the first frame.
-        said: (U,) scores of the tokens before the first frame.
+        first: scores before the first frame.
         last_state: of the last frame.
         states: (T,) written.
     """
     num_frames, num_tokens = len(log_probs), len(tokens)
     all_blanks, all_said = np.empty((num_frames, num_tokens + 1)), np.empty((num_frames, num_tokens))
-    copy_into(all_blanks[0], blanks)  # before each frame
-    copy_into(all_said[0], said)
+    copy_into(all_blanks[0], first.blanks)  # before each frame
+    copy_into(all_said[0], first.said)
     for frame in range(num_frames - 1):
-        after = all_blanks[frame + 1], all_said[frame + 1]
-        advance(log_probs[frame], tokens, passing, all_blanks[frame], all_said[frame], after[0], after[1])
+        before_it = Scores(all_blanks[frame], all_said[frame])
+        after_it = Scores(all_blanks[frame + 1], all_said[frame + 1])
+        advance(log_probs[frame], tokens, passing, before_it, after_it)
     state = last_state
     for frame in range(num_frames - 1, -1, -1):
         states[frame] = state
@@ -171,33 +176,24 @@ def trace_block(
 
 
 @compiled
-def advance(
-    log_probs: Float32,
-    tokens: Int64,
-    passing: Float64,
-    blanks: Float64,
-    said: Float64,
-    after_blanks: Float64,
-    after_said: Float64,
-) -> None:
+def advance(log_probs: Float32, tokens: Int64, passing: Float64, scores: Scores, after: Scores) -> None:
     """Compute the scores of the best paths to every state after one more frame.
 
     Args:
         log_probs: (V,) of this frame.
         tokens: (U,)
         passing: (U,) 0 where a path may come from the token before, else minus infinity.
-        blanks: (U + 1,) scores before this frame, of the blank before each token and after the last.
-        said: (U,) scores before this frame, of each token.
-        after_blanks: (U + 1,) written; must not share memory with the inputs.
-        after_said: (U,) written.
+        scores: before this frame.
+        after: written; must not share memory with the inputs.
     """
     blank = max(np.float64(log_probs[BLANK_ID]), MIN_LOG_PROB)
-    after_blanks[0] = blanks[0] + blank
+    blanks, said = scores
+    after.blanks[0] = blanks[0] + blank
     for token in range(len(tokens)):
-        after_blanks[token + 1] = max(blanks[token + 1], said[token]) + blank
+        after.blanks[token + 1] = max(blanks[token + 1], said[token]) + blank
         before = said[token - 1] + passing[token] if token else -np.inf
         best = max(max(said[token], blanks[token]), before)
-        after_said[token] = best + max(np.float64(log_probs[tokens[token]]), MIN_LOG_PROB)
+        after.said[token] = best + max(np.float64(log_probs[tokens[token]]), MIN_LOG_PROB)
 
 
 def frames_needed(labels: npt.ArrayLike) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from asr.base.errors import UserError
 from asr.base.system.files import refuse_existing
 from asr.base.work import OnProgress, ignore_progress
-from asr.runs.average import Average, average_best, write_average
+from asr.runs.average import average_best, write_average
 from asr.runs.origin import AverageOrigin, write_origin
 from asr.runs.run import Run
 
@@ -74,7 +74,8 @@ def average_run(
     start_devices()
     data, _ = evaluation_data(manifest, original.vocabulary(), on_progress)
     alone, together = _greedy_evaluation(original, data), _greedy_evaluation(made, data)
-    write_origin(made.directory, _origin(original, average, together))
+    origin = AverageOrigin(str(original.directory), average.epochs, together.edits.rate)
+    write_origin(made.directory, origin)
     chosen_epoch = read_checkpoint(original.chosen_checkpoint(), ()).progress.epochs_done
     return AveragedRun(made, epochs, chosen_epoch, manifest, alone, together)
 
@@ -82,10 +83,6 @@ def average_run(
 def _beside(run: Path, num_best: int) -> Path:
     directory = run if run.name not in ("", "..") else run.resolve()
     return directory.with_name(f"{directory.name}-average{num_best}")
-
-
-def _origin(run: Run, average: Average, evaluation: Evaluation) -> AverageOrigin:
-    return AverageOrigin(str(run.directory), average.epochs, evaluation.edits.rate)
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:

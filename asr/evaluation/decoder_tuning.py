@@ -39,7 +39,6 @@ from asr.runs.run import Run
 
 if TYPE_CHECKING:
     from asr.ctc.beam_search import Candidate
-    from asr.ctc.hot_words import HotWords
     from asr.language.hanzi.converter import Converter
     from asr.language.ngram.model import NGramModel
     from asr.transcription.decoder_choice import DecoderChoice
@@ -148,11 +147,9 @@ class DecoderTuner:
 
     Args:
         batches: of the dev set.
-        vocabulary: of its log probabilities.
-        settings: of the decoder; its weights are ignored.
+        vocabulary: of its log probabilities; if Mandarin, words rescore, and hanzi are counted.
+        choice: of the decoder; the weights in its settings are ignored.
         language_model: to weigh.
-        hot_words: favoured by the decoder.
-        converter: for rescoring by words and for hanzi; None to skip that.
         greedy: errors of greedy decoding, which no choice may exceed in hanzi.
         on_trial: receives the number of trials after each.
     """
@@ -161,15 +158,14 @@ class DecoderTuner:
         self,
         batches: Sequence[LogProbBatch],
         vocabulary: Vocabulary,
-        settings: DecoderSettings,
+        choice: DecoderChoice,
         language_model: NGramModel,
-        hot_words: HotWords | None,
-        converter: Converter | None,
         greedy: DecodedSet,
         on_trial: Callable[[int], object],
     ) -> None:
-        self.batches, self.vocabulary, self.settings = batches, vocabulary, settings
-        self.language_model, self.hot_words, self.converter = language_model, hot_words, converter
+        self.batches, self.vocabulary, self.choice = batches, vocabulary, choice
+        self.language_model = language_model
+        self.converter = choice.converter if vocabulary.is_mandarin else None
         self.greedy, self.on_trial = greedy, on_trial
         self.trials: dict[tuple[float, float, float], WeightTrial] = {}
 
@@ -207,7 +203,7 @@ class DecoderTuner:
 
     def _settings_of(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> DecoderSettings:
         return dataclasses.replace(
-            self.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
+            self.choice.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
         )
 
     def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float = 0.0) -> None:
@@ -218,7 +214,8 @@ class DecoderTuner:
         )
         if weights in self.trials:
             return
-        search = BeamSearch(self.vocabulary, self._settings_of(*weights), self.language_model, self.hot_words)
+        settings, hot_words = self._settings_of(*weights), self.choice.hot_words
+        search = BeamSearch(self.vocabulary, settings, self.language_model, hot_words)
         tokens = (
             self._best_tokens(candidates, hanzi_weight)
             for batch in self.batches
@@ -323,10 +320,8 @@ def tune_decoder(
     tuner = DecoderTuner(
         outputs,
         vocabulary,
-        settings,
+        choice,
         language_model,
-        choice.hot_words,
-        choice.converter if vocabulary.is_mandarin else None,
         greedy,
         lambda num_trials: on_progress(Work("decoding", num_trials, unit="trials")),
     )

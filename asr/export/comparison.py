@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.greedy import collapse
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.written_text import characters_of
-from asr.export.format import Outputs, Waveform
+from asr.export.format import Outputs, Waveform, Written
 from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
@@ -30,15 +30,25 @@ if TYPE_CHECKING:
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
 
 
+class ExportedFolder(NamedTuple):
+    """A folder that a format wrote.
+
+    Attributes:
+        path: of the folder.
+        runtime: "module:class" of the `Runtime` that runs the exported model.
+        written: what the format says about it.
+    """
+
+    path: Path
+    runtime: str
+    written: Written
+
+
 def measure(
     recognizer: Recognizer,
     data: EvaluationData,
-    runtime: str,
-    folder: Path,
-    *,
     manifest: Path,
-    size_bytes: int,
-    stream_runtime: str = "",
+    exported: ExportedFolder,
     on_progress: OnProgress = ignore_progress,
 ) -> Parity:
     """Run both models on all clips of a set: the exported one clip by clip, and in padded batches if it can.
@@ -46,11 +56,8 @@ def measure(
     Args:
         recognizer: the trained model, with greedy decoding.
         data: the set.
-        runtime: "module:class" of the `Runtime` that runs the exported model.
-        folder: the exported model.
         manifest: path of the set.
-        size_bytes: size of the model file.
-        stream_runtime: the same of one that runs clips as streams; empty if there is none.
+        exported: the exported model.
         on_progress: receives how many clips are done.
 
     Raises:
@@ -58,11 +65,13 @@ def measure(
     """
     comparison = _Comparison(recognizer.vocabulary, recognizer.model.frame_s)
     num_clips, num_done = len(data.utterances), 0
+    folder, runtime, written = exported
     with contextlib.ExitStack() as stack:
         # two processes: the memory of one clip at a time is measured
         alone = stack.enter_context(RuntimeProcess(runtime, folder))
         together = stack.enter_context(RuntimeProcess(runtime, folder)) if alone.takes_batches else None
-        streams = stack.enter_context(RuntimeProcess(stream_runtime, folder)) if stream_runtime else None
+        streaming = written.stream_runtime
+        streams = stack.enter_context(RuntimeProcess(streaming, folder)) if streaming else None
         for indices, waveforms, logits in _trained_logits(recognizer, data):
             batch = together.run(waveforms)[0] if together else None
             for row, index in enumerate(indices):
@@ -83,7 +92,7 @@ def measure(
             changed=comparison.changed,
             trained=comparison.trained,
             exported=comparison.exported,
-            size_bytes=size_bytes,
+            size_bytes=sum((folder / name).stat().st_size for name in written.model_files),
             load_s=alone.load_s,
             run_s=comparison.run_s,
             peak_memory_bytes=alone.peak_memory_bytes(),

@@ -86,22 +86,14 @@ def export(
     made.require_packages()
     trained, data, path = _trained_model(Path(run), manifest, clips, on_progress)
     from asr.export.about import write_about
-    from asr.export.comparison import measure
+    from asr.export.comparison import ExportedFolder, measure
 
     with whole_folder(target, "exported model") as folder:
         written = made.write(trained, folder, settings)
         about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
         write_about(folder, about)
-        parity = measure(
-            trained.recognizer,
-            data,
-            made.runtime,
-            folder,
-            manifest=path,
-            size_bytes=sum((folder / name).stat().st_size for name in written.model_files),
-            stream_runtime=written.stream_runtime,
-            on_progress=on_progress,
-        )
+        exported = ExportedFolder(folder, made.runtime, written)
+        parity = measure(trained.recognizer, data, path, exported, on_progress)
         if parity.beyond(bounds):
             raise ParityError(target, parity, bounds)
         write_about(folder, {**about, "parity": parity.as_json()})

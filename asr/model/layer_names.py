@@ -33,7 +33,8 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
         )
     in_paths = {name for path in paths for name in path.split("/")[:-1]}
     inner = [layer for layer in layers_of(model) if layer is not model and layer.name in in_paths]
-    if not any(map(_may_be_automatic, inner)) and not any(map(_is_automatic_weight, paths)):
+    unnamed = [path for path in paths if re.search(r"/variable(?:_[0-9]+)?$", path)]  # as Keras names them
+    if not unnamed and not any(map(_may_be_automatic, inner)):
         return
     for path, other in zip(paths, (weight.path for weight in make().weights), strict=True):
         changed = [
@@ -41,9 +42,10 @@ def refuse_unfixed_names(model: keras.Model, make: Callable[[], keras.Model]) ->
         ]
         if changed:
             first, second = changed[0]
-            kind, maker = (
-                ("weight", "add_weight") if path.endswith("/" + first) else ("layer", _class_of(model, first))
-            )
+            kind, maker = "weight", "add_weight"
+            if not path.endswith("/" + first):
+                classes = (type(layer).__name__ for layer in layers_of(model) if layer.name == first)
+                kind, maker = "layer", next(classes, "Layer")
             raise UserError(
                 f"{path}: the {kind} {first!r} has no fixed name (it is {second!r} in the next model), so it "
                 f"could not be read from a checkpoint; give it one where it is made, such as "
@@ -58,12 +60,3 @@ def _may_be_automatic(layer: Any) -> bool:
     """
     written = re.sub(r"_[0-9]+$", "", layer.name).replace("_", "")
     return bool(written.endswith(type(layer).__name__.replace("_", "").lower()))
-
-
-def _is_automatic_weight(path: str) -> bool:
-    """Return whether a weight's name may be the one that Keras gives to those without a name."""
-    return re.search(r"/variable(?:_[0-9]+)?$", path) is not None
-
-
-def _class_of(model: keras.Model, name: str) -> str:
-    return next((type(layer).__name__ for layer in layers_of(model) if layer.name == name), "Layer")

@@ -1,8 +1,8 @@
 """Writes the report of an evaluation as one self-contained HTML page.
 
-    write_report(run.report_path, run_name="demo", set_name="test", evaluation=evaluation,
-                 scores=scores_of(utterances, hypotheses), review=review_labels(evaluation),
-                 metrics=run.metrics(), config_toml=dump_config(config))
+    scores, review = scores_of(utterances, hypotheses), review_labels(evaluation)
+    write_report(run.report_path, ReportedRun("demo", run.metrics(), dump_config(config)),
+                 ReportedSet("test", evaluation, scores, review))
 
 The page is `templates/evaluation.html`. Its values come from the modules beside this one: `curves`, `rates`,
 `mandarin` (syllables and hanzi), `confidence`, `labels` (those that are probably wrong), `utterances` and
@@ -12,7 +12,7 @@ The page is `templates/evaluation.html`. Its values come from the modules beside
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,25 +29,54 @@ from asr.report.labels import labels_to_review
 from asr.report.mandarin import hanzi_tables, syllable_tables
 from asr.report.rates import error_rates, rates_by_frequency
 from asr.report.sound import MARKS
-from asr.report.utterances import EDITS, Scored, confusions, edit_key, right_utterances, worst_utterances
+from asr.report.utterances import EDITS, EditKey, Scored, confusions, right_utterances, worst_utterances
 from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
 
 
+@dataclass(frozen=True)
+class ReportedRun:
+    """The run that a page is about.
+
+    Attributes:
+        name: heading of the page.
+        metrics: of every epoch; none for an evaluation without a run's history.
+        config_toml: the resolved configuration.
+        token_counts: how often each token is in the training set; empty if unknown.
+    """
+
+    name: str
+    metrics: Sequence[EpochMetrics] = ()
+    config_toml: str = ""
+    token_counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReportedSet:
+    """The evaluated set.
+
+    Attributes:
+        name: of the set, such as "test".
+        evaluation: of the run's chosen epoch.
+        scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
+        review: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_labels`.
+        tones: of labels made from text, "citation" or "spoken"; empty if they are not known.
+    """
+
+    name: str
+    evaluation: Evaluation
+    scores: Sequence[Score]
+    review: LabelReview
+    tones: str = ""
+
+
 def write_report(
     path: Path,
+    run: ReportedRun,
+    tested: ReportedSet,
     *,
-    run_name: str,
-    set_name: str,
-    evaluation: Evaluation,
-    scores: Sequence[Score],
-    review: LabelReview,
-    metrics: Sequence[EpochMetrics] = (),
-    config_toml: str = "",
-    token_counts: Mapping[str, int] | None = None,
-    tones: str = "",
     advice: Sequence[str] = (),
     written: datetime | None = None,
 ) -> None:
@@ -55,21 +84,15 @@ def write_report(
 
     Args:
         path: of the HTML file; its folder is created.
-        run_name: heading of the page.
-        set_name: name of the evaluated set, such as "test".
-        evaluation: of the run's chosen epoch.
-        scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
-        review: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_labels`.
-        metrics: of every epoch; none for an evaluation without a run's history.
-        config_toml: the resolved configuration.
-        token_counts: how often each token is in the training set; None if unknown.
+        run: that was evaluated.
+        tested: the set, and the results on it.
         advice: what would lower the errors, a paragraph each.
-        tones: of labels made from text, "citation" or "spoken"; empty if they are not known.
         written: the date on the page; now by default.
 
     Raises:
         UserError: the file cannot be written.
     """
+    evaluation, scores = tested.evaluation, tested.scores
     scored = [Scored.of(*both) for both in zip(evaluation.utterances, evaluation.hypotheses, strict=True)]
     unit = evaluation.token or token_name(evaluation.utterances)
     write_page(
@@ -77,26 +100,26 @@ def write_report(
         "asr.report",
         "evaluation.html",
         written=written,
-        run_name=run_name,
-        set_name=set_name,
+        run_name=run.name,
+        set_name=tested.name,
         unit=unit,
-        headlines=_headlines(unit, set_name, evaluation.edits, scores),
-        facts=_facts(unit, evaluation, scored, metrics),
+        headlines=_headlines(unit, tested.name, evaluation.edits, scores),
+        facts=_facts(unit, evaluation, scored, run.metrics),
         composition=_composition(evaluation.edits),
         advice=advice,
-        curves=curves(metrics, unit),
+        curves=curves(run.metrics, unit),
         rates=error_rates(unit, scores, scored),
-        frequency=rates_by_frequency(unit, scored, token_counts or {}),
+        frequency=rates_by_frequency(unit, scored, run.token_counts),
         syllables=syllable_tables(scored),
-        tones=tones,
+        tones=tested.tones,
         hanzi=hanzi_tables(scored),
         confusions=confusions(scored),
         confidence=reliability(scored),
-        labels=labels_to_review(unit, review),
+        labels=labels_to_review(unit, tested.review),
         worst=worst_utterances(unit, scored),
-        edit_key=edit_key({edit: meaning for edit, meaning in EDITS.items() if MARKS[edit]}),
+        edit_key=[EditKey(edit, MARKS[edit], meaning) for edit, meaning in EDITS.items() if MARKS[edit]],
         right=right_utterances(scored),
-        config_toml=config_toml,
+        config_toml=run.config_toml,
     )
 
 

@@ -10,7 +10,7 @@ from asr.base.text.wording import counted
 from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import tones_of, write_csv, write_json
-from asr.report.evaluation_page import write_report
+from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
 from asr.runs.advice import advice
 from asr.runs.resume_command import resume_command
 
@@ -81,19 +81,11 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     """
     run, record = evaluated.run, evaluated.record
     files = report_files(page)
-    write_report(
-        page,
-        run_name=run.directory.name,
-        set_name=Path(record.manifest).stem,
-        evaluation=evaluated.evaluation,
-        scores=evaluated.scores,
-        review=evaluated.review,
-        metrics=run.metrics(),
-        token_counts=run.token_counts(),
-        config_toml=dump_config(run.config()),
-        tones=tones_of(record),
-        advice=advice_about(evaluated),
-    )
+    config_toml, token_counts = dump_config(run.config()), run.token_counts()
+    reported = ReportedRun(run.directory.name, run.metrics(), config_toml, token_counts)
+    results = evaluated.evaluation, evaluated.scores, evaluated.review
+    tested = ReportedSet(Path(record.manifest).stem, *results, tones_of(record))
+    write_report(page, reported, tested, advice=advice_about(evaluated))
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)
     num_to_review = write_review_of(evaluated.review.candidates, record.utterances, files.review)

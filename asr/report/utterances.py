@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -85,11 +85,6 @@ class EditKey:
     edit: str
     mark: str
     meaning: str
-
-
-def edit_key(meanings: Mapping[str, str]) -> list[EditKey]:
-    """Return the key to the colours and letters of edits."""
-    return [EditKey(edit, MARKS[edit], meaning) for edit, meaning in meanings.items()]
 
 
 def confusions(scored: Sequence[Scored]) -> list[Table]:

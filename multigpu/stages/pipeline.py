@@ -32,7 +32,7 @@ from multigpu.stages.schedules import (
     one_forward_one_backward,
     stage_by_stage,
 )
-from multigpu.stages.stage_run import LossOfValues, StageRun, Values
+from multigpu.stages.stage_run import LossOfValues, Rules, StageRun, Values
 
 HOST = "/CPU:0"  # where batches come from
 
@@ -55,8 +55,12 @@ class Pipeline:
         replicas: for each replica of the stages the names of their devices; the first one's hold the weights.
         num_micro_batches: number of parts of each replica's share of a batch.
         recompute: whether all stages but the last repeat their forward pass before the backward pass.
+
+    Attributes:
         adds_losses: whether the loss includes regularisers, and values that layers passed to `add_loss`.
     """
+
+    adds_losses = True
 
     def __init__(
         self,
@@ -67,11 +71,10 @@ class Pipeline:
         num_micro_batches: int,
         *,
         recompute: bool = False,
-        adds_losses: bool = True,
     ) -> None:
         self.inner, self.graph, self.stages = inner, graph, list(stages)
         self.replicas, self.num_micro_batches = [list(devices) for devices in replicas], num_micro_batches
-        self.recompute, self.adds_losses = recompute, adds_losses
+        self.recompute = recompute
         self._in_lockstep = False
 
     @property
@@ -199,10 +202,8 @@ class Pipeline:
                 stage,
                 Tower(device, context, (), variables, values).with_own_seeds(),
                 len(self._trained(stage)),
-                training=work.training,
-                recompute=self._recomputes(stage),
-                adds_losses=self.adds_losses,
-                finish=self._finish(work, share) if stage is self.stages[-1] else None,
+                Rules(work.training, self._recomputes(stage), self.adds_losses),
+                self._finish(work, share) if stage is self.stages[-1] else None,
             )
             for stage, (device, variables, values) in zip(self.stages, towers, strict=True)
         ]

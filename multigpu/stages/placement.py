@@ -60,7 +60,8 @@ def stage_placements(
         StagePlacement(
             devices=tuple(devices[stage.index]),
             layers=[layer.name for layer in stage.layers],
-            num_parameters=sum(int(tf.size(v.value)) for v in stage.variables if _is_parameter(v)),
+            # the state of a random generator is no parameter
+            num_parameters=sum(int(tf.size(v.value)) for v in stage.variables if v.value.dtype.is_floating),
             weight_bytes=sum(map(bytes_of, stage.variables)),
             optimizer_bytes=sum(
                 bytes_of(slot) for slot in slots if short_name(slot.value.device) == devices[stage.index][0]
@@ -74,8 +75,3 @@ def stage_placements(
 
 def _names(stage: ModelStage) -> set[str]:
     return {layer.name for layer in stage.layers}
-
-
-def _is_parameter(variable: Any) -> bool:
-    """Return whether a variable is a parameter of the model, not the state of a random generator."""
-    return bool(variable.value.dtype.is_floating)

@@ -34,6 +34,14 @@ class Backward(NamedTuple):
     gradients: list[Tensor | None]  # of the trainable weights
 
 
+class Rules(NamedTuple):
+    """How a stage runs."""
+
+    training: bool  # whether layers train
+    recompute: bool = False  # whether the forward pass is repeated before the backward pass
+    adds_losses: bool = True  # whether values that layers pass to `add_loss` are part of the loss
+
+
 class StageRun:
     """Runs a stage on its device for one micro-batch.
 
@@ -46,9 +54,7 @@ class StageRun:
         tower: the device, the micro-batch's share of the batch, and the values of all variables that the
             stage may read, the trainable weights first.
         num_weights: number of trainable weights.
-        training: whether layers train.
-        recompute: whether the forward pass is repeated before the backward pass.
-        adds_losses: whether values that layers pass to `add_loss` are part of the loss.
+        rules: how it runs.
         finish: of the last stage: values that it took or made -> (mean loss or None, outputs).
     """
 
@@ -57,15 +63,11 @@ class StageRun:
         stage: ModelStage,
         tower: Tower,
         num_weights: int,
-        *,
-        training: bool,
-        recompute: bool = False,
-        adds_losses: bool = True,
+        rules: Rules,
         finish: LossOfValues | None = None,
     ) -> None:
         self.stage, self.device = stage, tower.device
-        self._num_weights, self._training, self._recompute = num_weights, training, recompute
-        self._adds_losses, self._finish = adds_losses, finish
+        self._num_weights, self._rules, self._finish = num_weights, rules, finish
         self._tower = tower
         self._tape: tf.GradientTape | None = None
         self._recorded: Forward | None = None
@@ -79,7 +81,7 @@ class StageRun:
             differentiable: whether the backward pass follows.
         """
         self._take({key: values[key] for key in (*self.stage.batch_inputs, *self.stage.inputs)}, after)
-        if differentiable and not self._recompute:
+        if differentiable and not self._rules.recompute:
             return self._record()
         return self._run()
 
@@ -92,7 +94,7 @@ class StageRun:
             after: operations of the graph that must end before a forward pass is repeated.
         """
         above = {key: above[key] for key in self.stage.outputs if key in above}
-        if self._recompute:
+        if self._rules.recompute:
             # not before the gradients are there, to keep memory free until then
             given = [one for column in above.values() for gradients in column for one in gradients]
             self._take(self._tower.rows, [*given, *after])
@@ -157,15 +159,16 @@ class StageRun:
 
             def run_calls() -> None:
                 for call in self.stage.calls:
-                    values.update(call.run(values, self._training))
+                    values.update(call.run(values, self._rules.training))
 
-            call_as_outermost(run_calls, training=self._training, name=f"stage{self.stage.index}")
+            call_as_outermost(run_calls, training=self._rules.training, name=f"stage{self.stage.index}")
             finished = self._finish(values) if self._finish else (None, ())
             return {key: values[key] for key in self.stage.outputs}, *finished
 
         ran: TowerResult = self._tower.run(work, jit_compile=False)
         values, loss, outputs = ran.result
-        return Forward(values, loss, outputs, ran.added_losses if self._adds_losses else [], ran.updates)
+        added = ran.added_losses if self._rules.adds_losses else []
+        return Forward(values, loss, outputs, added, ran.updates)
 
 
 def _copied(value: Structure) -> Structure:

@@ -227,13 +227,14 @@ def _candidate(
     taken = [edited and all(is_sure for _, is_sure in run) for edited, run in runs]
     if not any(taken):  # the differences made it a candidate together: suggest them all
         taken = [edited for edited, _ in runs]
-    hanzi = _hanzi_of(utterance)
+    hanzi = hanzi_in(utterance.text)
+    one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
     suggested: list[str] = []
     differences: list[Difference] = []
     index = 0
     for take, (_, run) in zip(taken, runs, strict=True):
         for pair, _ in run:
-            char = hanzi[index] if hanzi and pair.reference else ""
+            char = hanzi[index] if one_to_one and pair.reference else ""
             index += pair.edit != "insertion"
             token = pair.hypothesis if take else pair.reference
             suggested += [token] if token else []
@@ -241,13 +242,6 @@ def _candidate(
                 following = utterance.tokens[index] if index < len(utterance.tokens) else ""
                 differences.append(Difference(pair, char, _kind(char, pair, following)))
     return DoubtfulLabel(utterance, hypothesis, tuple(suggested), differences, score)
-
-
-def _hanzi_of(utterance: Utterance) -> list[str]:
-    """Return the hanzi of each token; an empty list if they do not correspond one to one."""
-    hanzi = hanzi_in(utterance.text)
-    one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
-    return hanzi if one_to_one else []
 
 
 def _kind(hanzi: str, pair: AlignedPair, following: str) -> Kind:

@@ -97,13 +97,11 @@ def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, wei
 
 def _spellings(syllables: Iterable[str]) -> dict[str, str]:
     """Return how each syllable is spelled here, such as lve4 for lue4; as it is where the list has both."""
-    standard = {syllable: _standard(syllable) for syllable in syllables}
+    standard = {}
+    for syllable in syllables:
+        letters, tone = read_syllable(syllable) or ("", "")
+        standard[syllable] = letters + tone if tone else syllable
     uses = Counter(standard.values())
     return {
         syllable: spelling if uses[spelling] == 1 else syllable for syllable, spelling in standard.items()
     }
-
-
-def _standard(syllable: str) -> str:
-    letters, tone = read_syllable(syllable) or ("", "")
-    return letters + tone if tone else syllable

@@ -213,11 +213,12 @@ def _next_order(
     """
     before = estimates[-1]
     firsts = np.searchsorted(table.rows[:, 0], np.arange(table.rows[:, 0].max(initial=0) + 2))
-    totals, freed = np.zeros(len(table.rows)), np.zeros(len(table.rows))
-    extended = np.zeros(len(table.rows), np.bool_)
+    num_contexts = len(table.rows)
+    sums = _Sums(np.zeros(num_contexts), np.zeros(num_contexts), np.zeros(num_contexts, np.bool_))
     for block in blocks_of():
         contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
-        _share(contexts, block.counts, block.adjusted, discounts, prune, totals, freed, extended)
+        _add_up(contexts, block.counts, block.adjusted, discounts, prune, sums)
+    totals, freed, extended = sums
     weights = np.divide(freed, totals, out=np.ones_like(freed), where=totals > 0)
     kept_before = places >= 0
     before.backoffs[places[kept_before]] = weights[kept_before]
@@ -238,18 +239,20 @@ def _next_order(
     return longer, np.concatenate(kept_of)
 
 
+class _Sums(NamedTuple):
+    """What is known of each context: its counts, the mass freed by discounting and pruning, and more."""
+
+    totals: Float64
+    freed: Float64
+    extended: Mask  # whether an n-gram is kept that begins with it
+
+
 @compiled
-def _share(
-    contexts: Counts,
-    counts: Counts,
-    adjusted: Counts,
-    discounts: Float64,
-    prune: int,
-    totals: Float64,
-    freed: Float64,
-    extended: Mask,
+def _add_up(
+    contexts: Counts, counts: Counts, adjusted: Counts, discounts: Float64, prune: int, sums: _Sums
 ) -> None:
-    """Sum up the counts of each context and the mass freed by discounting and pruning; mark extended ones."""
+    """Add the n-grams of a block to the sums of their contexts."""
+    totals, freed, extended = sums
     for index in range(len(contexts)):
         context, count = contexts[index], adjusted[index]
         totals[context] += count

@@ -6,6 +6,7 @@ Candidates are all overlapping pairs of shorter n-grams that the tables mark as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +52,8 @@ def _longer(tables: Tables, place: int, shorter: NGrams, on_progress: OnProgress
     ids = np.empty((num_entries, shorter.ids.shape[1] + 1), np.int32)
     places = np.empty(num_entries, np.int64)
     count = 0
-    for firsts, lasts, joined in _pieces(begun, ended):
-        count = look_up(tables, place, firsts, lasts, joined, ids, places, count)
+    for candidates in _pieces(begun, ended):
+        count = look_up(tables, place, candidates, ids, places, count)
         on_progress(Work(f"listing {ids.shape[1]}-grams", count, num_entries, "n-grams"))
     order = np.lexsort(ids[:count].T[::-1])
     ids, places = ids[order], places[order]
@@ -61,8 +62,16 @@ def _longer(tables: Tables, place: int, shorter: NGrams, on_progress: OnProgress
     return NGrams(ids, probs, backoffs)
 
 
-def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDArray[np.int64]]]:
-    """Yield first words, last words, and for each of the first the range of overlapping last ones."""
+class _Candidates(NamedTuple):
+    """N-grams that may exist, by all but their last word and all but their first."""
+
+    begun: Int32  # (N, order)
+    ended: Int32  # (M, order)
+    overlaps: npt.NDArray[np.int64]  # (N, 2) range of those of `ended` that each of `begun` overlaps
+
+
+def _pieces(begun: Int32, ended: Int32) -> Iterator[_Candidates]:
+    """Yield the n-grams that these may form, some at a time."""
     if begun.shape[1] == 1:
         overlaps = np.tile(np.array([0, len(ended)]), (len(begun), 1))
     else:
@@ -73,21 +82,20 @@ def _pieces(begun: Int32, ended: Int32) -> Iterator[tuple[Int32, Int32, npt.NDAr
         overlaps = np.column_stack([np.searchsorted(keys, wanted, side) for side in ("left", "right")])
     pieces = np.cumsum(overlaps[:, 1] - overlaps[:, 0]) // PAIRS_AT_ONCE
     for rows in np.split(np.arange(len(begun)), np.flatnonzero(np.diff(pieces)) + 1):
-        yield begun[rows], ended, overlaps[rows]
+        yield _Candidates(begun[rows], ended, overlaps[rows])
 
 
 @compiled
 def look_up(
     tables: Tables,
     place: int,
-    begun: Int32,
-    ended: Int32,
-    overlaps: npt.NDArray[np.int64],
+    candidates: _Candidates,
     ids: Int32,
     places: npt.NDArray[np.int64],
     count: int,
 ) -> int:
     """Write the candidates that are in a table, and their positions, from row `count` on; return the end."""
+    begun, ended, overlaps = candidates
     for row in range(len(begun)):
         for last in range(overlaps[row, 0], overlaps[row, 1]):
             key = extend_key(key_of(ended[last]), begun[row, 0])

@@ -117,9 +117,7 @@ class NGramModel:
     def advance(self, context: Context, word: int) -> tuple[float, Context]:
         """Return the natural log probability of a word in a context, and the context after it."""
         after = self.empty_context()
-        log_prob, length, _ = advance(
-            self.tables, context.words, context.backoffs, context.length, word, after.words, after.backoffs
-        )
+        log_prob, length, _ = advance(self.tables, *context, word, after.words, after.backoffs)
         return log_prob, after._replace(length=length)
 
     def log_probs(self, words: Sequence[str]) -> list[float]:
@@ -142,20 +140,15 @@ class NGramModel:
         """
         counts = [len(table.ids) for table in ngrams]
         memory = np.zeros(begins_of(counts)[-1], np.uint32)
-        floats, tables = memory.view(np.float32), tables_over(memory, counts)
-        fill_unigrams(floats, ngrams[0].log10_probs, ngrams[0].log10_backoffs)
+        tables = tables_over(memory, counts)
+        fill_unigrams(memory.view(np.float32), ngrams[0].log10_probs, ngrams[0].log10_backoffs)
         for place, table in enumerate(ngrams[1:]):
-            longest = place == len(ngrams) - 2
-            written = fill(
-                tables,
-                memory,
-                floats,
-                place,
+            contiguous = NGrams(
                 np.ascontiguousarray(table.ids, np.int32),
                 np.ascontiguousarray(table.log10_probs, np.float32),
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
-                longest,
             )
+            written = fill(tables, memory, place, contiguous, longest=place == len(ngrams) - 2)
             assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
         return cls(words, tables, counts)
 
@@ -164,9 +157,8 @@ def begins_of(counts: Sequence[int], buckets_per_entry: float = BUCKETS_PER_ENTR
     """Return the index in memory at which the table of each order from 2 begins, and that of the end."""
     sizes = [num_buckets(count, buckets_per_entry) * MIDDLE_WORDS for count in counts[1:-1]]
     sizes += [num_buckets(counts[-1], buckets_per_entry) * LONGEST_WORDS] * (len(counts) > 1)
-    return list(
-        itertools.accumulate(sizes, initial=(counts[0] + 1) * UNIGRAM_WORDS)
-    )  # KenLM reserves one more
+    first = (counts[0] + 1) * UNIGRAM_WORDS  # KenLM reserves one more
+    return list(itertools.accumulate(sizes, initial=first))
 
 
 def tables_over(
@@ -311,16 +303,7 @@ def seek(tables: Tables, table: int, key: np.uint64) -> int:
 
 
 @compiled
-def fill(
-    tables: Tables,
-    memory: Words32,
-    floats: Float32,
-    table: int,
-    ids: Int32,
-    log10_probs: Float32,
-    log10_backoffs: Float32,
-    longest: bool,
-) -> int:
+def fill(tables: Tables, memory: Words32, table: int, ngrams: NGrams, longest: bool) -> int:
     """Write the n-grams of one order into its empty hash table, and mark the n-grams that they extend.
 
     The marks are KenLM's. The sign of a probability means that no longer n-gram ends with these words, the
@@ -329,33 +312,31 @@ def fill(
     Args:
         tables: tables of the model.
         memory: their memory, written.
-        floats: the same memory as float32.
         table: index of the table of this order.
-        ids: (N, order) n-grams in reading order.
-        log10_probs: (N,) see `NGrams`.
-        log10_backoffs: (N,) see `NGrams`.
+        ngrams: of this order.
         longest: whether they are of the highest order, without backoffs.
 
     Returns:
         the number of n-grams written; writing stops at one whose first or last words are not an n-gram.
     """
-    for row in range(len(ids)):
-        first = weights_of(tables, ids[row, :-1])
-        last = weights_of(tables, ids[row, 1:])
+    floats = memory.view(np.float32)
+    for row in range(len(ngrams.ids)):
+        first = weights_of(tables, ngrams.ids[row, :-1])
+        last = weights_of(tables, ngrams.ids[row, 1:])
         if first < 0 or last < 0:
             return row
         if floats[first + 1] == 0.0:
             floats[first + 1] = 0.0
         floats[last] = abs(floats[last])
-        key = key_of(ids[row])
+        key = key_of(ngrams.ids[row])
         place = seek(tables, table, key)
         memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
         memory[place + 1] = np.uint32(key >> np.uint64(32))
-        floats[place + 2] = -abs(log10_probs[row])
+        floats[place + 2] = -abs(ngrams.log10_probs[row])
         if not longest:
-            backoff = log10_backoffs[row]
+            backoff = ngrams.log10_backoffs[row]
             floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
-    return len(ids)
+    return len(ngrams.ids)
 
 
 @compiled

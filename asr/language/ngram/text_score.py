@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asr.base.compiled import compiled, copy_into
-from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Float32, Int32, NGramModel, Tables, advance
+from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Context, Int32, NGramModel, Tables, advance
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def score_text(model: NGramModel, blocks: Iterable[Int32]) -> TextScore:
     begin, end = model.begin_context(), model.ids[SENTENCE_END]
     total = TextScore()
     for ids in blocks:
-        total += TextScore(*score_blocks(model.tables, ids, end, begin.words, begin.backoffs, begin.length))
+        total += TextScore(*score_blocks(model.tables, ids, end, begin))
     return total
 
 
@@ -76,20 +76,16 @@ def _perplexity(log_prob: float, num_words: int) -> float:
 
 
 @compiled
-def score_blocks(
-    tables: Tables, ids: Int32, end: int, begin_words: Int32, begin_backoffs: Float32, begin_length: int
-) -> tuple[float, float, int, int, int]:
+def score_blocks(tables: Tables, ids: Int32, end: int, begin: Context) -> tuple[float, float, int, int, int]:
     """Return the fields of a `TextScore`.
 
     Args:
         tables: tables of the model.
         ids: a block of `score_text`.
         end: id of </s>.
-        begin_words: (order - 1,) words of the context of a sentence's first word, see `Context`.
-        begin_backoffs: (order - 1,) backoffs of that context.
-        begin_length: length of that context.
+        begin: the context of a sentence's first word.
     """
-    words, backoffs, length = begin_words.copy(), begin_backoffs.copy(), begin_length
+    words, backoffs, length = begin.words.copy(), begin.backoffs.copy(), begin.length
     next_words, next_backoffs = np.empty_like(words), np.empty_like(backoffs)
     total, unknown_total, num_unknown, num_sentences = 0.0, 0.0, 0, 0
     for word in ids:
@@ -102,7 +98,7 @@ def score_blocks(
             num_unknown += 1
         if word == end:
             num_sentences += 1
-            copy_into(words, begin_words)
-            copy_into(backoffs, begin_backoffs)
-            length = begin_length
+            copy_into(words, begin.words)
+            copy_into(backoffs, begin.backoffs)
+            length = begin.length
     return total, unknown_total, len(ids) - num_sentences, num_unknown, num_sentences

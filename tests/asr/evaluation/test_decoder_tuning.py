@@ -14,6 +14,7 @@ from asr.cli.main import main
 from asr.evaluation.decoder_tuning import DecodedSet, DecoderTuner, WeightTrial, gain, writes_worse
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.run import Run
+from asr.transcription.decoder_choice import DecoderChoice
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,8 @@ def tuner_of(greedy, *trials):
     def counted(errors):
         return [EditCounts(int(index < errors), 0, 0, 10) for index in range(100)]
 
-    vocabulary, decoded = Vocabulary(["ni3"]), DecodedSet(*map(counted, greedy))
-    tuner = DecoderTuner((), vocabulary, DecoderSettings(), None, None, None, decoded, id)
+    vocabulary, decoded = Vocabulary(["a"]), DecodedSet(*map(counted, greedy))
+    tuner = DecoderTuner((), vocabulary, DecoderChoice(DecoderSettings()), None, decoded, id)
     for weight, errors in enumerate(trials):
         found = DecodedSet(*map(counted, errors))
         worse = writes_worse(decoded, found)

@@ -11,7 +11,6 @@ from helpers.transcripts import streamed, tokens_of
 from asr.audio.recording import read_audio
 from asr.base.config import load_config
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
@@ -98,8 +97,3 @@ def test_script_of_the_folder_recognizes_files_and_streams_as_the_run(folder, co
     stream = recognize(folder, "--stream", "-", "--tokens", data=waveform.tobytes())
     for done in (whole, stream):
         assert done.stdout.decode().splitlines()[-1].endswith(" ".join(expected.tokens))
-
-
-def test_saved_model_in_8_bits_is_refused(conformer_run, tmp_path):
-    with pytest.raises(UserError, match="`quantize`: expected none for the format saved_model"):
-        export(conformer_run, tmp_path / "out", "saved_model", quantize="int8")

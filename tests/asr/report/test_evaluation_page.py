@@ -24,6 +24,7 @@ from asr.evaluation.errors.metrics import align, total_edits
 from asr.evaluation.labels.label_review import review_labels
 from asr.evaluation.scores import scores_of
 from asr.report import evaluation_page
+from asr.report.evaluation_page import ReportedRun, ReportedSet
 from asr.report.sound import Flag, in_lanes, times_of_pairs
 from asr.runs.progress import EpochMetrics
 from asr.transcription.transcript import Segment
@@ -99,11 +100,23 @@ def evaluation_of(*rows: tuple[Utterance, Segment]) -> Any:
     )
 
 
-def write_report(path: Path, *, evaluation: Any, **arguments: Any) -> None:
+def write_report(
+    path: Path,
+    evaluation: Any,
+    *,
+    run_name: str = "demo",
+    set_name: str = "test",
+    tones: str = "",
+    advice: Sequence[str] = (),
+    written: datetime | None = None,
+    **of_run: Any,
+) -> None:
     """Write a report with rates and doubtful labels, as the command does."""
     scores = scores_of(evaluation.utterances, evaluation.hypotheses)
-    review = review_labels(evaluation)
-    evaluation_page.write_report(path, evaluation=evaluation, scores=scores, review=review, **arguments)
+    tested = ReportedSet(set_name, evaluation, scores, review_labels(evaluation), tones)
+    evaluation_page.write_report(
+        path, ReportedRun(run_name, **of_run), tested, advice=advice, written=written
+    )
 
 
 def epochs_of(dev_errors: Sequence[float]) -> list[EpochMetrics]:
@@ -139,8 +152,7 @@ def page(tmp_path: Path) -> Any:
 
     def write(*rows: tuple[Utterance, Segment], **arguments: Any) -> Element:
         path = tmp_path / "report.html"
-        arguments = {"run_name": "demo", "set_name": "test", **arguments}
-        write_report(path, evaluation=evaluation_of(*(rows or MANDARIN)), **arguments)
+        write_report(path, evaluation_of(*(rows or MANDARIN)), **arguments)
         return PageParser.parse(path)
 
     return write
@@ -357,7 +369,7 @@ def test_labels_to_review_have_their_sound(tmp_path: Path, recording: Path) -> N
     evaluation = evaluation_of((dataclasses.replace(said, text="银行"), hypothesis))
     evaluation.reference_log_probs, evaluation.hypothesis_log_probs = [-20.0], [-0.5]
     path = tmp_path / "report.html"
-    write_report(path, run_name="demo", set_name="test", evaluation=evaluation)
+    write_report(path, evaluation)
     (card,) = cards_of(PageParser.parse(path), "Labels to review")
     assert "行 xing2 > hang2 (another reading) · score 19.5" in text_of(card)
     audio = card.find("audio")
@@ -505,7 +517,7 @@ def test_a_failed_write_keeps_the_old_report_and_is_an_error_with_its_path(
 
     monkeypatch.setattr(Path, "replace", full_disk)
     with pytest.raises(UserError, match=r"report\.html: cannot write .*No space left"):
-        write_report(path, run_name="demo", set_name="test", evaluation=evaluation_of(*MANDARIN))
+        write_report(path, evaluation_of(*MANDARIN))
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -513,12 +525,7 @@ def test_a_failed_write_keeps_the_old_report_and_is_an_error_with_its_path(
 def test_a_report_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"report\.html"):
-        write_report(
-            tmp_path / "file" / "report.html",
-            run_name="demo",
-            set_name="test",
-            evaluation=evaluation_of(*MANDARIN),
-        )
+        write_report(tmp_path / "file" / "report.html", evaluation_of(*MANDARIN))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from asr.base.types import Utterance
 from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.labels.label_review import LabelReview
 from asr.evaluation.scores import scores_of
-from asr.report.evaluation_page import write_report
+from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
 
 
 def test_a_click_on_the_spectrogram_plays_from_there(tmp_path):
@@ -28,9 +28,7 @@ def test_a_click_on_the_spectrogram_plays_from_there(tmp_path):
     )
     scores = scores_of(utterances, hypotheses)
     report = tmp_path / "report.html"
-    write_report(
-        report, run_name="x", set_name="test", evaluation=evaluation, scores=scores, review=LabelReview(())
-    )
+    write_report(report, ReportedRun("x"), ReportedSet("test", evaluation, scores, LabelReview(())))
     with chromium("--autoplay-policy=no-user-gesture-required") as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(report.as_uri())

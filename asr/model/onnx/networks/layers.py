@@ -109,14 +109,25 @@ def affine_of(norm: MaskedBatchNorm) -> Affine:
     return Affine(scale, beta - mean * scale)
 
 
-def folded(layer: keras.layers.Layer, norm: MaskedBatchNorm | None) -> tuple[Array, Array | None]:
-    """Return kernel (..., C) and bias (C,) of a layer, with the normalisation behind it folded in."""
+class Weights(NamedTuple):
+    """The weights of a layer; the shape of the kernel is Keras's, or that of ONNX's Conv."""
+
+    kernel: Array
+    bias: Array | None  # (C,)
+
+    def transposed(self, *axes: int) -> Weights:
+        """Return the weights with other axes of the kernel."""
+        return self._replace(kernel=self.kernel.transpose(axes))
+
+
+def folded(layer: keras.layers.Layer, norm: MaskedBatchNorm | None) -> Weights:
+    """Return kernel (..., C) and bias of a layer, with the normalisation behind it folded in."""
     kernel = np.asarray(layer.kernel, np.float64)
     bias = np.asarray(layer.bias, np.float64) if layer.use_bias else None
     if norm is not None:
         scale, shift = affine_of(norm)
         kernel, bias = kernel * scale, shift if bias is None else bias * scale + shift
-    return kernel.astype(np.float32), None if bias is None else bias.astype(np.float32)
+    return Weights(kernel.astype(np.float32), None if bias is None else bias.astype(np.float32))
 
 
 @writes(MaskedBatchNorm)
@@ -144,11 +155,10 @@ def add_conv1d(
         pads: frames of zeros before and behind; None for those of the layer.
         norm: a normalisation to fold in.
     """
-    kernel, bias = folded(layer, norm)  # (K, C, C')
+    weights = folded(layer, norm).transposed(2, 1, 0)  # from (K, C, C')
     own_pads = _pads(layer, layer.kernel_size[0])
     pads = own_pads if pads is None else pads
-    convolved = _conv_of_row(graph, values, kernel.transpose(2, 1, 0), bias, layer.strides, pads)
-    return _activated(graph, layer, convolved)
+    return _activated(graph, layer, _conv_of_row(graph, values, weights, layer.strides, pads))
 
 
 @writes(keras.layers.Conv2D)
@@ -161,10 +171,9 @@ def add_conv2d(
     norm: MaskedBatchNorm | None = None,
 ) -> Value:
     """Map (B, C, T, F) to (B, C', T', F'); `pads` are those of both axes, `norm` is folded in."""
-    kernel, bias = folded(layer, norm)  # (K, K', C, C')
+    weights = folded(layer, norm).transposed(3, 2, 0, 1)  # from (K, K', C, C')
     sides = _pads_of_image(layer, pads)
-    convolved = _conv(graph, values, kernel.transpose(3, 2, 0, 1), bias, strides=layer.strides, pads=sides)
-    return _activated(graph, layer, convolved)
+    return _activated(graph, layer, _conv(graph, values, weights, strides=layer.strides, pads=sides))
 
 
 @writes(keras.layers.DepthwiseConv2D)
@@ -172,21 +181,18 @@ def add_depthwise_conv2d(
     graph: Graph, layer: keras.layers.DepthwiseConv2D, values: Value, *, pads: tuple[int, int] | None = None
 ) -> Value:
     """Filter each channel of (B, C, T, F); `pads` are those of both axes."""
-    kernel, bias = folded(layer, None)  # (K, K', C, 1)
-    kernel, sides = kernel.transpose(2, 3, 0, 1), _pads_of_image(layer, pads)
-    convolved = _conv(graph, values, kernel, bias, strides=layer.strides, pads=sides, group=len(kernel))
+    weights = folded(layer, None).transposed(2, 3, 0, 1)  # from (K, K', C, 1)
+    sides, group = _pads_of_image(layer, pads), len(weights.kernel)
+    convolved = _conv(graph, values, weights, strides=layer.strides, pads=sides, group=group)
     return _activated(graph, layer, convolved)
 
 
 @writes(keras.layers.DepthwiseConv1D, DepthwiseConv1D)
 def add_depthwise_conv1d(graph: Graph, layer: keras.layers.DepthwiseConv1D, values: Value) -> Value:
     """Filter each channel of (B, C, 1, T)."""
-    kernel = np.asarray(layer.kernel)  # (K, C, 1)
-    bias = np.asarray(layer.bias) if layer.use_bias else None
-    pads = _pads(layer, kernel.shape[0])
-    group = kernel.shape[1]
-    convolved = _conv_of_row(graph, values, kernel.transpose(1, 2, 0), bias, layer.strides, pads, group)
-    return _activated(graph, layer, convolved)
+    weights = folded(layer, None).transposed(1, 2, 0)  # from (K, C, 1)
+    pads, group = _pads(layer, layer.kernel_size[0]), len(weights.kernel)
+    return _activated(graph, layer, _conv_of_row(graph, values, weights, layer.strides, pads, group))
 
 
 @writes(keras.layers.Dense)
@@ -212,8 +218,8 @@ def add_pointwise(
     """Add a dense layer over the channels of (B, C, T, F), as a convolution of one place, with its norm."""
     with graph.scope(layer.name):
         kernel, bias = folded(layer, norm)  # (C, C')
-        convolved = _conv_of_row(graph, values, kernel.T[..., None], bias, (1,), (0, 0))
-        return _activated(graph, layer, convolved)
+        weights = Weights(kernel.T[..., None], bias)
+        return _activated(graph, layer, _conv_of_row(graph, values, weights, (1,), (0, 0)))
 
 
 @writes(keras.layers.MaxPooling2D)
@@ -236,36 +242,35 @@ def add_sum_of_parts(graph: Graph, layer: SumOfParts, values: Value) -> Value:
 def _conv_of_row(
     graph: Graph,
     values: Value,
-    kernel: Array,
-    bias: Array | None,
+    weights: Weights,
     strides: tuple[int, ...],
     pads: tuple[int, int],
     group: int = 1,
 ) -> Value:
     """Add a convolution of (B, C, 1, T) with a kernel (C', C / group, K)."""
+    of_image = weights._replace(kernel=weights.kernel[:, :, None])
     sides = (0, pads[0], 0, pads[1])
-    return _conv(graph, values, kernel[:, :, None], bias, strides=(1, *strides), pads=sides, group=group)
+    return _conv(graph, values, of_image, strides=(1, *strides), pads=sides, group=group)
 
 
 def _conv(
     graph: Graph,
     values: Value,
-    kernel: Array,
-    bias: Array | None,
+    weights: Weights,
     *,
     strides: tuple[int, ...],
     pads: tuple[int, ...],
     group: int = 1,
 ) -> Value:
     """Add a convolution with a kernel (C', C / group, K, ...)."""
-    weights = [graph.constant("kernel", kernel)]
-    if bias is not None:
-        weights.append(graph.constant("bias", bias))
+    constants = [graph.constant("kernel", weights.kernel)]
+    if weights.bias is not None:
+        constants.append(graph.constant("bias", weights.bias))
     return graph.op(
         "Conv",
         values,
-        *weights,
-        kernel_shape=list(kernel.shape[2:]),
+        *constants,
+        kernel_shape=list(weights.kernel.shape[2:]),
         strides=list(strides),
         pads=list(pads),
         group=group,
