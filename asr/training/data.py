@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
@@ -47,9 +48,13 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     if missing and data.corpus:
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
-        units = data.units or None
         joint = prepare_joint(
-            parts, Path(data.prepared_dir), units, data.held_out_speakers, data.strings, on_progress
+            parts,
+            Path(data.prepared_dir),
+            data.units or None,
+            data.held_out_speakers,
+            data.strings,
+            on_progress,
         )
         for line in joint.lines(weights):
             logger.info("%s", line)
@@ -70,11 +75,24 @@ def make_vocabulary(config: Config) -> Vocabulary:
     from data_pipeline.manifests.manifest import read_manifest
 
     if config.data.vocabulary in TRAINING_TOKENS:
-        own = Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
+        manifest = Path(config.data.train)
+        own = Vocabulary.of_utterances(read_manifest(manifest))
+        if own.unit == "pieces":  # of which a text may lack some, and whose number is that of the model
+            return Vocabulary.of_pieces(_pieces_beside(manifest))
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
+
+
+def _pieces_beside(manifest: Path) -> Pieces:
+    path = manifest.parent / UNITS_MODEL
+    if not path.exists():
+        raise UserError(
+            f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
+            "that `asr prepare` wrote"
+        )
+    return Pieces.load(path)
 
 
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
