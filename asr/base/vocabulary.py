@@ -48,6 +48,12 @@ class Vocabulary:
     def __contains__(self, token: str) -> bool:
         return token in self._ids and token != BLANK
 
+    def are_tokens(self, parts: Sequence[str]) -> bool:
+        """Return whether parts of a text are tokens; pieces are if a word begins with the first of them."""
+        if self.unit == "pieces" and not "".join(parts[:1]).startswith(WORD_BOUNDARY):
+            return False  # letters are pieces, too, but not those of a word
+        return all(part in self for part in parts)
+
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of tokens.
 
