@@ -107,7 +107,7 @@ class Vocabulary:
         """
         if self.pieces is None:
             raise UserError(
-                f"vocabulary: no {UNITS_MODEL} beside it, which splits text into its pieces; copy the file from "
+                f"vocabulary: {UNITS_MODEL} is missing, which splits text into these pieces; copy it from "
                 "the folder of the manifests, or give the pieces themselves, separated by spaces"
             )
         return self.pieces

@@ -100,8 +100,8 @@ def _expect_same_pieces(labels: Sequence[Sequence[str]], pieces: Pieces, source:
     if len(other) > (1 - MIN_SHARE) * len(labels):
         own = pieces.encode(text_of_pieces(other[0]))
         raise UserError(
-            f"{source}: expected the pieces of this run's model, such as {' '.join(own[:MAX_LISTED])}, received "
-            f"those of another one, {_examples(other[0])}; prepare this set with `--units RUN/{UNITS_MODEL}`"
+            f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
+            f"those of another model, {_examples(other[0])}; prepare it with `--units RUN/{UNITS_MODEL}`"
         )
 
 

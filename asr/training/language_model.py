@@ -159,7 +159,7 @@ def _pieces_for(texts: Sequence[str], pieces: Path | None) -> Pieces:
     path = pieces or Path(texts[0]).parent / UNITS_MODEL
     if pieces is None and not path.exists():
         raise UserError(
-            f"`pieces`: no {UNITS_MODEL} beside {texts[0]}; name that of the run that the language model is for"
+            f"`pieces`: no {UNITS_MODEL} beside {texts[0]}; name that of the run to decode with this model"
         )
     return Pieces.load(path)
 

@@ -276,7 +276,7 @@ def _with_pieces(
     labelled = labelled_by_pieces(everything, units, on_progress)
     write_pieces(folder, labelled.pieces)
     write_left_out(folder / LEFT_OUT, labelled.left_out)
-    found = {
+    found: dict[str, Sets] = {
         name: {
             split: [utterance for utterance in rows if utterance.corpus == name]
             for split, rows in labelled.kept.items()

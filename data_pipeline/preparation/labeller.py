@@ -79,8 +79,8 @@ class Labeller:
             reading: how syllables are made from text.
 
         Raises:
-            UserError: there are no such units, the table of readings is broken, or the package that normalizes
-                is not installed.
+            UserError: there are no such units, the table of readings is broken, or the package that
+                normalizes is not installed.
         """
         chosen, pieces = split_units(units)
         normalizer = Normalizer() if reading.normalize else None

@@ -69,9 +69,9 @@ def prepare_corpus(
         name: of a corpus or form in `data_pipeline.corpora`.
         source: the corpus as downloaded; "" for a bundled corpus.
         target: folder for the manifests and for audio that is cut or converted.
-        units: of the labels: "syllables", "characters", "words", "bpe:500" or "unigram:500" for pieces of words,
-            or the file of a model of pieces; None for the corpus's own labels if it has them, else for its
-            default units.
+        units: of the labels: "syllables", "characters", "words", "bpe:500" or "unigram:500" for pieces of
+            words, or the file of a model of pieces; None for the corpus's own labels if it has them, else for
+            its default units.
         more_sources: further folders or lists, which are read as part of the same corpus.
         reading: how syllables are made from text.
         again: prepare even if that was done before.

@@ -31,8 +31,8 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda text: list(dict.fromkeys(name.strip() for name in text.split(","))),
         default=",".join(TEXT_UNITS),
         metavar="UNITS",
-        help="units to train a model each over (default: %(default)s); hanzi conversion needs words. `pieces` "
-        "is for models of pieces of words, and text of any language",
+        help="units to train a model each over (default: %(default)s); hanzi conversion needs words. "
+        "`pieces` is for models of pieces of words, and text of any language",
     )
     parser.add_argument(
         "--pieces",
@@ -107,7 +107,8 @@ def _print_text(trained: TrainedModels) -> None:
         f"in {trained.taken_s:.1f} s{speed}"
     )
     for reason, count in trained.left_out.items():
-        print(f"left out, splitting the sentence: {count:,} {reason}")
+        what = "left out" if "pieces" in trained.units else "left out, splitting the sentence"
+        print(f"{what}: {count:,} {reason}")
 
 
 def _print_models(trained: TrainedModels) -> None:
