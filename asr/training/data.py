@@ -77,34 +77,40 @@ def make_vocabulary(config: Config) -> Vocabulary:
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
         own = Vocabulary.of_utterances(read_manifest(manifest))
-        if own.unit == "pieces":  # of which a text may lack some, and whose number is that of the model
-            return Vocabulary.of_pieces(_pieces_beside(manifest))
+        if own.unit == "pieces":
+            return pieces_beside(manifest)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def _pieces_beside(manifest: Path) -> Pieces:
+def pieces_beside(manifest: Path) -> Vocabulary:
+    """Return the vocabulary of all pieces by which a manifest is labelled, whether its text has them or not.
+
+    Raises:
+        UserError: their model is not beside the manifest.
+    """
     path = manifest.parent / UNITS_MODEL
     if not path.exists():
         raise UserError(
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
-    return Pieces.load(path)
+    return Vocabulary.of_pieces(Pieces.load(path))
 
 
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
     """Return all tokens of the run that training starts from, and those of a vocabulary that are new.
 
     Keeping the tokens of the other run keeps what it learned. They are left out if there is no such run, if
-    `data.vocabulary` is "train", or if they are of another unit.
+    `data.vocabulary` is "train", or if they are of another unit. Pieces of another model would split words
+    otherwise, so that they are left out as well.
 
     Raises:
         UserError: the other run cannot be read.
     """
-    if not config.train.init_from or config.data.vocabulary != "auto":
+    if not config.train.init_from or config.data.vocabulary != "auto" or vocabulary.unit == "pieces":
         return vocabulary
     parent = Run.open(Path(config.train.init_from)).vocabulary()
     if unit_of(parent.tokens) != unit_of(vocabulary.tokens):
