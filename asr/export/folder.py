@@ -23,7 +23,7 @@ SCRIPTS = (
 
 
 def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
-    """Write a token and its id in each line of `tokens.txt`, and the model of pieces, which hot words need."""
+    """Write a token and its id in each line of `tokens.txt`, and the model of pieces, for hot words."""
     lines = [f"{token} {index}\n" for index, token in enumerate(vocabulary.tokens)]
     (folder / TOKENS).write_text("".join(lines), encoding="utf-8")
     if vocabulary.pieces is not None:

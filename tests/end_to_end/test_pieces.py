@@ -1,4 +1,4 @@
-"""Strings of English digits by real speakers, labelled by pieces of words, from preparation to every way out."""
+"""English digits by a real speaker, labelled by pieces of words, from preparation to every way out."""
 
 import json
 from pathlib import Path
@@ -112,9 +112,11 @@ def test_the_text_of_pieces_is_the_same_in_a_program_a_script_a_server_and_a_str
     assert done.returncode == 0, done.stderr.decode()
     printed = [json.loads(line) for line in done.stdout.decode().splitlines()]
     assert [one["text"] for one in printed] == [one.text for one in expected]
-    with server_in_thread(recognizer) as (_, address):
-        with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
-            answers = [client.audio.transcriptions.create(model="m", file=Path(path)) for path in clips]
+    with (
+        server_in_thread(recognizer) as (_, address),
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        answers = [client.audio.transcriptions.create(model="m", file=Path(path)) for path in clips]
     assert [answer.text for answer in answers] == [one.text for one in expected]
     stream = recognizer.stream()
     waveform = read_audio(clips[0])

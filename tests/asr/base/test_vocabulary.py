@@ -84,10 +84,10 @@ def test_a_model_of_other_pieces_than_the_vocabulary_is_refused(pieces, tmp_path
     Vocabulary.of_pieces(pieces).save(tmp_path / "vocabulary.txt")
     other = learn_pieces(["one two three four", "fourteen"] * 4, LearnedUnits("bpe", 20))
     other.save(tmp_path / "units.model")
-    with pytest.raises(UserError, match="has other pieces than vocabulary.txt"):
+    with pytest.raises(UserError, match=r"has other pieces than vocabulary.txt"):
         Vocabulary.load(tmp_path / "vocabulary.txt")
     (tmp_path / "units.model").unlink()
-    with pytest.raises(UserError, match="units.model is missing"):
+    with pytest.raises(UserError, match=r"units.model is missing"):
         Vocabulary.load(tmp_path / "vocabulary.txt").expect_pieces()
 
 

@@ -1,4 +1,4 @@
-"""Pieces of words become words with their times, confidences and spaces; the text is that of the vocabulary."""
+"""Pieces become words with times, confidences and spaces; the text is that of the vocabulary."""
 
 import json
 
