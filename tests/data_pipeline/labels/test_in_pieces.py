@@ -19,9 +19,7 @@ def pieces():
     return learn_pieces(texts, LearnedUnits("bpe", 50))
 
 
-@pytest.mark.parametrize(
-    "text", ["Don’t turn… the LIGHTS on!", "ｔｕｒｎ ２1 on"[:7], "你好，世界。", "नि 3 का"]
-)
+@pytest.mark.parametrize("text", ["Don’t turn… the LIGHTS on!", "ｔｕｒｎ ３", "你好，世界。", "नि 3 का"])
 def test_pieces_in_a_row_are_the_text_of_the_characters(pieces, text):
     found = pieces_of(text, pieces)
     assert text_of_pieces(found) == text_of_pieces(label(text, "characters"))

@@ -49,7 +49,7 @@ def test_labels_are_the_normalized_text_and_unknown_characters_are_left_out(list
     printed = capsys.readouterr().out
     assert "bpe:30: learned from 5 texts of train; 30 pieces" in printed
     assert "left out: 1 of 8" in printed
-    assert "jz in 'jazz on'" in printed
+    assert "jaz in 'jazz on'" in printed
     assert texts_of(out / "train.jsonl")[:3] == [
         "turn the light on",
         "turn the lights off",
@@ -59,11 +59,11 @@ def test_labels_are_the_normalized_text_and_unknown_characters_are_left_out(list
     assert read_manifest(out / "train.jsonl")[0].text == "Turn the light on!"
     pieces = Pieces.load(out / UNITS_MODEL)
     assert all(pieces.encode(text) for text in texts_of(out / "test.jsonl"))
-    assert not {*"jz"} & {*"".join(pieces.tokens)}  # of dev
+    assert not {*"jaz"} & {*"".join(pieces.tokens)}  # of dev
 
 
 def test_the_vocabulary_is_the_model_and_not_the_tokens_of_the_training_set(lists, tmp_path):
-    prepared = prepare_corpus("table", str(lists["home"]), tmp_path / "home", "unigram:24")
+    prepared = prepare_corpus("table", str(lists["home"]), tmp_path / "home", "unigram:20")
     config = Config(data=DataConfig(train=str(prepared.manifests["train"])))
     vocabulary = make_vocabulary(config)
     pieces = Pieces.load(tmp_path / "home" / UNITS_MODEL)
@@ -86,8 +86,9 @@ def test_another_set_is_labelled_by_the_pieces_of_a_run(lists, tmp_path):
         assert [u.tokens for u in read_manifest(manifest)] == [
             u.tokens for u in read_manifest(tmp_path / "home" / f"{split}.jsonl")
         ]
-    with pytest.raises(UserError, match="characters that the pieces do not have"):
-        prepare_corpus("table", str(lists["digits"]), tmp_path / "digits", model)
+    digits = prepare_corpus("table", str(lists["digits"]), tmp_path / "digits", model)
+    assert texts_of(digits.manifests["train"]) == ["three three one"]
+    assert [row.detail.split()[0] for row in digits.left_out] == ["w", "w"]
 
 
 def test_other_units_remove_the_model_of_earlier_labels(lists, tmp_path):
@@ -107,11 +108,9 @@ def test_several_corpora_share_the_pieces_of_their_joint_training_text(lists, tm
     utterances = read_manifest(joint.manifests["train"])
     assert all(pieces.encode(text_of_pieces(u.tokens)) == u.tokens for u in utterances)
     spoken = " ".join(text_of_pieces(u.tokens) for u in utterances if u.corpus == "digits").split()
-    assert sorted(spoken) == sorted(
-        ["one", "two", "three", "two", "one", "three", "three", "one"]
-    )  # joined to strings
+    assert sorted(spoken) == sorted(["one", "two", "three", "two", "one", "three", "three", "one"])
     assert [text_of_pieces(u.tokens) for u in read_manifest(joint.manifests["dev"])] == [
         "turn it off",
         "one three",
     ]
-    assert "jz in 'jazz on'" in (joint.folder / "left_out.tsv").read_text("utf-8")
+    assert "jaz in 'jazz on'" in (joint.folder / "left_out.tsv").read_text("utf-8")
