@@ -59,7 +59,7 @@ def evaluation_data(
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
     expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
     if vocabulary.pieces is not None:
-        _expect_same_pieces([utterance.tokens for utterance in readable], vocabulary.pieces, str(manifest))
+        expect_same_pieces([utterance.tokens for utterance in readable], vocabulary.pieces, str(manifest))
     unknown = [
         f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
     ]
@@ -94,7 +94,7 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         )
 
 
-def _expect_same_pieces(labels: Sequence[Sequence[str]], pieces: Pieces, source: str) -> None:
+def expect_same_pieces(labels: Sequence[Sequence[str]], pieces: Pieces, source: str) -> None:
     """Raise a UserError where another model split most words; a few labels may be split by hand."""
     other = [tokens for tokens in labels if pieces.encode(text_of_pieces(tokens)) != tuple(tokens)]
     if len(other) > (1 - MIN_SHARE) * len(labels):
