@@ -105,7 +105,8 @@ def measures(
     if texts and any(list(tokens) != said for (tokens, _), (said, _) in zip(pairs, words, strict=True)):
         spaced = unit == "piece" and any(" " in reference for reference, _ in texts)
         found.insert(0 if spaced else len(found), _measure("word", words))
-    found.append(_measure("sentence", [((r,), (h,)) for r, h in pairs]))
+    sentences: Sequence[tuple[Hashable, Hashable]] = texts if unit == "piece" else pairs
+    found.append(_measure("sentence", [((r,), (h,)) for r, h in sentences]))
     if texts and unit == "syllable":
         found.append(_measure("written sentence", [((tuple(r),), (tuple(h),)) for r, h in characters]))
     return found

@@ -180,4 +180,5 @@ def test_words_are_the_first_measure_of_pieces_with_spaces_between_words():
     spaced = found("▁turn ing ▁on", "▁ turn ing ▁of")
     assert list(spaced) == ["word", "piece", "character", "sentence"]
     assert spaced == {"word": (1, 2), "piece": (3, 3), "character": (1, 9), "sentence": (1, 1)}
+    assert found("▁turn ing", "▁ turn ing")["sentence"] == (0, 1)  # split otherwise, but the same text
     assert next(iter(found("▁你们 好", "▁你们 好"))) == "piece"
